@@ -1,0 +1,1 @@
+"""Data only: manifests, scripts, catalogues."""

@@ -1,0 +1,1 @@
+"""How the outside is talked to. SDKs are imported inside functions here and nowhere else."""

@@ -1,0 +1,1 @@
+"""The Google Cloud interfaces of the rehearsal."""

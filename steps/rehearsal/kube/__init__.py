@@ -1,0 +1,1 @@
+"""The Kubernetes interface of the rehearsal, and what lives behind it."""

@@ -1,0 +1,1 @@
+"""What a NeMo RL run says: pure functions over text and numbers."""
