@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -78,9 +78,10 @@ class Call:
     body: JSON
     caller: str             # e-mail of the identity
     host: str               # how to build links: scheme://host that the caller used
+    operation_error: JSON | None = None  # a fault's `operation_error`: what the operation that this call starts shall end with
 
 
-Handler = Callable[[Call], JSON]
+Handler = Callable[[Call], JSON | Awaitable[JSON]]  # an awaitable (operations' `wait`) is awaited by the server
 HANDLERS: dict[str, Handler] = {}
 EVENTS: dict[str, Callable[..., None]] = {}
 
@@ -150,3 +151,8 @@ class KubeServer(Protocol):
     def dump(self) -> JSON: ...                 # for the world's file
     def rows(self) -> list[JSON]: ...           # for /_rehearsal/world: service "kubernetes", kind, name, project, location, spec, state, kept_by_design, derived
     def pools_changed(self) -> None: ...        # a node pool came, went, or was resized
+
+
+KUBES: dict[str, KubeServer] = {}
+"""Key of a cluster's record -> its running Kubernetes. google/kubeground.py fills and empties it as clusters come and go; the server
+reads `rows()` and `dump()` from it. What `dump()` gave is kept in the cluster's `Record.extra["kube"]` and handed back on a restart."""
