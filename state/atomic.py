@@ -1,0 +1,83 @@
+"""Replacing a file so that a reader, also one after a power cut, sees the old one whole or the new one whole."""
+
+import contextlib
+import errno
+import fcntl
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+from grpo_wizard.state.errors import StateNotSaved
+
+
+@contextlib.contextmanager
+def guarded(file: Path) -> Iterator[None]:
+    """Hold a lock of this file's own, so that comparing and replacing it is one act. Raises StateNotSaved."""
+    guard = file.with_name(f".{file.name}.guard")
+    try:
+        descriptor = os.open(guard, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise StateNotSaved(file, error.strerror or str(error)) from error
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def replace(file: Path, data: bytes, backup: Path | None) -> None:
+    """Put `data` in the file's place, 0600; what was there becomes `backup`.
+
+    Raises OSError, with the old file untouched.
+    Call it inside `guarded`: the temporary file's name is fixed, so that one left by a kill is overwritten.
+    """
+    fresh = file.with_name(f".{file.name}.new")
+    try:
+        _write_whole(fresh, data)
+        if backup is not None and file.exists():
+            _keep(file, backup)
+        fresh.replace(file)
+    except BaseException:
+        fresh.unlink(missing_ok=True)
+        raise
+    _sync_folder(file.parent)
+
+
+def _write_whole(path: Path, data: bytes) -> None:
+    path.unlink(missing_ok=True)
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    try:
+        rest = memoryview(data)
+        while rest:
+            rest = rest[os.write(descriptor, rest):]
+        os.fsync(descriptor)
+        if os.fstat(descriptor).st_size != len(data):
+            raise OSError(errno.EIO, "the file is shorter than what was written")
+    finally:
+        os.close(descriptor)
+
+
+def _keep(file: Path, backup: Path) -> None:
+    """Make `backup` a second name of the file, whose own name goes to the new one next."""
+    spare = backup.with_name(f".{backup.name}.new")
+    spare.unlink(missing_ok=True)
+    try:
+        os.link(file, spare)
+    except OSError as error:
+        if error.errno == errno.ENOSPC:
+            raise
+        shutil.copy2(file, spare)  # a file system without hard links
+    try:
+        spare.replace(backup)
+    except OSError:
+        spare.unlink(missing_ok=True)
+        raise
+
+
+def _sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

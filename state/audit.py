@@ -1,0 +1,24 @@
+"""The audit file: one JSON line {time, identity, method, url, operation, result} for every request that writes."""
+
+import re
+from pathlib import Path
+
+from grpo_wizard.state.lines import Lines
+from grpo_wizard.state.model import now
+
+_CREDENTIAL = re.compile(r"(?i)([?&][^=&#]*(?:token|key|secret|password|signature)[^=&#]*=)[^&#]*")
+
+
+class Audit:
+    """A deployment's audit file, 0600."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._lines = Lines(path)
+
+    def append(self, identity: str, method: str, url: str, operation: str, result: str) -> None:
+        """Append one request; a credential in its query is masked. Raises StateInvalid, StateNotSaved."""
+        self._lines.write({
+            "time": now(), "identity": identity, "method": method, "url": _CREDENTIAL.sub(r"\1***", url),
+            "operation": operation, "result": result,
+        })

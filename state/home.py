@@ -1,0 +1,94 @@
+"""The home folder: where everything that is remembered lies.
+
+    <root>/deployments/<name>/state.json     beside it state.json.bak, journal.jsonl, audit.jsonl, lock, job.log
+"""
+
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from grpo_wizard.state.errors import HomeUnusable, NameRefused
+
+_NAME = re.compile(r"[a-z][-a-z0-9]{0,39}")
+
+
+def valid_name(name: str) -> str:
+    """The name itself. Raises NameRefused when it is not a deployment's name."""
+    if _NAME.fullmatch(name):
+        return name
+    raise NameRefused(
+        f"{name[:60]!r} is not a deployment's name.",
+        "A name has 1 to 40 lower-case letters, digits and hyphens, and begins with a letter.",
+        "Choose another name.",
+    )
+
+
+@dataclass(frozen=True)
+class Home:
+    """A home folder, and the paths in it. Paths are only named here; the store makes the folders."""
+
+    root: Path
+
+    @classmethod
+    def choose(cls, explicit: str | None = None) -> "Home":
+        """--home, else GRPO_WIZARD_HOME, else the platform's user state folder. Made, 0700, if absent."""
+        chosen = explicit or os.environ.get("GRPO_WIZARD_HOME") or _default()
+        root = Path(os.path.abspath(Path(chosen).expanduser()))  # noqa: PTH100 - resolve() would follow links
+        make_folder(root)
+        return cls(root)
+
+    def deployments(self) -> list[str]:
+        """Names with a trace of a state: the file, or its backup alone."""
+        parent = self.root / "deployments"
+        if not parent.is_dir():
+            return []
+        names = (entry.name for entry in parent.iterdir() if _NAME.fullmatch(entry.name))
+        return sorted(name for name in names if self.known(name))
+
+    def known(self, name: str) -> bool:
+        """Whether this deployment has a state file or a backup of one, readable or not."""
+        return self.state_file(name).exists() or self.backup_file(name).exists()
+
+    def folder(self, name: str) -> Path:
+        """The deployment's own folder. Raises NameRefused."""
+        return self.root / "deployments" / valid_name(name)
+
+    def state_file(self, name: str) -> Path:
+        """The state: one JSON document."""
+        return self.folder(name) / "state.json"
+
+    def backup_file(self, name: str) -> Path:
+        """The state before the last save."""
+        return self.folder(name) / "state.json.bak"
+
+    def journal_file(self, name: str) -> Path:
+        """The events, one JSON object a line."""
+        return self.folder(name) / "journal.jsonl"
+
+    def audit_file(self, name: str) -> Path:
+        """The requests that wrote, one JSON object a line."""
+        return self.folder(name) / "audit.jsonl"
+
+    def lock_file(self, name: str) -> Path:
+        """The lock. It stays when released: without it two processes could hold two files of one name."""
+        return self.folder(name) / "lock"
+
+    def spool_file(self, name: str) -> Path:
+        """The job's log as read so far."""
+        return self.folder(name) / "job.log"
+
+
+def make_folder(folder: Path) -> None:
+    """Make a folder, 0700, with what is above it. One that exists keeps its mode. Raises HomeUnusable."""
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        folder.mkdir(exist_ok=True, mode=0o700)
+    except OSError as error:
+        raise HomeUnusable(folder, error.strerror or str(error)) from error
+
+
+def _default() -> str:
+    import platformdirs
+
+    return platformdirs.user_state_dir("grpo-wizard", appauthor=False)

@@ -1,0 +1,58 @@
+"""The journal: every event of a deployment, one JSON object a line, for front ends in other processes."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from grpo_wizard.state.lines import Lines, read
+
+
+class Journal:
+    """A deployment's journal. One process appends (it holds the lock); any number read."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._lines = Lines(path)
+
+    def append(self, event: dict[str, Any]) -> None:
+        """Append one event. Raises StateInvalid, StateNotSaved."""
+        self._lines.write(event)
+
+    def read(self, since_offset: int = 0) -> tuple[list[dict[str, Any]], int]:
+        """The events from that byte on, and the byte to go on from."""
+        return read(self.path, since_offset)
+
+    def end(self) -> int:
+        """The byte after the last event: read from here to see only what comes."""
+        return self.path.stat().st_size if self.path.exists() else 0
+
+    def follow(
+        self, since_offset: int = 0, *, interval: float = 0.2, ended: Callable[[], bool] = lambda: False
+    ) -> Iterator[dict[str, Any]]:
+        """Events as they come. Looks every `interval` seconds; the look after `ended()` is the last."""
+        last = False
+        while True:
+            events, since_offset = self.read(since_offset)
+            yield from events
+            if last:
+                return
+            last = ended()
+            if not last:
+                time.sleep(interval)
+
+    async def watch(
+        self, since_offset: int = 0, *, interval: float = 0.2, ended: Callable[[], bool] = lambda: False
+    ) -> AsyncIterator[dict[str, Any]]:
+        """The same as `follow` for an event loop."""
+        last = False
+        while True:
+            events, since_offset = self.read(since_offset)
+            for event in events:
+                yield event
+            if last:
+                return
+            last = ended()
+            if not last:
+                await asyncio.sleep(interval)

@@ -1,0 +1,93 @@
+"""A file of JSON lines that several processes read while one writes: what journal and audit share."""
+
+import json
+import math
+import os
+from pathlib import Path
+from typing import Any
+
+from grpo_wizard.state.errors import StateInvalid, StateNotSaved
+from grpo_wizard.state.home import make_folder
+
+
+def finite(value: Any) -> Any:
+    """The value with numbers that are not finite as texts ("nan", "inf"): JSON has none."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    if isinstance(value, dict):
+        return {key: finite(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [finite(item) for item in value]
+    return value
+
+
+def encode(record: dict[str, Any]) -> bytes:
+    """One line, UTF-8. Raises StateInvalid for what JSON cannot hold, secrets among it."""
+    try:
+        return json.dumps(finite(record), ensure_ascii=False, allow_nan=False).encode() + b"\n"
+    except (TypeError, ValueError) as error:
+        raise StateInvalid(_reason(error)) from None
+
+
+def _reason(error: Exception) -> str:
+    # A UnicodeEncodeError's own text repeats what it could not encode.
+    return "Text that is not valid Unicode." if isinstance(error, UnicodeError) else f"{error}."
+
+
+class Lines:
+    """Appends whole lines to a file, 0600. One write each, so that a kill leaves whole lines."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def write(self, record: dict[str, Any]) -> None:
+        """Append one record. Raises StateInvalid, StateNotSaved."""
+        line = encode(record)
+        make_folder(self.path.parent)
+        try:
+            self._append(line)
+        except OSError as error:
+            raise StateNotSaved(self.path, error.strerror or str(error)) from error
+
+    def _append(self, line: bytes) -> None:
+        descriptor = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            whole = _repaired(descriptor) + line
+            while whole:
+                whole = whole[os.write(descriptor, whole):]
+        finally:
+            os.close(descriptor)
+
+
+def _repaired(descriptor: int) -> bytes:
+    """A line break if the last line was torn (disk full, power cut), so that the next one stands alone."""
+    size = os.fstat(descriptor).st_size
+    return b"\n" if size and os.pread(descriptor, 1, size - 1) != b"\n" else b""
+
+
+def read(path: Path, offset: int = 0) -> tuple[list[dict[str, Any]], int]:
+    """Whole records from `offset` (bytes) on, and the offset to go on from.
+
+    A last line without its end is left for the next time; a torn line in between is passed over. A file shorter
+    than `offset` was begun anew and is read from its start.
+    """
+    if not path.exists():
+        return [], 0
+    with path.open("rb") as file:
+        if offset > os.fstat(file.fileno()).st_size:
+            offset = 0
+        file.seek(offset)
+        data = file.read()
+    whole, _, _ = data.rpartition(b"\n")
+    if b"\n" not in data:
+        return [], offset
+    records = [record for line in whole.split(b"\n") if (record := _decode(line)) is not None]
+    return records, offset + len(whole) + 1
+
+
+def _decode(line: bytes) -> dict[str, Any] | None:
+    try:
+        record = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    return record if isinstance(record, dict) else None

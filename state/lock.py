@@ -1,0 +1,140 @@
+"""One process works on a deployment at a time. The lock lives with the process: `kill -9` leaves none."""
+
+import errno
+import fcntl
+import json
+import os
+import socket
+import time
+import weakref
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from types import TracebackType
+
+from grpo_wizard.state.errors import LockHeld, StateError
+from grpo_wizard.state.home import Home, make_folder
+from grpo_wizard.state.model import now
+
+_PATIENCE_S = 0.5
+"""How long a taker tries: longer than `holder` shares the lock for its look, and than a taker needs to sign."""
+_BUSY = (errno.EWOULDBLOCK, errno.EACCES, errno.EAGAIN)
+
+
+@dataclass(frozen=True)
+class Holder:
+    """Who holds a lock. `since` is UTC, ISO 8601."""
+
+    pid: int
+    host: str
+    since: str
+    command: str
+
+
+class Lock:
+    """`with Lock(home, name, "apply"):` Raises LockHeld if another process, or another Lock here, holds it."""
+
+    def __init__(self, home: Home, name: str, command: str) -> None:
+        self.name = name
+        self.path = home.lock_file(name)
+        self.command = command
+        self._descriptor: int | None = None
+
+    def __enter__(self) -> "Lock":
+        self.acquire()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.release()
+
+    def acquire(self) -> None:
+        """Take the lock and sign it. Raises LockHeld, StateError."""
+        make_folder(self.path.parent)
+        descriptor = _open(self.path, os.O_RDWR | os.O_CREAT)
+        try:
+            self._take(descriptor)
+            _sign(descriptor, Holder(os.getpid(), socket.gethostname(), now(), self.command))
+        except BaseException:
+            os.close(descriptor)
+            raise
+        self._descriptor = descriptor
+        _held.add(self)
+
+    def release(self) -> None:
+        """Give the lock back. Closing does it; an unlock in a forked child would take it from the parent too."""
+        _held.discard(self)
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
+
+    def _take(self, descriptor: int) -> None:
+        until = time.monotonic() + _PATIENCE_S
+        while not _try(descriptor, fcntl.LOCK_EX, self.path):
+            if time.monotonic() > until:
+                who = _signed(descriptor) or Holder(0, "", "", "")
+                raise LockHeld(self.name, who.pid, who.host, who.since, who.command)
+            time.sleep(0.02)
+
+
+def holder(home: Home, name: str) -> Holder | None:
+    """Who holds the lock at this moment, or None. Nothing is created and nobody is kept out."""
+    path = home.lock_file(name)
+    if not path.exists():
+        return None
+    descriptor = _open(path, os.O_RDONLY)
+    try:
+        if _try(descriptor, fcntl.LOCK_SH, path):
+            return None
+        return _signed(descriptor) or Holder(0, "", "", "")
+    finally:
+        os.close(descriptor)
+
+
+_held: "weakref.WeakSet[Lock]" = weakref.WeakSet()
+
+
+def _forget_in_child() -> None:
+    # A fork shares the lock; a child that outlives a killed parent would keep it.
+    for lock in list(_held):
+        lock.release()
+
+
+os.register_at_fork(after_in_child=_forget_in_child)
+
+
+def _open(path: Path, flags: int) -> int:
+    try:
+        return os.open(path, flags | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise _unlockable(path, error) from error
+
+
+def _try(descriptor: int, kind: int, path: Path) -> bool:
+    try:
+        fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
+    except OSError as error:
+        if error.errno in _BUSY:
+            return False
+        raise _unlockable(path, error) from error
+    return True
+
+
+def _unlockable(path: Path, error: OSError) -> StateError:
+    return StateError(
+        "The deployment cannot be locked.", f"{path}: {error.strerror or error}.",
+        "Name a home folder on another disk with --home.",
+    )
+
+
+def _sign(descriptor: int, who: Holder) -> None:
+    text = json.dumps(asdict(who)).encode()
+    os.ftruncate(descriptor, 0)
+    os.pwrite(descriptor, text, 0)
+
+
+def _signed(descriptor: int) -> Holder | None:
+    try:
+        return Holder(**json.loads(os.pread(descriptor, 65536, 0)))
+    except (ValueError, TypeError):
+        return None

@@ -1,0 +1,117 @@
+"""Secrets: a type that shows itself to nobody who does not ask by `reveal()`."""
+
+import hmac
+import os
+import unicodedata
+from pathlib import Path
+from typing import Any, NoReturn
+
+from grpo_wizard.state.errors import SecretRefused
+from pydantic import GetCoreSchemaHandler
+from pydantic_core import CoreSchema, core_schema
+
+MASK = "********"
+_SHOWN = 4
+_LONGEST = 4096
+_RULE = f"A token is one word of at most {_LONGEST} visible ASCII characters."
+
+
+class Secret:
+    """A token. Text forms are masked; pickle, JSON and pydantic's serialiser refuse it."""
+
+    __slots__ = ("__value",)
+
+    def __init__(self, value: str) -> None:
+        self.__value = value
+
+    def reveal(self) -> str:
+        """The token itself. For the one request or Kubernetes Secret that it is meant for."""
+        return self.__value
+
+    def hint(self) -> str:
+        """Enough to tell two tokens apart: the last 4 characters, none of a token under 12."""
+        shown = self.__value[-_SHOWN:] if len(self.__value) >= 3 * _SHOWN else ""
+        return MASK + shown
+
+    def __repr__(self) -> str:
+        return f"Secret({MASK})"
+
+    def __str__(self) -> str:
+        return MASK
+
+    def __format__(self, spec: str) -> str:
+        return format(MASK, spec)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Secret):
+            return False
+        return hmac.compare_digest(self.reveal().encode(), other.reveal().encode())
+
+    def __hash__(self) -> int:
+        return hash(self.__value)
+
+    def __copy__(self) -> "Secret":
+        return self
+
+    def __deepcopy__(self, memo: object) -> "Secret":
+        return self
+
+    def __reduce_ex__(self, protocol: object) -> NoReturn:
+        raise TypeError("a secret is never pickled")
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return core_schema.is_instance_schema(
+            cls, serialization=core_schema.plain_serializer_function_ser_schema(_refuse_to_serialise)
+        )
+
+
+def _refuse_to_serialise(_: Secret) -> NoReturn:
+    raise TypeError("a secret is never serialised")
+
+
+def clean(raw: str) -> tuple[Secret, str | None]:
+    """The token without blanks at its ends, and a note if some were taken away.
+
+    Raises SecretRefused for blanks inside, invisible and non-ASCII characters: they fail later, deep in the job, as
+    a bad HTTP header.
+    """
+    token = raw.strip()
+    if not token:
+        raise SecretRefused("The token is empty.", _RULE, "Enter it again.")
+    if len(token) > _LONGEST:
+        raise SecretRefused("The token is too long.", _RULE, "Enter it again.")
+    for place, sign in enumerate(token, start=1):
+        if not "!" <= sign <= "~":
+            raise SecretRefused(
+                f"The token holds {_named(sign)} as its character {place}.", _RULE,
+                "Copy it again, without what stands around it.",
+            )
+    note = None if token == raw else "Blanks or line breaks at the ends of the token were left out."
+    return Secret(token), note
+
+
+def _named(sign: str) -> str:
+    kind = "a blank" if sign.isspace() else unicodedata.name(sign, "a control character").lower()
+    return f"{kind} (U+{ord(sign):04X})" if not sign.isalnum() else "a character beyond ASCII"
+
+
+def from_environment(name: str) -> tuple[Secret, str | None] | None:
+    """The token in an environment variable, as `clean` gives it; None if unset. Raises SecretRefused."""
+    raw = os.environ.get(name, "")
+    return clean(raw) if raw.strip() else None
+
+
+def from_file(path: Path) -> tuple[Secret, str | None]:
+    """The token in a file that holds nothing else, as `clean` gives it. Raises SecretRefused."""
+    try:
+        with path.open("rb") as file:
+            data = file.read(4 * _LONGEST)
+    except OSError as error:
+        title = f"The token file {path} cannot be read."
+        raise SecretRefused(title, f"{error.strerror}.", "Name another file.") from None
+    try:
+        return clean(data.decode("utf-8"))
+    except UnicodeDecodeError:
+        # Its text and its `object` hold the bytes of the token.
+        raise SecretRefused(f"The token file {path} is not UTF-8 text.", _RULE, "Save it as plain text.") from None
