@@ -1,0 +1,270 @@
+"""The job's log as it grows: any length, searchable, only the visible rows are decoded and coloured.
+
+A thread reads the spool file and keeps offsets; the screen asks for the lines that it shows. Measured in
+tests/bench/log_view.py. Idea (offsets and pread): toolong.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from array import array
+from bisect import bisect_left
+from pathlib import Path
+from typing import ClassVar
+
+from grpo_wizard.tui.i18n import _
+from grpo_wizard.tui.widgets.log_text import coloured, shown
+from grpo_wizard.tui.widgets.spool import ERROR, Spool
+from rich.segment import Segment
+from rich.style import Style
+from textual import work
+from textual.binding import Binding, BindingType
+from textual.cache import LRUCache
+from textual.geometry import Size
+from textual.message import Message
+from textual.reactive import reactive
+from textual.scroll_view import ScrollView
+from textual.strip import Strip
+from textual.worker import get_current_worker
+
+_IDLE_SECONDS = 0.1
+_STYLES = {
+    "log-actor": "muted", "log-time": "muted", "log-error": "error", "log-warn": "warning",
+    "log-step": "primary", "log-number": "foreground",
+}  # fmt: skip
+
+
+class _Filter:
+    """The numbers of one actor's lines. The reading thread extends it, the screen's reads it."""
+
+    def __init__(self, actor: str) -> None:
+        self.rows: array[int] = array("Q")
+        self._needle = f"({actor} pid=".encode()
+        self._done = self._generation = 0
+
+    def extend(self, spool: Spool) -> bool:
+        """Looks at the lines that became complete; True when there were any."""
+        if spool.generation != self._generation:
+            self.rows, self._done, self._generation = array("Q"), 0, spool.generation
+        since, self._done = self._done, spool.finished
+        if self._done > since:
+            self.rows.extend(n for n in spool.matching(self._needle, since) if n < self._done)
+        return self._done > since
+
+
+class LogView(ScrollView, can_focus=True):
+    """Rows of a spool file. `open` it; then `search`, `only_actor`, `first_error`, `follow`."""
+
+    HELP = _("The job's log. It follows the end until you scroll up. `/` searches, `n` and `N` go on.")
+    DEFAULT_CSS = """
+    LogView { background: $background; height: 1fr; scrollbar-size: 1 1; }
+    LogView:focus { background-tint: $foreground 3%; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("f", "toggle_follow", _("Follow"), id="log.follow", tooltip=_("Keep the newest in view")),
+        Binding("e", "first_error", _("First error"), id="log.error", tooltip=_("Go to the first error")),
+        Binding("n", "next(1)", _("Next match"), id="log.next", tooltip=_("Next match"), show=False),
+        Binding("N", "next(-1)", _("Previous match"), id="log.previous", tooltip=_("Go back"), show=False),
+    ]
+
+    follow: reactive[bool] = reactive(True)
+    actor: reactive[str] = reactive("")
+    current: reactive[int] = reactive(-1)
+
+    class Grown(Message):
+        """The thread has read something; several in the queue become one."""
+
+        def can_replace(self, message: Message) -> bool:
+            """Always by a newer one of its kind."""
+            return isinstance(message, LogView.Grown)
+
+    class Found(Message):
+        """A search ended: `line` is the number of the line, None for none."""
+
+        def __init__(self, view: LogView, line: int | None) -> None:
+            self.view, self.line = view, line
+            super().__init__()
+
+        @property
+        def control(self) -> LogView:
+            """The view that was searched."""
+            return self.view
+
+    def __init__(self, path: Path | None = None, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self.spool: Spool | None = None
+        self._path = path
+        self._only: _Filter | None = None
+        self._shown_rows = 0
+        self._generation = 0
+        self._wide = 0
+        self._pattern: re.Pattern[str] | None = None
+        self._cache: LRUCache[tuple[int, int], Strip] = LRUCache(1024)
+        self._styles: dict[str, str] = {}
+
+    def on_mount(self) -> None:
+        """Takes the theme's colours and begins to read."""
+        self.app.theme_changed_signal.subscribe(self, lambda _theme: self._restyle())
+        self._restyle()
+        if self._path is not None:
+            self.open(self._path)
+
+    def on_unmount(self) -> None:
+        """Leaves the file closed."""
+        if self.spool is not None:
+            self.spool.close()
+
+    def _restyle(self) -> None:
+        colours = self.app.theme_variables
+        self._styles = {name: colours[variable] for name, variable in _STYLES.items()}
+        self._styles["log-found"] = f"{colours['background']} on {colours['warning']}"
+        self._forget()
+
+    def _forget(self) -> None:
+        self._cache.clear()
+        self.refresh()
+
+    def open(self, path: Path) -> None:
+        """Shows `path` from now on; it may not exist yet."""
+        if self.spool is not None:
+            self.spool.close()
+        self.spool, self._shown_rows, self._wide = Spool(path), 0, 0
+        self._generation, self.current, self._only = 0, -1, self._only and _Filter(self.actor)
+        self._forget()
+        self._read(self.spool)
+
+    @work(thread=True, exclusive=True, group="log-read", exit_on_error=False, description="read the log")
+    def _read(self, spool: Spool) -> None:
+        worker = get_current_worker()
+        while not worker.is_cancelled:
+            grown = spool.scan()
+            only = self._only  # the screen's thread may set another one meanwhile
+            if (only is not None and only.extend(spool)) or grown:
+                self.post_message(self.Grown())
+                time.sleep(0.001)  # lets the screen's thread have the GIL between two chunks
+            else:
+                time.sleep(_IDLE_SECONDS)
+        spool.close()
+
+    @property
+    def rows(self) -> int:
+        """Rows that there are, the filter considered."""
+        if self._only is not None:
+            return len(self._only.rows)
+        return len(self.spool) if self.spool else 0
+
+    def _line_of(self, row: int) -> int:
+        return self._only.rows[row] if self._only is not None else row
+
+    def _row_of(self, line: int) -> int:
+        return bisect_left(self._only.rows, line) if self._only is not None else line
+
+    def on_log_view_grown(self) -> None:
+        """Fits the scroll bars to what has been read, and goes along when following."""
+        if self.spool is None:
+            return
+        if self.spool.generation != self._generation:
+            self._generation = self.spool.generation
+            self._forget()
+        first_new, self._shown_rows = self._shown_rows, self.rows
+        self.virtual_size = Size(self._wide, self._shown_rows)
+        if self.follow:
+            self.scroll_end(animate=False, immediate=True, x_axis=False)
+        elif first_new < self.scroll_offset.y + self.size.height:
+            self.refresh()
+
+    def watch_scroll_y(self, old_value: float, new_value: float) -> None:
+        """Scrolling up ends following; reaching the end by hand begins it again."""
+        super().watch_scroll_y(old_value, new_value)
+        if new_value < old_value and new_value < self.max_scroll_y:
+            self.follow = False
+
+    def watch_follow(self, follow: bool) -> None:
+        """Jumps to the end when following begins."""
+        if follow and self.is_mounted:
+            self.scroll_end(animate=False, immediate=True, x_axis=False)
+
+    def render_line(self, y: int) -> Strip:
+        """One visible row."""
+        row = self.scroll_offset.y + y
+        width, base = self.size.width, self.rich_style
+        if self.spool is None or row >= self.rows:
+            return Strip.blank(width, base)
+        strip = self._strip(self._line_of(row), base)
+        return strip.crop_extend(self.scroll_offset.x, self.scroll_offset.x + width, base).apply_style(base)
+
+    def _strip(self, line: int, base: Style) -> Strip:
+        spool = self.spool
+        assert spool is not None
+        key = (line, spool.generation)
+        if (known := self._cache.get(key)) is not None:
+            return known
+        try:
+            text = shown(*spool.line(line))
+        except (IndexError, OSError):  # cut short or closed under our hands: the next `Grown` repaints
+            return Strip.blank(0, base)
+        rich = coloured(text, self._styles, self._pattern)
+        if line == self.current:
+            rich.stylize("reverse")
+        strip = Strip(Segment(t, s) for t, s, _ in rich.render(self.app.console))
+        if line < spool.finished:
+            self._cache[key] = strip
+        if strip.cell_length > self._wide:
+            self._wide = strip.cell_length
+            self.call_later(self.on_log_view_grown)
+        return strip
+
+    def show_line(self, line: int) -> None:
+        """Marks `line` and brings it into the middle of the view."""
+        self.follow = False
+        self.current = line
+        self._forget()
+        row = self._row_of(line)
+        self.scroll_to(y=max(0, row - self.size.height // 2), animate=False, immediate=True)
+
+    def search(self, words: str, direction: int = 1) -> None:
+        """Looks for `words` from the marked line on; small letters match both cases. Answers with `Found`."""
+        case = re.IGNORECASE if words == words.lower() else 0
+        self._pattern = re.compile(re.escape(words), case) if words else None
+        self._forget()
+        self.action_next(direction)
+
+    def action_next(self, direction: int) -> None:
+        """Goes to the next (1) or previous (-1) match."""
+        if self._pattern is None or self.spool is None:
+            return
+        words = self._pattern.pattern
+        if self._pattern.flags & re.IGNORECASE:
+            self._find(self.spool, re.compile(words.encode(), re.IGNORECASE), self.current, direction < 0)
+        else:
+            self._find(self.spool, re.sub(r"\\(.)", r"\1", words).encode(), self.current, direction < 0)
+
+    def action_first_error(self) -> None:
+        """Goes to the first line that looks like an error."""
+        if self.spool is not None:
+            self._find(self.spool, ERROR, -1, False)
+
+    def action_toggle_follow(self) -> None:
+        """Follows the end, or stops following."""
+        self.follow = not self.follow
+
+    @work(thread=True, exclusive=True, group="log-find", exit_on_error=False, description="search the log")
+    def _find(self, spool: Spool, pattern: re.Pattern[bytes] | bytes, after: int, backwards: bool) -> None:
+        try:
+            line = spool.find(pattern, min(after, len(spool) - 1), backwards=backwards)
+        except (OSError, ValueError):  # the file became shorter than what is mapped
+            line = None
+        if not get_current_worker().is_cancelled:
+            self.post_message(self.Found(self, line))
+
+    def on_log_view_found(self, event: Found) -> None:
+        """Shows what was found; that nothing was is the caller's to say."""
+        if event.line is not None:
+            self.show_line(event.line)
+
+    def watch_actor(self, actor: str) -> None:
+        """Shows one actor's lines, or all for an empty name."""
+        self._only, self._shown_rows = _Filter(actor) if actor else None, 0
+        self.on_log_view_grown()
+        self.refresh()
