@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from ssl import SSLContext
 from typing import Any, Protocol
 
 JSON = dict[str, Any]
@@ -62,7 +63,10 @@ class World(Protocol):
             location: str | None = None) -> list[Record]: ...
     def later(self, seconds: float, event: str, **args: Any) -> None:
         """Calls the handler registered with @happens(event) after `seconds` of the real thing's time ÷ speed. Kept in the file: survives restarts."""
-    def project_number(self, project: str) -> str: ...
+    def project_number(self, project: str) -> str: ...     # "0" where there is no such project
+    def project_id(self, project: str) -> str: ...         # of an id or a number
+    def next(self) -> int: ...                             # a number never given before in this world
+    def changed(self) -> None: ...                         # save soon; the server calls it after every writing request and every event
 
 
 @dataclass
@@ -151,8 +155,39 @@ class KubeServer(Protocol):
     def dump(self) -> JSON: ...                 # for the world's file
     def rows(self) -> list[JSON]: ...           # for /_rehearsal/world: service "kubernetes", kind, name, project, location, spec, state, kept_by_design, derived
     def pools_changed(self) -> None: ...        # a node pool came, went, or was resized
+    # `revision` (optional attribute): changes whenever dump() would; without it dump() is called at every save.
 
 
 KUBES: dict[str, KubeServer] = {}
 """Key of a cluster's record -> its running Kubernetes. google/kubeground.py fills and empties it as clusters come and go; the server
 reads `rows()` and `dump()` from it. What `dump()` gave is kept in the cluster's `Record.extra["kube"]` and handed back on a restart."""
+
+
+Named = Callable[[Any], tuple[str, str]]        # aiohttp request -> (service, path) for the record and the faults
+
+
+@dataclass
+class House:
+    """What the server process hands its parts: the private folder, the token, TLS, the wire's eyes and ears. Set before any handler runs."""
+
+    folder: Path            # <home>/rehearsal, 0700; kubernetes, Lustre's files and Ray's live below it
+    token: str              # the one token of this server
+    caller: str             # e-mail of the identity behind it
+    ca_file: Path           # PEM of the private CA
+    server_context: Callable[..., SSLContext]               # server_context("127.0.0.1", "kubernetes.default") -> TLS with a fresh certificate
+    middleware: Callable[[Named, Callable[[Any], None]], Any]   # aiohttp middleware: idle clock, record, faults; 2nd: called after each request
+    record: Callable[[str, str, str, JSON, Any, int], None]     # service, method, path, query, body, status: one line for --record
+    heads: Heads | None     # None with --ray none
+
+
+_HOUSE: list[House] = []
+
+
+def house() -> House:
+    """The surroundings of this process."""
+    return _HOUSE[-1]
+
+
+def set_house(it: House) -> None:
+    """Called once by the server at its start."""
+    _HOUSE[:] = [it]
