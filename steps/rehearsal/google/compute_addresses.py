@@ -1,0 +1,146 @@
+"""Global internal address ranges for private services access (purpose VPC_PEERING)."""
+
+from __future__ import annotations
+
+import ipaddress
+import random
+
+from ..contract import JSON, ApiError, Call, Record, World, happens, serves
+from .compute_networks import find_network, is_roce, of_network, peerings_of
+from .compute_operations import same_request, start
+from .links import COMPUTE, check_name, exists, in_use, invalid, last, missing, sent, stored, tail, unready
+from .pages import aggregated, listed
+from .stamps import number, pacific
+
+Net = ipaddress.IPv4Network
+_AUTO = Net("10.128.0.0/9")  # Google keeps chosen ranges clear of automatic subnets
+
+
+def _key(call: Call, name: str) -> str:
+    return f"projects/{call.params['project']}/global/addresses/{name}"
+
+
+def _found(call: Call, param: str = "address") -> Record:
+    key = _key(call, str(call.params[param]))
+    record = call.world.get(COMPUTE, key)
+    if record is None:
+        raise missing(key)
+    return record
+
+
+@serves("compute.globalAddresses.get")
+def get(call: Call) -> JSON:
+    """One range."""
+    return sent(call, _found(call).body)
+
+
+@serves("compute.globalAddresses.list")
+def list_(call: Call) -> JSON:
+    """A project's global addresses."""
+    records = call.world.all(COMPUTE, "address", project=str(call.params["project"]))
+    return listed(call, "addressList", [record.body for record in records])
+
+
+@serves("compute.addresses.aggregatedList")
+def aggregated_list(call: Call) -> JSON:
+    """All addresses (the rehearsal has global ones only)."""
+    records = call.world.all(COMPUTE, "address", project=str(call.params["project"]))
+    return aggregated(call, "addressAggregatedList", "addresses", [("global", record.body) for record in records], ["global"])
+
+
+@serves("compute.globalAddresses.insert")
+def insert(call: Call) -> JSON:
+    """Reserves a range: the one asked for, or a free one of the asked length."""
+    if again := same_request(call):
+        return again
+    project, name = str(call.params["project"]), check_name(call.body.get("name"))
+    key = _key(call, name)
+    if call.world.get(COMPUTE, key):
+        raise exists(key)
+    if call.body.get("purpose") != "VPC_PEERING":
+        raise ApiError(501, "The rehearsal has global addresses of purpose VPC_PEERING only.", "UNIMPLEMENTED", "notImplemented")
+    network = find_network(call.world, call.body, project)
+    if is_roce(network):
+        raise invalid("resource.purpose", "VPC_PEERING", f"Not allowed by network profile '{last(str(network.body['networkProfile']))}'.")
+    found = _range(call.world, network, call.body)
+    body = {"kind": "compute#address", "id": number(), "creationTimestamp": pacific(call.world), "description": "", "addressType": "INTERNAL",
+            "labelFingerprint": "42WmSpB8rSM=", **call.body, "address": str(found.network_address), "prefixLength": found.prefixlen,
+            "network": stored(network.key), "networkTier": "PREMIUM", "status": "RESERVED", "selfLink": stored(key)}
+    body.pop("ipVersion", None)  # as at Google, not given back for IPv4
+    record = call.world.put(Record(COMPUTE, "address", name, project, "global", key, body, "creating"))
+    return start(call, "address.insert", record, "compute.made")
+
+
+def _range(world: World, network: Record, body: JSON) -> Net:
+    length = int(body.get("prefixLength") or 0)
+    if not 8 <= length <= 30:
+        raise invalid("resource.prefixLength", length, "Must be between 8 and 30 for purpose VPC_PEERING.")
+    taken = taken_ranges(world, network)
+    if body.get("address"):
+        try:
+            asked = Net(f"{body['address']}/{length}")
+        except ValueError:
+            raise invalid("resource.address", body["address"], "Must be the first address of a range of that length.") from None
+        if any(asked.overlaps(other) for other in taken):
+            raise ApiError(400, "Invalid value for field 'resource.address': Requested range conflicts with other resources: The provided IP "
+                                "range overlaps with existing subnetwork or reserved IP range.", "INVALID_ARGUMENT", "invalid")
+        return asked
+    return free_range(taken, length, f"{network.key}/{body.get('name')}")
+
+
+def taken_ranges(world: World, network: Record) -> list[Net]:
+    """Ranges of a network's subnets and reserved addresses, and the block of automatic subnets."""
+    subnets = [Net(record.body["ipCidrRange"]) for record in of_network(world, network, "subnet")]
+    reserved = [Net(f"{record.body['address']}/{record.body['prefixLength']}") for record in of_network(world, network, "address")]
+    return [*subnets, *reserved, _AUTO]
+
+
+def free_range(taken: list[Net], length: int, seed: str) -> Net:
+    """A free range in 10.0.0.0/8, chosen by seed, as Google chooses one that looks random."""
+    whole = Net("10.0.0.0/8")
+    count = 2 ** (length - 8)
+    begin = random.Random(seed).randrange(count)
+    for offset in range(min(count, 4096)):
+        first = int(whole.network_address) + ((begin + offset) % count) * 2 ** (32 - length)
+        found = Net((first, length))
+        if not any(found.overlaps(other) for other in taken):
+            return found
+    raise ApiError(400, "Couldn't find a free range of the requested length.", "INVALID_ARGUMENT", "invalid")
+
+
+@serves("compute.globalAddresses.setLabels")
+def set_labels(call: Call) -> JSON:
+    """Replaces a range's labels."""
+    record = _found(call, "resource")
+    return start(call, "address.insert", record, "network.patched", change={"labels": dict(call.body.get("labels", {}))})
+
+
+def user_of(world: World, address: Record) -> str | None:
+    """Key of the connection that uses a range."""
+    network = world.get(COMPUTE, tail(str(address.body["network"])) or "")
+    for peering in peerings_of(world, network) if network else []:
+        if address.name in peering.body.get("reservedPeeringRanges", []):
+            return peering.key
+    return None
+
+
+@serves("compute.globalAddresses.delete")
+def delete(call: Call) -> JSON:
+    """Releases a range that no connection uses."""
+    if again := same_request(call):
+        return again
+    record = _found(call)
+    if record.state != "ready":
+        raise unready(record.key)
+    if user := user_of(call.world, record):
+        raise in_use("global_address", record.key, user)
+    record.state = "deleting"
+    call.world.put(record)
+    return start(call, "address.delete", record, "address.gone")
+
+
+@happens("address.gone")
+def _gone(world: World, target: Record) -> None:
+    if user := user_of(world, target):
+        raise in_use("global_address", target.key, user)
+    world.remove(target)

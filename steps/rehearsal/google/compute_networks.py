@@ -1,0 +1,231 @@
+"""VPC networks: custom, automatic, and RoCE by profile; what uses them; their peerings."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+from ..contract import JSON, ApiError, Call, Record, World, happens, serves
+from . import quotas
+from .catalogue import ground, regions
+from .compute_operations import same_request, start
+from .links import COMPUTE, CONTAINER, NETWORKING, body_link, check_name, exists, in_use, invalid, last, missing, sent, stored, tail, unready
+from .pages import listed
+from .stamps import number, pacific
+
+_TENANT = "projects/sn-rehearsal-tp/global/networks/servicenetworking"
+
+
+def network_key(project: str, name: str) -> str:
+    """Key of a network."""
+    return f"projects/{project}/global/networks/{name}"
+
+
+def find_network(world: World, body: JSON, project: str) -> Record:
+    """The network that a body's `network` links to; 404 where there is none, 400 while it is being made."""
+    key = body_link(body, "network", project, "networks")
+    record = world.get(COMPUTE, key)
+    if record is None:
+        raise missing(key)
+    if record.state != "ready":
+        raise unready(key)
+    return record
+
+
+def is_roce(network: Record) -> bool:
+    """Whether a network is made with a RoCE profile."""
+    return bool(network.body.get("networkProfile"))
+
+
+def of_network(world: World, network: Record, kind: str) -> list[Record]:
+    """Compute's things of a kind whose `network` is this one."""
+    link = stored(network.key)
+    return [record for record in world.all(COMPUTE, kind, project=network.project) if record.body.get("network") == link]
+
+
+def peerings_of(world: World, network: Record) -> list[Record]:
+    """The servicenetworking connections of a network (they name it by the project's number)."""
+    return [record for record in world.all(NETWORKING, "peering", project=network.project)
+            if last(str(record.body.get("network", ""))) == network.name]
+
+
+def _view(world: World, record: Record) -> JSON:
+    body = copy.deepcopy(record.body)
+    subnets = [stored(subnet.key) for subnet in of_network(world, record, "subnet")]
+    if subnets:
+        body["subnetworks"] = subnets
+    peerings = [_peering(record, one) for one in peerings_of(world, record) if one.state not in ("creating", "absent")]
+    if peerings:
+        body["peerings"] = peerings
+    return body
+
+
+def _peering(network: Record, connection: Record) -> JSON:
+    name = str(connection.body.get("peering") or "servicenetworking-googleapis-com")
+    return {"name": name, "network": stored(_TENANT), "state": "ACTIVE", "stateDetails": "[2026-11-30T00:00:00.000-08:00]: Connected.",
+            "autoCreateRoutes": True, "exchangeSubnetRoutes": True, "exportCustomRoutes": False, "importCustomRoutes": False,
+            "exportSubnetRoutesWithPublicIp": False, "importSubnetRoutesWithPublicIp": False, "stackType": "IPV4_ONLY"}
+
+
+def _found(call: Call) -> Record:
+    key = network_key(str(call.params["project"]), str(call.params["network"]))
+    record = call.world.get(COMPUTE, key)
+    if record is None:
+        raise missing(key)
+    return record
+
+
+@serves("compute.networks.get")
+def get(call: Call) -> JSON:
+    """One network with its subnets and peerings."""
+    return sent(call, _view(call.world, _found(call)))
+
+
+@serves("compute.networks.list")
+def list_(call: Call) -> JSON:
+    """A project's networks."""
+    records = call.world.all(COMPUTE, "network", project=str(call.params["project"]))
+    return listed(call, "networkList", [_view(call.world, record) for record in records])
+
+
+@serves("compute.networks.insert")
+def insert(call: Call) -> JSON:
+    """Makes a network; an automatic one gets one subnet a region when it is done."""
+    if again := same_request(call):
+        return again
+    project, name = str(call.params["project"]), check_name(call.body.get("name"))
+    key = network_key(project, name)
+    if call.world.get(COMPUTE, key):
+        raise exists(key)
+    quotas.spend(call.world, project, "NETWORKS")
+    record = Record(COMPUTE, "network", name, project, "global", key, _made_body(call, project, key), "creating")
+    call.world.put(record)
+    return start(call, "network.insert", record, "network.made")
+
+
+def _made_body(call: Call, project: str, key: str) -> JSON:
+    asked = call.body
+    body = {"kind": "compute#network", "id": number(), "creationTimestamp": pacific(call.world), "selfLink": stored(key),
+            "networkFirewallPolicyEnforcementOrder": "AFTER_CLASSIC_FIREWALL", **asked}
+    body["selfLinkWithId"] = stored(network_key(project, body["id"]))
+    body["autoCreateSubnetworks"] = asked.get("autoCreateSubnetworks", "IPv4Range" not in asked)
+    body["routingConfig"] = {"routingMode": "REGIONAL", "bgpBestPathSelectionMode": "LEGACY", **asked.get("routingConfig", {})}
+    body.setdefault("mtu", 1460)
+    if asked.get("networkProfile"):
+        body.update(_profiled(asked, project, body["autoCreateSubnetworks"]))
+    if not 1300 <= body["mtu"] <= 8896:
+        raise invalid("resource.mtu", body["mtu"], "Must be a value between 1300 and 8896 (inclusive).")
+    return body
+
+
+def _profiled(asked: JSON, project: str, automatic: bool) -> JSON:
+    key = body_link(asked, "networkProfile", project, "networkProfiles")
+    zone = last(key).removesuffix("-vpc-roce")
+    if zone == last(key) or zone not in ground()["roce_zones"]:
+        raise missing(key)
+    if automatic:
+        raise invalid("resource.autoCreateSubnetworks", "true", f"Auto mode subnet creation is blocked by network profile '{last(key)}'.")
+    return {"networkProfile": stored(key), "mtu": asked.get("mtu", 8896)}
+
+
+@happens("network.made")
+def _made(world: World, target: Record) -> None:
+    target.state = "ready"
+    world.put(target)
+    if target.body["autoCreateSubnetworks"]:
+        for region in regions():
+            world.put(_auto_subnet(world, target, region))
+
+
+def _auto_subnet(world: World, network: Record, region: str) -> Record:
+    cidr = str(ground()["regions"][region]["auto_subnet"])
+    key = f"projects/{network.project}/regions/{region}/subnetworks/{network.name}"
+    body: JSON = {"kind": "compute#subnetwork", "id": number(), "creationTimestamp": pacific(world), "name": network.name,
+                  "network": stored(network.key), "ipCidrRange": cidr, "gatewayAddress": cidr.replace(".0/20", ".1"),
+                  "region": stored(f"projects/{network.project}/regions/{region}"), "selfLink": stored(key), "purpose": "PRIVATE",
+                  "stackType": "IPV4_ONLY", "privateIpGoogleAccess": False, "privateIpv6GoogleAccess": "DISABLE_GOOGLE_ACCESS",
+                  "fingerprint": "AAAAAAAAAAA="}
+    return Record(COMPUTE, "subnet", network.name, network.project, region, key, body, derived=True)
+
+
+@serves("compute.networks.patch")
+def patch(call: Call) -> JSON:
+    """Changes a network's MTU or routing."""
+    if again := same_request(call):
+        return again
+    record = _found(call)
+    return start(call, "network.patch", record, "network.patched", change=dict(call.body))
+
+
+@happens("network.patched")
+def _patched(world: World, target: Record, change: JSON) -> None:
+    target.body.update(change)
+    world.put(target)
+
+
+def user_of(world: World, network: Record) -> str | None:
+    """Key of one thing that keeps a network from being deleted. Automatic subnets go with it; leftovers of GKE do not."""
+    for kind in ("firewall", "subnet", "address"):
+        for record in of_network(world, network, kind):
+            if kind != "subnet" or not (record.derived and network.body["autoCreateSubnetworks"]):
+                return record.key
+    for cluster in world.all(CONTAINER, "cluster", project=network.project):
+        if cluster.extra.get("network") == network.key:
+            return cluster.key
+    for peering in peerings_of(world, network):
+        return f"{network.key}/peerings/{peering.body.get('peering') or 'servicenetworking-googleapis-com'}"
+    return None
+
+
+@serves("compute.networks.delete")
+def delete(call: Call) -> JSON:
+    """Deletes a network that nothing uses."""
+    if again := same_request(call):
+        return again
+    record = _found(call)
+    if record.state != "ready":
+        raise unready(record.key)
+    if user := user_of(call.world, record):
+        raise in_use("network", record.key, user)
+    record.state = "deleting"
+    call.world.put(record)
+    return start(call, "network.delete", record, "network.gone")
+
+
+@happens("network.gone")
+def _gone(world: World, target: Record) -> None:
+    if user := user_of(world, target):
+        raise in_use("network", target.key, user)
+    for subnet in of_network(world, target, "subnet"):
+        world.remove(subnet)
+    world.remove(target)
+
+
+@serves("compute.networks.removePeering")
+def remove_peering(call: Call) -> JSON:
+    """Cuts a peering from the consumer's side, also while its producer still uses it."""
+    if again := same_request(call):
+        return again
+    record, name = _found(call), str(call.body.get("name", ""))
+    for peering in peerings_of(call.world, record):
+        if (peering.body.get("peering") or "servicenetworking-googleapis-com") == name:
+            return start(call, "network.patch", record, "network.unpeered", peering=peering.key)
+    raise ApiError(400, f"Invalid value for field 'peeringName': '{name}'. There is no peering with this name in network '{record.name}'.",
+                   "INVALID_ARGUMENT", "invalid")
+
+
+@happens("network.unpeered")
+def _unpeered(world: World, target: Record, peering: str) -> None:
+    found = world.get(NETWORKING, peering)
+    if found:
+        world.remove(found)
+
+
+def resolve(world: World, project: str, named: Any) -> Record | None:
+    """A network by bare name, partial or full link (container and lustre take all three). The project may be a number."""
+    text = str(named)
+    key = tail(text, project) or network_key(project, text)
+    owner = key.split("/")[1]
+    if owner == world.project_number(project):
+        key = key.replace(f"projects/{owner}/", f"projects/{project}/", 1)
+    return world.get(COMPUTE, key)

@@ -1,0 +1,162 @@
+"""Compute's operations: started by every write, read by get, list and wait, ended by the clock.
+
+A finished operation that failed is DONE with `error` and `httpErrorStatusCode`. The same `requestId` gives the same operation.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from ..contract import EVENTS, JSON, ApiError, Call, Record, World, happens, serves
+from .durations import seconds
+from .links import COMPUTE, last, missing, sent, stored
+from .pages import aggregated, listed
+from .stamps import number, operation_name, pacific
+
+_WAIT_S = 60.0  # Google holds `wait` for up to two minutes; gcloud and the Python client ask again
+_HTTP = {400: "BAD REQUEST", 403: "FORBIDDEN", 404: "NOT FOUND", 409: "CONFLICT", 429: "TOO MANY REQUESTS"}
+_STATUS_OF = {"QUOTA_EXCEEDED": 403, "ZONE_RESOURCE_POOL_EXHAUSTED": 503, "RESOURCE_NOT_FOUND": 404, "RESOURCE_ALREADY_EXISTS": 409}
+
+
+def same_request(call: Call) -> JSON | None:
+    """The answer already given to this `requestId`, so that a write sent twice is carried out once."""
+    wanted = call.params.get("requestId")
+    if not wanted:
+        return None
+    for record in call.world.all(COMPUTE, "operation", project=str(call.params["project"])):
+        if record.extra.get("request_id") == wanted and record.extra.get("method") == call.method_id:
+            return shown(call, record)
+    return None
+
+
+def start(call: Call, what: str, target: Record, effect: str = "", **args: Any) -> JSON:
+    """Starts the operation that carries out `what` ("network.insert" …) on a target and, when its time has come, calls the event `effect`."""
+    verb = what.split(".")[1]
+    scope = "global" if target.location == "global" else _scope_of(target)
+    name = operation_name(call.world)
+    key = f"projects/{target.project}/{scope}/operations/{name}"
+    body: JSON = {
+        "kind": "compute#operation", "id": number(), "name": name, "operationType": verb, "status": "RUNNING", "progress": 0,
+        "user": call.caller, "targetLink": stored(target.key), "targetId": str(target.body.get("id", "0")),
+        "insertTime": pacific(call.world), "startTime": pacific(call.world), "selfLink": stored(key)}
+    if scope != "global":
+        body[scope.split("/")[0].rstrip("s")] = stored(f"projects/{target.project}/{scope}")
+    record = call.world.put(Record(
+        COMPUTE, "operation", name, target.project, target.location, key, body, hidden=True,
+        extra={"request_id": call.params.get("requestId"), "method": call.method_id, "fail": call.operation_error}))
+    call.world.later(seconds(what, target.name), "compute.done", operation=key, target=target.key, effect=effect, args=args)
+    return shown(call, record)
+
+
+def _scope_of(target: Record) -> str:
+    return "/".join(target.key.split("/")[2:4])
+
+
+@happens("compute.done")
+def _done(world: World, operation: str, target: str, effect: str, args: JSON) -> None:
+    record = world.get(COMPUTE, operation)
+    if record is None:
+        return
+    thing = world.get(COMPUTE, target)
+    failure = record.extra.get("fail")
+    if failure is None and thing is not None and effect:
+        try:
+            EVENTS[effect](world, target=thing, **args)
+        except ApiError as refusal:
+            failure = {"errors": [{"code": _shout(refusal.reason), "message": refusal.message}], "status": refusal.code}
+    if failure is not None:
+        _fail(world, record, thing, failure)
+    record.body.update(status="DONE", progress=100, endTime=pacific(world))
+    world.put(record)
+
+
+def _fail(world: World, operation: Record, thing: Record | None, failure: JSON) -> None:
+    errors = failure.get("errors") or [{"code": str(failure.get("code", "INTERNAL_ERROR")), "message": str(failure.get("message", ""))}]
+    status = failure.get("status") or _STATUS_OF.get(str(errors[0].get("code")), 400)
+    operation.body.update(error={"errors": errors}, httpErrorStatusCode=status, httpErrorMessage=_HTTP.get(status, "SERVICE UNAVAILABLE"))
+    if thing is None:
+        return
+    if operation.body["operationType"] == "insert":
+        world.remove(thing)
+    else:
+        thing.state = "ready"
+        world.put(thing)
+
+
+def _shout(reason: str) -> str:
+    """resourceInUseByAnotherResource -> RESOURCE_IN_USE_BY_ANOTHER_RESOURCE."""
+    return "".join(f"_{letter}" if letter.isupper() else letter for letter in reason).upper()
+
+
+@happens("compute.made")
+def _made(world: World, target: Record) -> None:
+    target.state = "ready"
+    world.put(target)
+
+
+@happens("compute.gone")
+def _gone(world: World, target: Record) -> None:
+    world.remove(target)
+
+
+def shown(call: Call, record: Record) -> JSON:
+    """An operation as this caller sees it."""
+    return sent(call, record.body)
+
+
+def _key(call: Call) -> str:
+    params = call.params
+    scope = f"regions/{params['region']}" if "region" in params else f"zones/{params['zone']}" if "zone" in params else "global"
+    return f"projects/{params['project']}/{scope}/operations/{params['operation']}"
+
+
+def _found(call: Call) -> Record:
+    record = call.world.get(COMPUTE, _key(call))
+    if record is None:
+        raise missing(_key(call))
+    return record
+
+
+@serves("compute.globalOperations.get", "compute.regionOperations.get", "compute.zoneOperations.get")
+def get(call: Call) -> JSON:
+    """One operation."""
+    return shown(call, _found(call))
+
+
+@serves("compute.globalOperations.wait", "compute.regionOperations.wait", "compute.zoneOperations.wait")
+async def wait(call: Call) -> JSON:
+    """Held until the operation is done, or for a minute."""
+    record, pause, left = _found(call), 0.01, _WAIT_S
+    while record.body["status"] != "DONE" and left > 0:
+        await asyncio.sleep(pause)
+        left -= pause
+        pause = min(pause * 1.5, 0.25)
+        record = _found(call)
+    return shown(call, record)
+
+
+@serves("compute.globalOperations.list", "compute.regionOperations.list", "compute.zoneOperations.list")
+def list_(call: Call) -> JSON:
+    """A scope's operations."""
+    prefix = _key(Call(**{**call.__dict__, "params": {**call.params, "operation": ""}}))
+    records = call.world.all(COMPUTE, "operation", project=str(call.params["project"]))
+    return listed(call, "operationList", [record.body for record in records if record.key.startswith(prefix)])
+
+
+@serves("compute.globalOperations.aggregatedList")
+def aggregated_list(call: Call) -> JSON:
+    """Every scope's operations."""
+    records = call.world.all(COMPUTE, "operation", project=str(call.params["project"]))
+    items = [(record.key.split("/", 2)[2].rsplit("/operations/", 1)[0], record.body) for record in records]
+    return aggregated(call, "operationAggregatedList", "operations", items, {scope for scope, _ in items})
+
+
+@serves("compute.globalOperations.delete", "compute.regionOperations.delete", "compute.zoneOperations.delete")
+def delete(call: Call) -> JSON:
+    """Forgets a finished operation."""
+    record = _found(call)
+    if record.body["status"] != "DONE":
+        raise ApiError(400, f"The operation '{last(record.key)}' is still running.", "FAILED_PRECONDITION", "operationInProgress")
+    call.world.remove(record)
+    return {}

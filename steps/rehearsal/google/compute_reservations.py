@@ -1,0 +1,191 @@
+"""Reservations with their blocks and sub-blocks; `inUseCount` follows the node pools' nodes."""
+
+from __future__ import annotations
+
+import copy
+
+from ..contract import JSON, ApiError, Call, Record, World, serves
+from .catalogue import ground, zones
+from .compute_catalogue import check_zone
+from .links import COMPUTE, CONTAINER, last, missing, sent, stored
+from .pages import aggregated, listed
+from .stamps import number, pacific
+
+_PER_SUB_BLOCK = 18  # A4 and A3 Ultra: a sub-block is at most 18 machines (Google's page on capacity blocks; not compared)
+
+
+def seed(world: World, project: str, name: str, zone: str, machine: str, count: int) -> Record:
+    """Puts one specific, ready reservation into the world as the ground a caller finds."""
+    key = f"projects/{project}/zones/{zone}/reservations/{name}"
+    data = ground()["machines"][machine]
+    accelerator, cards = data["gpu"]
+    properties = {"machineType": machine, "locationHint": "", "guestAccelerators": [{"acceleratorType": accelerator, "acceleratorCount": cards}],
+                  "localSsds": [{"diskSizeGb": "375", "interface": "NVME"} for _ in range(data["local_ssds"])]}
+    body: JSON = {
+        "kind": "compute#reservation", "id": number(), "creationTimestamp": pacific(world), "name": name, "selfLink": stored(key),
+        "zone": stored(f"projects/{project}/zones/{zone}"), "status": "READY", "specificReservationRequired": True,
+        "deploymentType": "DENSE", "enableEmergentMaintenance": False, "satisfiesPzs": False,
+        "shareSettings": {"shareType": "LOCAL"}, "reservationSharingPolicy": {"serviceShareType": "DISALLOW_ALL"},
+        "resourceStatus": {"reservationBlockCount": 1, "specificSkuAllocation": {}},
+        "specificReservation": {"count": str(count), "assuredCount": str(count), "inUseCount": "0", "instanceProperties": properties}}
+    return world.put(Record(COMPUTE, "reservation", name, project, zone, key, body, hidden=True))
+
+
+def parse(project: str, zone: str, value: str) -> tuple[str, str, str]:
+    """A pool's reservation value (name, path, block or sub-block path, full link) as (key, block, sub-block)."""
+    path = value.split("/compute/v1/", 1)[-1]
+    parts = path.split("/")
+    if parts[0] != "projects":
+        parts = ["projects", project, "reservations", *parts]
+    if "zones" in parts:
+        at = parts.index("zones")
+        zone = parts[at + 1]
+        parts = parts[:at] + parts[at + 2:]
+    named = dict(zip(parts[::2], parts[1::2], strict=False))
+    key = f"projects/{named['projects']}/zones/{zone}/reservations/{named.get('reservations', '')}"
+    return key, named.get("reservationBlocks", ""), named.get("reservationSubBlocks", "")
+
+
+def in_use(world: World, key: str) -> int:
+    """Machines of a reservation that node pools hold now."""
+    return sum(count for pool in world.all(CONTAINER, "node_pool")
+               for zone, count in pool.extra.get("sizes", {}).items()
+               if pool.extra.get("reservations", {}).get(zone) == key)
+
+
+def free(world: World, record: Record) -> int:
+    """Machines of a reservation that are still free; none where it is not ready."""
+    if record.body.get("status") != "READY":
+        return 0
+    specific = record.body["specificReservation"]
+    return int(specific.get("assuredCount") or specific["count"]) - in_use(world, record.key)
+
+
+def _view(world: World, record: Record) -> JSON:
+    body = copy.deepcopy(record.body)
+    if "specificReservation" in body:
+        body["specificReservation"]["inUseCount"] = str(in_use(world, record.key))
+    return body
+
+
+def _found(call: Call, param: str = "reservation") -> Record:
+    zone = check_zone(call)
+    key = f"projects/{call.params['project']}/zones/{zone}/reservations/{call.params[param]}"
+    record = call.world.get(COMPUTE, key)
+    if record is None:
+        raise missing(key)
+    return record
+
+
+@serves("compute.reservations.get")
+def get(call: Call) -> JSON:
+    """One reservation."""
+    return sent(call, _view(call.world, _found(call)))
+
+
+@serves("compute.reservations.list")
+def list_(call: Call) -> JSON:
+    """A zone's reservations."""
+    records = call.world.all(COMPUTE, "reservation", project=str(call.params["project"]), location=check_zone(call))
+    return listed(call, "reservationList", [_view(call.world, record) for record in records])
+
+
+@serves("compute.reservations.aggregatedList")
+def aggregated_list(call: Call) -> JSON:
+    """Every zone's reservations."""
+    records = call.world.all(COMPUTE, "reservation", project=str(call.params["project"]))
+    items = [(f"zones/{record.location}", _view(call.world, record)) for record in records]
+    return aggregated(call, "reservationAggregatedList", "reservations", items, [f"zones/{zone}" for zone in zones()])
+
+
+def _block(world: World, record: Record) -> JSON:
+    """A dense reservation of a few machines is one block with one sub-block."""
+    total = int(record.body["specificReservation"]["count"])
+    name = f"{record.name}-block-0001"
+    return {"kind": "compute#reservationBlock", "id": record.body["id"], "creationTimestamp": record.body["creationTimestamp"], "name": name,
+            "zone": record.body["zone"], "status": "READY", "count": total, "inUseCount": in_use(world, record.key),
+            "selfLink": stored(f"{record.key}/reservationBlocks/{name}"), "reservationSubBlockCount": -(-total // _PER_SUB_BLOCK),
+            "physicalTopology": {"cluster": f"{record.location}-cluster", "block": "c0ffee0000000001"}}
+
+
+def _sub_block(world: World, record: Record) -> JSON:
+    block = _block(world, record)
+    name = f"{block['name']}-subblock-0001"
+    return {"kind": "compute#reservationSubBlock", "id": block["id"], "creationTimestamp": block["creationTimestamp"], "name": name,
+            "zone": block["zone"], "status": "READY", "count": block["count"], "inUseCount": block["inUseCount"],
+            "selfLink": f"{block['selfLink']}/reservationSubBlocks/{name}",
+            "physicalTopology": {**block["physicalTopology"], "subBlock": "c0ffee0000000002"}}
+
+
+@serves("compute.reservationBlocks.list")
+def blocks(call: Call) -> JSON:
+    """A reservation's blocks."""
+    return listed(call, "reservationBlocksListResponse", [_block(call.world, _found(call))])
+
+
+@serves("compute.reservationBlocks.get")
+def block(call: Call) -> JSON:
+    """One block."""
+    body = _block(call.world, _found(call))
+    if body["name"] != call.params["reservationBlock"]:
+        raise missing(f"{_found(call).key}/reservationBlocks/{call.params['reservationBlock']}")
+    return sent(call, {"resource": body})
+
+
+def _of_parent(call: Call) -> Record:
+    """The reservation behind a sub-block call's `parentName` (reservations/R/reservationBlocks/B)."""
+    named = dict(zip(*[iter(str(call.params["parentName"]).split("/"))] * 2, strict=False))
+    call.params["reservation"] = named.get("reservations", "")
+    record = _found(call)
+    if named.get("reservationBlocks") != _block(call.world, record)["name"]:
+        raise missing(f"{record.key}/reservationBlocks/{named.get('reservationBlocks')}")
+    return record
+
+
+@serves("compute.reservationSubBlocks.list")
+def sub_blocks(call: Call) -> JSON:
+    """A block's sub-blocks."""
+    return listed(call, "reservationSubBlocksListResponse", [_sub_block(call.world, _of_parent(call))])
+
+
+@serves("compute.reservationSubBlocks.get")
+def sub_block(call: Call) -> JSON:
+    """One sub-block."""
+    record = _of_parent(call)
+    body = _sub_block(call.world, record)
+    if body["name"] != call.params["reservationSubBlock"]:
+        raise missing(f"{record.key}/reservationBlocks/{last(str(call.params['parentName']))}/reservationSubBlocks/{call.params['reservationSubBlock']}")
+    return sent(call, {"resource": body})
+
+
+@serves("compute.futureReservations.list")
+def future_list(call: Call) -> JSON:
+    """A zone's future reservations."""
+    records = call.world.all(COMPUTE, "future_reservation", project=str(call.params["project"]), location=check_zone(call))
+    return listed(call, "futureReservationsListResponse", [record.body for record in records])
+
+
+@serves("compute.futureReservations.aggregatedList")
+def future_aggregated(call: Call) -> JSON:
+    """Every zone's future reservations."""
+    records = call.world.all(COMPUTE, "future_reservation", project=str(call.params["project"]))
+    items = [(f"zones/{record.location}", record.body) for record in records]
+    return aggregated(call, "futureReservationsAggregatedListResponse", "futureReservations", items, [f"zones/{zone}" for zone in zones()])
+
+
+@serves("compute.futureReservations.get")
+def future_get(call: Call) -> JSON:
+    """One future reservation."""
+    key = f"projects/{call.params['project']}/zones/{check_zone(call)}/futureReservations/{call.params['futureReservation']}"
+    record = call.world.get(COMPUTE, key)
+    if record is None:
+        raise missing(key)
+    return sent(call, record.body)
+
+
+def refuse_short(record: Record | None, value: str, pool: str, zone: str, machine: str, needed: int, have: int) -> ApiError:
+    """GKE's 429 for a reservation that cannot serve a pool (case a05), also for one that is not there."""
+    name = record.name if record else value
+    return ApiError(429, f'Reservation does not have enough resources for the request: specific reservation "{name}" is insufficient for node '
+                         f'pool "{pool}" at zone "{zone}": required {needed} and short of {needed - max(have, 0)} VM count of machine type {machine}.',
+                    "RESOURCE_EXHAUSTED")

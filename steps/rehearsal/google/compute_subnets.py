@@ -1,0 +1,158 @@
+"""Subnetworks: ranges that may not overlap, RoCE networks bound to their zone's region, and what uses them."""
+
+from __future__ import annotations
+
+import ipaddress
+
+from ..contract import JSON, Call, Record, World, happens, serves
+from . import quotas
+from .catalogue import regions, zones
+from .compute_networks import find_network, is_roce, of_network
+from .compute_operations import same_request, start
+from .links import COMPUTE, CONTAINER, body_link, check_name, exists, in_use, invalid, last, missing, sent, stored, unready
+from .pages import aggregated, listed
+from .stamps import number, pacific
+
+Net = ipaddress.IPv4Network
+
+
+def _key(call: Call, name: str) -> str:
+    return f"projects/{call.params['project']}/regions/{call.params['region']}/subnetworks/{name}"
+
+
+def _found(call: Call) -> Record:
+    key = _key(call, str(call.params["subnetwork"]))
+    record = call.world.get(COMPUTE, key)
+    if record is None:
+        raise missing(key)
+    return record
+
+
+@serves("compute.subnetworks.get")
+def get(call: Call) -> JSON:
+    """One subnet."""
+    return sent(call, _found(call).body)
+
+
+@serves("compute.subnetworks.list")
+def list_(call: Call) -> JSON:
+    """A region's subnets."""
+    _check_region(call)
+    records = call.world.all(COMPUTE, "subnet", project=str(call.params["project"]), location=str(call.params["region"]))
+    return listed(call, "subnetworkList", [record.body for record in records])
+
+
+@serves("compute.subnetworks.aggregatedList")
+def aggregated_list(call: Call) -> JSON:
+    """Every region's subnets."""
+    records = call.world.all(COMPUTE, "subnet", project=str(call.params["project"]))
+    items = [(f"regions/{record.location}", record.body) for record in records]
+    return aggregated(call, "subnetworkAggregatedList", "subnetworks", items, [f"regions/{name}" for name in regions()])
+
+
+def _check_region(call: Call) -> str:
+    name = str(call.params["region"])
+    if name not in regions():
+        raise missing(f"projects/{call.params['project']}/regions/{name}")
+    return name
+
+
+@serves("compute.subnetworks.insert")
+def insert(call: Call) -> JSON:
+    """Makes a subnet."""
+    if again := same_request(call):
+        return again
+    region, project = _check_region(call), str(call.params["project"])
+    name = check_name(call.body.get("name"))
+    key = _key(call, name)
+    if call.world.get(COMPUTE, key):
+        raise exists(key)
+    network = find_network(call.world, call.body, project)
+    _check_roce(network, region)
+    cidr = check_range(call.world, network, call.body.get("ipCidrRange"))
+    quotas.spend(call.world, project, "SUBNETWORKS")
+    record = Record(COMPUTE, "subnet", name, project, region, key, _made_body(call, key, region, network, cidr), "creating")
+    call.world.put(record)
+    return start(call, "subnet.insert", record, "compute.made")
+
+
+def _made_body(call: Call, key: str, region: str, network: Record, cidr: Net) -> JSON:
+    return {"kind": "compute#subnetwork", "id": number(), "creationTimestamp": pacific(call.world), "purpose": "PRIVATE",
+            "stackType": "IPV4_ONLY", "privateIpGoogleAccess": False, "privateIpv6GoogleAccess": "DISABLE_GOOGLE_ACCESS",
+            "fingerprint": "AAAAAAAAAAA=", **call.body, "network": stored(network.key), "ipCidrRange": str(cidr),
+            "gatewayAddress": str(cidr[1]), "region": stored(f"projects/{call.params['project']}/regions/{region}"), "selfLink": stored(key)}
+
+
+def _check_roce(network: Record, region: str) -> None:
+    if is_roce(network):
+        profile = last(str(network.body["networkProfile"]))
+        home = zones()[profile.removesuffix("-vpc-roce")]
+        if home != region:
+            raise invalid("resource.region", region, f"Network profile '{profile}' allows subnetworks in region '{home}' only.")
+
+
+def check_range(world: World, network: Record, text: object) -> Net:
+    """The IPv4 range of a new subnet. Refuses what is no range, too small, or overlaps another of the network."""
+    try:
+        cidr = ipaddress.IPv4Network(str(text))
+    except ValueError:
+        why = "Must be a CIDR address range that is contained in the RFC1918 private address blocks."
+        raise invalid("resource.ipCidrRange", "" if text is None else text, why) from None
+    if not 4 <= cidr.prefixlen <= 29:
+        raise invalid("resource.ipCidrRange", cidr, "IP CIDR range length must be between 4 and 29.")
+    for subnet in of_network(world, network, "subnet"):
+        if cidr.overlaps(Net(subnet.body["ipCidrRange"])):
+            raise invalid("resource.ipCidrRange", cidr, f"Invalid IPCidrRange: {cidr} conflicts with existing subnetwork "
+                                                        f"'{subnet.name}' in region '{subnet.location}'.")
+    for address in of_network(world, network, "address"):
+        if cidr.overlaps(Net(f"{address.body['address']}/{address.body['prefixLength']}")):
+            raise invalid("resource.ipCidrRange", cidr, f"Invalid IPCidrRange: {cidr} conflicts with reserved address range '{address.name}'.")
+    return cidr
+
+
+def user_of(world: World, subnet: Record) -> str | None:
+    """Key of a cluster or node pool that uses a subnet."""
+    for record in world.all(CONTAINER, project=subnet.project):
+        if record.kind == "cluster" and record.extra.get("subnetwork") == subnet.key:
+            return record.key
+        if record.kind == "node_pool" and subnet.key in record.extra.get("subnetworks", []):
+            return record.key
+    return None
+
+
+@serves("compute.subnetworks.delete")
+def delete(call: Call) -> JSON:
+    """Deletes a subnet that nothing uses. An automatic one goes with its network only."""
+    if again := same_request(call):
+        return again
+    record = _found(call)
+    if record.state != "ready":
+        raise unready(record.key)
+    if record.derived:
+        raise invalid("subnetwork", record.name, "Cannot delete auto subnetwork from an auto subnet mode network.")
+    if user := user_of(call.world, record):
+        raise in_use("subnetwork", record.key, user)
+    record.state = "deleting"
+    call.world.put(record)
+    return start(call, "subnet.delete", record, "subnet.gone")
+
+
+@happens("subnet.gone")
+def _gone(world: World, target: Record) -> None:
+    if user := user_of(world, target):
+        raise in_use("subnetwork", target.key, user)
+    world.remove(target)
+
+
+@serves("compute.subnetworks.patch")
+def patch(call: Call) -> JSON:
+    """Changes a subnet's private access or description."""
+    if again := same_request(call):
+        return again
+    return start(call, "subnet.insert", _found(call), "network.patched", change=dict(call.body))
+
+
+def resolve(world: World, project: str, region: str, named: str) -> Record | None:
+    """A subnet by bare name or link."""
+    name = named if "/" not in named else last(body_link({"s": named}, "s", project, "subnetworks"))
+    return world.get(COMPUTE, f"projects/{project}/regions/{region}/subnetworks/{name}")

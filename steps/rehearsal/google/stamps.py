@@ -1,0 +1,31 @@
+"""Times, ids and operation names as Google writes them."""
+
+from __future__ import annotations
+
+import secrets
+from datetime import UTC, datetime, timedelta, timezone
+
+from ..contract import World
+
+_PACIFIC = timezone(timedelta(hours=-8))
+
+
+def pacific(world: World) -> str:
+    """Now, as Compute writes it: `2026-11-30T02:05:54.123-08:00`."""
+    return datetime.fromtimestamp(world.clock.now(), _PACIFIC).isoformat(timespec="milliseconds")
+
+
+def zulu(world: World, at: float | None = None) -> str:
+    """A time (now) in UTC, as container and lustre write it."""
+    moment = datetime.fromtimestamp(world.clock.now() if at is None else at, UTC)
+    return moment.isoformat(timespec="microseconds").replace("+00:00", "Z")
+
+
+def number() -> str:
+    """A resource's id: an unsigned 64-bit number as a string."""
+    return str(secrets.randbits(62) + 2**62)
+
+
+def operation_name(world: World) -> str:
+    """`operation-1790000000001-6abc…-…`, never twice the same."""
+    return f"operation-{int(world.clock.now() * 1000)}-{secrets.token_hex(6)}-{secrets.token_hex(4)}-{secrets.token_hex(4)}"
