@@ -1,0 +1,58 @@
+"""What the engine says while it works: one closed set of events, rendered by every front end and kept in the journal."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, Literal
+
+Name = Literal[
+    "plan", "resource_started", "resource_waiting", "resource_done", "resource_failed",
+    "retry", "notice", "job", "summary",
+]
+
+
+def now() -> str:
+    """The time as every document of the wizard writes it: UTC, RFC 3339, milliseconds."""
+    return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+@dataclass(frozen=True)
+class Event:
+    """One thing that happened. `id` is a resource's where it concerns one; `data` are the event's own keys (design §3)."""
+
+    event: Name
+    id: str | None = None
+    data: Mapping[str, Any] = field(default_factory=dict)
+    time: str = field(default_factory=now)
+
+    def document(self) -> dict[str, Any]:
+        """As a JSON object, without the keys that every line carries."""
+        head = {"event": self.event, "time": self.time} | ({"id": self.id} if self.id else {})
+        return head | dict(self.data)
+
+
+def started(id: str, action: str, title: str) -> Event:
+    return Event("resource_started", id, {"action": action, "title": title})
+
+
+def waiting(id: str, detail: str, seconds: float) -> Event:
+    """`detail` is the operation's own counter where there is one, else what is waited for."""
+    return Event("resource_waiting", id, {"detail": detail, "seconds": round(seconds, 3)})
+
+
+def done(id: str, action: str, seconds: float) -> Event:
+    return Event("resource_done", id, {"action": action, "seconds": round(seconds, 3)})
+
+
+def failed(id: str, title: str, detail: str, fix: str, command: str = "") -> Event:
+    return Event("resource_failed", id, {"title": title, "detail": detail, "fix": fix, "command": command})
+
+
+def retry(id: str, detail: str, after: float) -> Event:
+    return Event("retry", id, {"detail": detail, "after_seconds": round(after, 3)})
+
+
+def notice(detail: str, id: str | None = None) -> Event:
+    return Event("notice", id, {"detail": detail})

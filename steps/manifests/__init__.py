@@ -1,0 +1,1 @@
+"""Kubernetes objects as plain dicts, a room for each purpose."""

@@ -1,0 +1,55 @@
+"""The optional sidecar that ships Ray's logs to Cloud Logging. Off by default: logs may hold what one would not ship."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..step import Answers
+
+# Pinned: the tutorial takes :latest (tutorial-defects 20).
+_IMAGE = "fluent/fluent-bit:3.2.10"
+_LOGS = "/tmp/ray/session_latest/logs"
+
+_CONF = f"""[INPUT]
+    Name              tail
+    Path              {_LOGS}/worker-*
+    Tag               ray-worker
+[INPUT]
+    Name              tail
+    Path              {_LOGS}/raylet*
+    Tag               raylet
+[INPUT]
+    Name              tail
+    Path              {_LOGS}/*
+    Exclude_Path      {_LOGS}/debug_state.txt,{_LOGS}/raylet*,{_LOGS}/worker-*,{_LOGS}/runtime_env*
+    Tag               ray-misc
+[OUTPUT]
+    Name              stackdriver
+    Match             *
+    resource          gce_instance
+    labels_key        labels
+"""
+
+
+def fluentbit_name(answers: Answers) -> str:
+    return f"{answers['raycluster']['raycluster_name']}-fluentbit-config"
+
+
+def fluentbit_config(answers: Answers) -> dict[str, Any]:
+    return {"apiVersion": "v1", "kind": "ConfigMap",
+            "metadata": {"name": fluentbit_name(answers), "namespace": answers["raycluster"]["namespace"]},
+            "data": {"fluent-bit.conf": _CONF}}
+
+
+def fluentbit_container(answers: Answers) -> list[dict[str, Any]]:
+    if not answers["raycluster"]["fluentbit"]:
+        return []
+    group = {"name": "RAY_GROUP", "valueFrom": {"fieldRef": {"fieldPath": "metadata.labels['ray.io/group']"}}}
+    return [{"name": "fluent-bit", "image": _IMAGE, "env": [group], "volumeMounts": [
+        {"name": "fluentbit-config-volume", "mountPath": "/fluent-bit/etc/"}, {"name": "log-volume", "mountPath": "/tmp/ray"}]}]
+
+
+def fluentbit_volumes(answers: Answers) -> list[dict[str, Any]]:
+    if not answers["raycluster"]["fluentbit"]:
+        return []
+    return [{"name": "fluentbit-config-volume", "configMap": {"name": fluentbit_name(answers)}}]

@@ -1,0 +1,45 @@
+"""The Lustre file system as the cluster sees it: a PersistentVolume bound to one claim."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..step import Answers, Fact
+
+PV_NAME, PVC_NAME = "lustre-pv", "lustre-pvc"
+
+
+def storage_class(answers: Answers) -> str:
+    """The name that Google's manifests use; both sides only have to agree."""
+    return f"lustre-rwx-{answers['lustre']['per_unit_storage_throughput']}mbps-per-tib"
+
+
+def persistent_volume(answers: Answers, lustre_id: str) -> dict[str, Any]:
+    place, mine = answers["project"], answers["lustre"]
+    return {
+        "apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": PV_NAME},
+        "spec": {
+            "storageClassName": storage_class(answers),
+            "capacity": {"storage": f"{mine['capacity_gib']}Gi"},
+            "accessModes": ["ReadWriteMany"],
+            "persistentVolumeReclaimPolicy": "Retain",
+            "volumeMode": "Filesystem",
+            "claimRef": {"namespace": answers["raycluster"]["namespace"], "name": PVC_NAME},
+            "csi": {
+                "driver": "lustre.csi.storage.gke.io",
+                "volumeHandle": f"{place['project_id']}/{place['zone']}/{mine['lustre_name']}",
+                "volumeAttributes": {"ip": Fact(lustre_id, "ip"), "filesystem": mine["filesystem"]},
+            },
+        },
+    }
+
+
+def persistent_volume_claim(answers: Answers) -> dict[str, Any]:
+    return {
+        "apiVersion": "v1", "kind": "PersistentVolumeClaim",
+        "metadata": {"name": PVC_NAME, "namespace": answers["raycluster"]["namespace"]},
+        "spec": {
+            "accessModes": ["ReadWriteMany"], "storageClassName": storage_class(answers), "volumeName": PV_NAME,
+            "resources": {"requests": {"storage": f"{answers['lustre']['capacity_gib']}Gi"}},
+        },
+    }

@@ -1,0 +1,43 @@
+"""How things are named and pointed at, written once."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable, Mapping
+
+
+def resource_id(step: str, kind: str, name: str) -> str:
+    return f"{step}.{kind}.{name}"
+
+
+def api_id(service: str) -> str:
+    """The resource that switches on `service`.googleapis.com."""
+    return resource_id("project", "api", f"{service}.googleapis.com")
+
+
+def network_path(project: str, network: str) -> str:
+    """As compute and Lustre take it; Google adds the host."""
+    return f"projects/{project}/global/networks/{network}"
+
+
+def region_of(zone: str) -> str:
+    """us-central1-b -> us-central1; us-central1-ai1a (an AI zone) -> us-central1."""
+    return zone.rpartition("-")[0]
+
+
+def workload_pool(project: str) -> str:
+    """`example.com:my-proj` (a domain-scoped id) becomes `my-proj.example.com`, as in service accounts' addresses [inferred]."""
+    domain, colon, short = project.partition(":")
+    return f"{short}.{domain}.svc.id.goog" if colon else f"{project}.svc.id.goog"
+
+
+def gcloud(words: str, flags: Mapping[str, object] | Iterable[tuple[str, object]] = (), *names: str) -> str:
+    """One gcloud command line, quoted for the shell. A flag whose value is True has no value; False and None leave it out."""
+    pairs = flags.items() if isinstance(flags, Mapping) else flags
+    parts = ["gcloud", *words.split(), *(shlex.quote(name) for name in names)]
+    for flag, value in pairs:
+        if value is True:
+            parts.append(f"--{flag}")
+        elif value is not None and value is not False:
+            parts.append(f"--{flag}={shlex.quote(str(value))}")
+    return " ".join(parts)

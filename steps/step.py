@@ -1,0 +1,170 @@
+"""The whole vocabulary of a step: what is asked (Field), what must hold (Check), what shall exist (Resource)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol
+
+Answers = Mapping[str, Mapping[str, Any]]   # step -> field -> parsed value, complete with defaults
+Level = Literal["pass", "info", "warn", "block"]
+State = Literal["absent", "creating", "ready", "failed", "deleting"]
+Origin = Literal["created", "adopted", "none"]
+
+
+class Refused(ValueError):
+    """A value that a Field does not take. The text is one sentence that says what is allowed."""
+
+
+@dataclass(frozen=True)
+class Field:
+    """One question. `parse` is the only validator: every front end and every file goes through it.
+
+    `default` is a value or a function of the answers given so far; `None` means that it must be answered.
+    `env` are the tutorial's own variables (`init --from-env`).
+    """
+
+    name: str
+    label: str
+    help: str
+    parse: Callable[[Any], Any]
+    default: Any = None
+    env: tuple[str, ...] = ()
+    kind: Literal["text", "integer", "number", "switch", "choice", "secret"] = "text"
+    choices: tuple[str, ...] = ()
+    unit: str = ""
+    advanced: bool = False
+    optional: bool = False
+    shown_when: Callable[[Answers], bool] = lambda answers: True
+
+    def default_for(self, answers: Answers) -> Any:
+        return self.default(answers) if callable(self.default) else self.default
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What a check saw. `fix` is what to do about it, empty when nothing is to be done."""
+
+    level: Level
+    title: str
+    detail: str = ""
+    fix: str = ""
+
+
+class World(Protocol):
+    """What checks may ask of the outside (steps/clients/world.py). Every method reads, none writes; each may raise WizardError."""
+
+    mode: str
+
+    def ask(self, question: str, **about: Any) -> Any:
+        """Answers `question` (a function's name in clients/world.py), once per set of arguments."""
+        ...
+
+
+@dataclass(frozen=True)
+class Check:
+    """Something that must hold before money is spent. `run` returns what it saw; a WizardError in it becomes a warning."""
+
+    id: str
+    title: str
+    run: Callable[[Answers, World], Iterable[Finding]]
+    needs_fields: tuple[str, ...] = ()      # step.field names that it looks at: live checks run when one of them changes
+
+
+@dataclass(frozen=True)
+class Usual:
+    """How long a thing usually takes, in seconds, and who says so."""
+
+    low: float
+    high: float
+    source: str
+
+
+SECONDS = Usual(1, 30, "seen in rehearsal; Google gives no figure")
+
+
+@dataclass(frozen=True)
+class Fact:
+    """A value inside a spec that only the cloud knows: `key` of what was seen of the resource `id`."""
+
+    id: str
+    key: str
+
+
+@dataclass(frozen=True)
+class SecretValue:
+    """A value inside a spec that is never written down: filled in by the client at the last moment."""
+
+    name: str            # hf_token | wandb_netrc
+    optional: bool = False
+
+
+@dataclass(frozen=True)
+class Resource:
+    """One thing that shall exist.
+
+    `spec` is what is sent, in the API's own JSON form (camelCase); it may hold Fact and SecretValue.
+    `where` places it: project, location, cluster, namespace. `needs` are ids of other resources.
+    `usd_per_hour` is None when no price is known. `kept` things stay at destroy (others may need them).
+    `watch` are spec paths in which a thing that somebody else made must agree to be adopted (None: the whole spec).
+    """
+
+    step: str
+    kind: str
+    name: str
+    spec: Mapping[str, Any]
+    where: Mapping[str, str] = field(default_factory=dict)
+    needs: tuple[str, ...] = ()
+    command: str = ""
+    usual: Usual = SECONDS
+    usd_per_hour: float | None = 0.0
+    note: str = ""
+    kept: bool = False
+    watch: tuple[str, ...] | None = None
+
+    @property
+    def id(self) -> str:
+        return f"{self.step}.{self.kind}.{self.name}"
+
+
+@dataclass(frozen=True)
+class Drift:
+    """One place in which what exists differs from what shall be. `path` is dotted, as in the API's JSON."""
+
+    path: str
+    want: Any
+    have: Any
+
+    def __str__(self) -> str:
+        return f"{self.path} is {self.have!r}, wanted {self.want!r}"
+
+
+@dataclass(frozen=True)
+class Sight:
+    """What was seen of a resource in the cloud just now."""
+
+    state: State = "absent"
+    mark: str = ""                  # the lineage written on it, if any
+    identity: str = ""              # uid, numeric id or creation time: tells a thing from its namesake made later
+    drift: tuple[Drift, ...] = ()
+    detail: str = ""                # what it waits for, or what is wrong with it
+    facts: Mapping[str, str] = field(default_factory=dict)
+    ours: bool = False              # proof of our making that is not a mark (our own range inside a shared peering)
+
+
+ABSENT = Sight()
+
+
+@dataclass(frozen=True)
+class Step:
+    """One of the seven. `resources` is a pure function of complete answers."""
+
+    name: str
+    title: str
+    purpose: str
+    fields: Sequence[Field]
+    checks: Sequence[Check]
+    resources: Callable[[Answers], Sequence[Resource]]
+
+    def field(self, name: str) -> Field:
+        return next(f for f in self.fields if f.name == name)
