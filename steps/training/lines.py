@@ -1,0 +1,142 @@
+"""Bytes of a job's log, as they arrive, to clean lines.
+
+Ray, tqdm and terminals leave marks in the stream: ANSI colours, `(Actor pid=1, ip=…)` before a worker's line (they
+nest), `[repeated 15x across cluster]` after one, carriage returns between the states of a bar. Lines are split as bytes
+and decoded whole, so that a chunk may end anywhere, also inside a character. Text is never changed: `[/]` stays `[/]`.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+_ANSI = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)")
+# Ray 2.49 and 2.60: worker.py's print_worker_logs; vLLM's engine adds its own of the same form behind it.
+_PREFIX = re.compile(
+    r"\((?:(?P<actor>[^()\n]{1,200}?) )?(?:pid=(?P<pid>\d+)(?:, ip=(?P<ip>[0-9a-fA-F.:]+))?)\) ?"
+    r"|\((?P<daemon>raylet|gcs_server|autoscaler [^()\n]{0,80})(?:, ip=(?P<daemon_ip>[0-9a-fA-F.:]+))?\) ?"
+)
+_RANK = re.compile(r"\[rank=(\d+)\]$")
+_REPEATED = re.compile(r" ?\[repeated (\d+)x across cluster\](?: \(Ray deduplicates logs by default\..*\))?$")
+_BAR_END = re.compile(r"\d+/\d+ \[[^\]\r\n]*<[^\]\r\n]*\]")
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Who wrote a line, by Ray's prefix. `actor` is its repr, such as `DTensorPolicyWorker[rank=0]`; no `ip` means the
+    driver's node."""
+
+    actor: str
+    pid: int | None = None
+    ip: str | None = None
+
+    @property
+    def rank(self) -> int | None:
+        """The rank in `…[rank=3]`, if the repr has one."""
+        found = _RANK.search(self.actor)
+        return int(found[1]) if found else None
+
+
+@dataclass(slots=True)
+class Line:
+    """One clean line.
+
+    `offset`: where its bytes begin in the stream. `sources`: outermost first, empty for the driver itself.
+    `repeated`: how many more of it Ray folded.
+    """
+
+    text: str
+    offset: int = 0
+    sources: tuple[Source, ...] = ()
+    repeated: int = 0
+
+
+def cut(text: str, limit: int = 2000) -> str:
+    """The text for a screen: at most `limit` characters, with a mark that says how many were left out."""
+    return text if len(text) <= limit else f"{text[:limit]}… [+{len(text) - limit} characters]"
+
+
+def strip_ansi(text: str) -> str:
+    """The text without terminal control sequences."""
+    return _ANSI.sub("", text) if "\x1b" in text else text
+
+
+def clean(raw: str, offset: int = 0) -> list[Line]:
+    """One raw line to its clean line; two when a message is glued to the end of a bar."""
+    text = strip_ansi(raw)
+    if "\r" in text:
+        text, sources = _last_state(text)
+    else:
+        text, sources = _strip_prefixes(text)
+    repeated = 0
+    if text.endswith((" across cluster]", "options.)")):
+        text, repeated = _strip_repeat(text)
+    if "%" in text and (glued := _BAR_END.search(text)) and (rest := text[glued.end():]).strip():
+        return [Line(text[:glued.end()], offset, sources, repeated), Line(rest.lstrip(" "), offset, sources)]
+    return [Line(text, offset, sources, repeated)]
+
+
+def _last_state(text: str) -> tuple[str, tuple[Source, ...]]:
+    """What a terminal would show: the text after the last carriage return that has any."""
+    text, sources = _strip_prefixes(text)
+    states = [state for state in text.split("\r") if state.strip()]
+    text, inner = _strip_prefixes(states[-1] if states else "")
+    return text, sources + inner
+
+
+def _strip_prefixes(text: str) -> tuple[str, tuple[Source, ...]]:
+    if not text.startswith("("):
+        return text, ()
+    sources: list[Source] = []
+    while text.startswith("(") and (found := _PREFIX.match(text)):
+        sources.append(_source(found))
+        text = text[found.end():]
+    return text, tuple(sources)
+
+
+def _source(found: re.Match[str]) -> Source:
+    if found["daemon"]:
+        return Source(found["daemon"], None, found["daemon_ip"])
+    return Source(found["actor"] or "", int(found["pid"]), found["ip"])
+
+
+def _strip_repeat(text: str) -> tuple[str, int]:
+    found = _REPEATED.search(text)
+    return (text[: found.start()], int(found[1])) if found else (text, 0)
+
+
+class LineReader:
+    """Feeds on chunks of bytes and gives complete lines; what follows the last newline waits for the next chunk."""
+
+    def __init__(self, offset: int = 0) -> None:
+        self.offset = offset                 # of the first byte not yet given as a line
+        self._waiting: list[bytes] = []      # a list: joining a 1.3 MB line chunk by chunk would be quadratic
+
+    def feed(self, data: bytes) -> list[Line]:
+        """The lines that are complete with `data`."""
+        end = data.rfind(b"\n")
+        if end < 0:
+            self._waiting.append(data)
+            return []
+        block = b"".join([*self._waiting, data[: end + 1]])
+        self._waiting = [data[end + 1:]]
+        lines: list[Line] = []
+        for raw in block.split(b"\n")[:-1]:
+            lines += clean(raw.decode("utf-8", "replace"), self.offset)
+            self.offset += len(raw) + 1
+        return lines
+
+    def pending(self) -> str:
+        """The unfinished last line as it looks now, for a live view. A character that is only half there is left out."""
+        text = b"".join(self._waiting).decode("utf-8", "ignore")
+        return clean(text)[-1].text if text else ""
+
+    def flush(self) -> list[Line]:
+        """The unfinished last line, at the end of the stream."""
+        raw = b"".join(self._waiting)
+        self._waiting = []
+        if not raw:
+            return []
+        lines = clean(raw.decode("utf-8", "replace"), self.offset)
+        self.offset += len(raw)
+        return lines

@@ -1,0 +1,92 @@
+"""What a log comes to: a row a training step, and the facts of the job."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+from grpo_wizard.steps.training.grammar import Bar
+
+
+@dataclass
+class Row:
+    """One training step. A value that the log has not given (yet) is None; nan is float nan here and "nan" in JSON."""
+
+    step: int                                   # over the whole run
+    epoch: int | None = None
+    total_steps: int | None = None              # of the whole run
+    batch_size: int | None = None               # samples: prompts times generations
+    loss: float | None = None
+    generation_kl_error: float | None = None
+    avg_reward: float | None = None
+    mean_generation_length: float | None = None     # tokens a sample, without the prompt
+    total_step_seconds: float | None = None
+    timing: dict[str, float] = field(default_factory=dict)              # seconds; the parts overlap
+    timing_percent: dict[str, float] = field(default_factory=dict)
+    throughput: dict[str, float] = field(default_factory=dict)          # by the log's own labels
+    validation: dict[str, float] | None = None
+    checkpoint: bool = False                    # a save was begun after this step
+
+    @property
+    def has_results(self) -> bool:
+        """Whether the step's results have been printed."""
+        return any(v is not None for v in (self.loss, self.avg_reward, self.generation_kl_error))
+
+    def as_json(self) -> dict[str, Any]:
+        """The row as the interface names it."""
+        return {key: finite(value) for key, value in vars(self).items()}
+
+
+def finite(value: Any) -> Any:
+    """The value with numbers that JSON cannot hold as strings: "nan", "inf", "-inf"."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    if isinstance(value, dict):
+        return {key: finite(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [finite(item) for item in value]
+    return value
+
+
+@dataclass
+class Facts:
+    """What the log says of the job beside its rows."""
+
+    total_steps: int | None = None
+    epoch: int | None = None
+    max_epochs: int | None = None
+    step: int | None = None                     # begun last, over the whole run
+    phase: str | None = None                    # "Training policy", "Validation", "Saving checkpoint" …
+    bar: Bar | None = None              # the phase's last progress bar
+    config: dict[str, Any] | None = None        # the "Final config" that the run printed
+    overrides: tuple[str, ...] = ()
+    log_dir: str | None = None
+    checkpoint_dir: str | None = None
+    setup_seconds: dict[str, float] = field(default_factory=dict)
+    setup_complete: bool = False
+    ending: str | None = None                   # max_steps | timeout | async_complete
+    finished: bool = False                      # the job script's own last line
+    last_saved_step: int | None = None
+    initial_validation: dict[str, float] | None = None
+    prompts_with_spread: tuple[int, int] | None = None      # dynamic sampling: have, need
+    train_data: dict[int, str] = field(default_factory=dict)    # step -> path on the head
+    wandb_url: str | None = None
+    last_error: str | None = None               # last line that names an exception
+
+    def setting(self, dotted: str) -> Any:
+        """A setting by its dotted name: from the printed config, else from the overrides (as text); None if neither."""
+        node: Any = self.config
+        for part in dotted.split("."):
+            node = node.get(part) if isinstance(node, dict) else None
+        if node is not None:
+            return node
+        given = [o.split("=", 1)[1] for o in self.overrides if "=" in o and o.split("=", 1)[0].lstrip("+") == dotted]
+        return given[-1] if given else None
+
+    def number(self, dotted: str) -> float | None:
+        """A setting as a number, or None."""
+        try:
+            return float(self.setting(dotted))
+        except (TypeError, ValueError):
+            return None

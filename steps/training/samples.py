@@ -1,0 +1,83 @@
+"""What `train_data_stepN.jsonl` tells of a step: NeMo RL writes one JSON line a sample, always, on the head's disk.
+
+Lines of one prompt stand together, `num_generations_per_prompt` of them (grpo.py:1540, logger.py:931 of v0.5.0).
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+from grpo_wizard.steps.training.rows import finite
+
+
+@dataclass(frozen=True)
+class Groups:
+    """A step's samples by prompt. Shares are 0 to 1."""
+
+    step: int | None
+    samples: int
+    groups: int
+    zero_variance_share: float          # groups whose rewards are all alike: they teach nothing
+    mean_reward: float
+    pass_rate: tuple[float, ...]        # mean reward of each group
+    truncated_share: float | None       # samples at the length limit, if that is given
+    token_mult_prob_error: float | None     # mean of exp|difference of log probabilities|, 1.0 is none
+
+    def as_json(self) -> dict[str, Any]:
+        """The same as plain data."""
+        return {key: finite(value) for key, value in vars(self).items()}
+
+
+def parse(text: str) -> list[dict[str, Any]]:
+    """The rows of a JSONL text; a last line that is cut short is left out."""
+    rows: list[dict[str, Any]] = []
+    for line in text.splitlines():
+        try:
+            row = json.loads(line)
+        except ValueError:
+            continue
+        if isinstance(row, dict):
+            rows.append(row)
+    return rows
+
+
+def groups(rows: Iterable[Mapping[str, Any]], generations: int, step: int | None = None,
+           max_length: int | None = None) -> Groups | None:
+    """Sums a step up; None without a reward in it. `generations` is the number of samples a prompt."""
+    kept = [row for row in rows if _reward(row) is not None]
+    rewards = [r for row in kept if (r := _reward(row)) is not None]
+    if not rewards or generations < 1:
+        return None
+    starts = [*range(0, len(rewards), generations), len(rewards)]
+    parts = [rewards[a:b] for a, b in pairwise(starts)]
+    flat = sum(1 for part in parts if max(part) - min(part) < 1e-9)
+    lengths = [int(row["input_lengths"]) for row in kept if isinstance(row.get("input_lengths"), (int, float))]
+    truncated = sum(n >= max_length for n in lengths) / len(lengths) if max_length and lengths else None
+    return Groups(step, len(rewards), len(parts), flat / len(parts), sum(rewards) / len(rewards),
+                  tuple(sum(part) / len(part) for part in parts), truncated, _prob_error(kept))
+
+
+def _reward(row: Mapping[str, Any]) -> float | None:
+    value = row.get("rewards")
+    if isinstance(value, list):
+        value = value[0] if value else None
+    return float(value) if isinstance(value, (int, float)) else None
+
+
+def _prob_error(rows: list[Mapping[str, Any]]) -> float | None:
+    """NeMo RL's measure of how far training's and generation's probabilities are apart, over generated tokens."""
+    total = count = 0.0
+    for row in rows:
+        made, trained = row.get("generation_logprobs"), row.get("prev_logprobs")
+        if not isinstance(made, list) or not isinstance(trained, list):
+            continue
+        for a, b in zip(made, trained, strict=False):
+            if isinstance(a, (int, float)) and isinstance(b, (int, float)) and a != 0:     # 0: prompt or padding
+                total += math.exp(min(abs(a - b), 50.0))
+                count += 1
+    return total / count if count else None
