@@ -1,4 +1,4 @@
-"""Replacing a file so that a reader, also one after a power cut, sees the old one whole or the new one whole."""
+"""Replacing a file so that a reader, even one after a power cut, sees one of the two whole."""
 
 import contextlib
 import errno
@@ -30,6 +30,7 @@ def replace(file: Path, data: bytes, backup: Path | None) -> None:
     """Put `data` in the file's place, 0600; what was there becomes `backup`.
 
     Raises OSError, with the old file untouched.
+
     Call it inside `guarded`: the temporary file's name is fixed, so that one left by a kill is overwritten.
     """
     fresh = file.with_name(f".{file.name}.new")
@@ -63,21 +64,23 @@ def _keep(file: Path, backup: Path) -> None:
     spare = backup.with_name(f".{backup.name}.new")
     spare.unlink(missing_ok=True)
     try:
-        os.link(file, spare)
-    except OSError as error:
-        if error.errno == errno.ENOSPC:
-            raise
-        shutil.copy2(file, spare)  # a file system without hard links
-    try:
+        try:
+            os.link(file, spare)
+        except OSError as error:
+            if error.errno in (errno.ENOSPC, errno.EDQUOT):
+                raise
+            shutil.copy2(file, spare)  # a file system without hard links
         spare.replace(backup)
-    except OSError:
+    finally:
+        # Also after success: POSIX renames nothing where both names are one file, as after a kill here.
         spare.unlink(missing_ok=True)
-        raise
 
 
 def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    # The new file is in place by now; some network disks cannot sync a folder.
+    with contextlib.suppress(OSError):
+        descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)

@@ -1,4 +1,4 @@
-"""The audit file: one JSON line {time, identity, method, url, operation, result} for every request that writes."""
+"""The audit file: for every request that writes a line {time, identity, method, url, operation, result}."""
 
 import re
 from pathlib import Path

@@ -1,8 +1,9 @@
-"""The one family of errors. What the user is told has a title, a detail, one fix and, where there is one, a command.
+"""The one family of errors: a title, a detail, one fix and, where there is one, the command that does it.
 
 The whole product raises these. SDK exceptions are translated in `steps/clients` only.
 """
 
+import shlex
 from pathlib import Path
 
 
@@ -96,10 +97,10 @@ class StateUnreadable(StateError):
     def __init__(self, file: Path, reason: str, copy: Path | None, backup: Path | None) -> None:
         kept = f" A copy is kept as {copy}." if copy else ""
         if backup:
-            fix, command = f"Restore the last good state from {backup.name}.", f"cp {backup} {file}"
+            fix, command = f"Restore the last good state from {backup.name}.", _shell("cp", backup, file)
         else:
-            fix = "Move the file away and begin again with the same answers: our mark is looked for in the cloud."
-            command = f"mv {file} {file}.aside"
+            fix = "Move the file away and begin again: what bears our mark is found by looking at the cloud."
+            command = _shell("mv", file, f"{file}.aside")
         super().__init__(
             "The state file cannot be read.",
             f"{file}: {reason}.{kept} Resources may still be there and cost money.", fix, command,
@@ -130,7 +131,7 @@ class StateNotSaved(StateError):
         lost = f" What happened since {since} is not saved." if since else ""
         super().__init__(
             "The state could not be saved.", f"{file}: {reason}.{lost}",
-            "Make room or give write access, then run the same command again.", f"df -h {file.parent}",
+            "Make room or give write access, then run the command again.", _shell("df", "-h", file.parent),
         )
         self.file = file
         self.reason = reason
@@ -159,15 +160,22 @@ class StateChanged(StateError):
 
 
 class LockHeld(StateError):
-    """Another process works on this deployment. `since` is UTC, ISO 8601; unknown parts are "" and pid 0."""
+    """Another process works on this deployment: pid, host, since (UTC, ISO 8601) and `holder_command`.
+
+    Parts that are not known are "" and 0.
+    """
 
     def __init__(self, name: str, pid: int, host: str, since: str, command: str) -> None:
         who = f"{command or 'A process'} (pid {pid} on {host or 'an unknown host'})"
         super().__init__(
             f"Another process works on {name}.", f"{who} has held it since {since or 'just now'}.",
-            "Wait for it, or end it.", f"kill {pid}" if pid else "",
+            f"Wait for it, or end process {pid} there." if pid else "Wait for it.",
         )
         self.pid = pid
         self.host = host
         self.since = since
-        self.command_line = command
+        self.holder_command = command
+
+
+def _shell(*words: object) -> str:
+    return shlex.join(str(word) for word in words)

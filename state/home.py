@@ -1,6 +1,6 @@
 """The home folder: where everything that is remembered lies.
 
-    <root>/deployments/<name>/state.json     beside it state.json.bak, journal.jsonl, audit.jsonl, lock, job.log
+    <root>/deployments/<name>/state.json     and state.json.bak, journal.jsonl, audit.jsonl, lock, job.log
 """
 
 import os
@@ -39,16 +39,19 @@ class Home:
         return cls(root)
 
     def deployments(self) -> list[str]:
-        """Names with a trace of a state: the file, or its backup alone."""
+        """Names with a trace of a state: the file, or its backup alone. Raises HomeUnusable."""
         parent = self.root / "deployments"
-        if not parent.is_dir():
+        try:
+            found = [entry.name for entry in parent.iterdir() if _NAME.fullmatch(entry.name)]
+        except FileNotFoundError:
             return []
-        names = (entry.name for entry in parent.iterdir() if _NAME.fullmatch(entry.name))
-        return sorted(name for name in names if self.known(name))
+        except OSError as error:
+            raise HomeUnusable(parent, error.strerror or str(error)) from error
+        return sorted(name for name in found if self.known(name))
 
     def known(self, name: str) -> bool:
         """Whether this deployment has a state file or a backup of one, readable or not."""
-        return self.state_file(name).exists() or self.backup_file(name).exists()
+        return there(self.state_file(name)) or there(self.backup_file(name))
 
     def folder(self, name: str) -> Path:
         """The deployment's own folder. Raises NameRefused."""
@@ -86,6 +89,18 @@ def make_folder(folder: Path) -> None:
         folder.mkdir(exist_ok=True, mode=0o700)
     except OSError as error:
         raise HomeUnusable(folder, error.strerror or str(error)) from error
+
+
+def there(file: Path) -> bool:
+    """Whether the folder holds this name, even as a broken link or a file that may not be looked at."""
+    # Path.exists() of Python 3.14 takes "permission denied" for absent, which would be "nothing deployed".
+    try:
+        file.lstat()
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError:
+        return True
+    return True
 
 
 def _default() -> str:

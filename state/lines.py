@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from grpo_wizard.state.errors import StateInvalid, StateNotSaved
+from grpo_wizard.state.errors import StateError, StateInvalid, StateNotSaved
 from grpo_wizard.state.home import make_folder
 
 
@@ -68,21 +68,29 @@ def _repaired(descriptor: int) -> bytes:
 def read(path: Path, offset: int = 0) -> tuple[list[dict[str, Any]], int]:
     """Whole records from `offset` (bytes) on, and the offset to go on from.
 
-    A last line without its end is left for the next time; a torn line in between is passed over. A file shorter
-    than `offset` was begun anew and is read from its start.
+    A last line without its end is left for the next time; a torn line in between is passed over. A file
+    shorter than `offset` was begun anew: it is read from its start. Raises StateError.
     """
-    if not path.exists():
-        return [], 0
-    with path.open("rb") as file:
-        if offset > os.fstat(file.fileno()).st_size:
-            offset = 0
-        file.seek(offset)
-        data = file.read()
-    whole, _, _ = data.rpartition(b"\n")
-    if b"\n" not in data:
+    data, offset = _bytes(path, offset)
+    whole, end, _ = data.rpartition(b"\n")
+    if not end:
         return [], offset
     records = [record for line in whole.split(b"\n") if (record := _decode(line)) is not None]
     return records, offset + len(whole) + 1
+
+
+def _bytes(path: Path, offset: int) -> tuple[bytes, int]:
+    try:
+        with path.open("rb") as file:
+            if offset > os.fstat(file.fileno()).st_size:
+                offset = 0
+            file.seek(offset)
+            return file.read(), offset
+    except FileNotFoundError:
+        return b"", 0
+    except OSError as error:
+        reason = f"{path}: {error.strerror or error}."
+        raise StateError(f"{path.name} cannot be read.", reason, "Give read access to it.") from error
 
 
 def _decode(line: bytes) -> dict[str, Any] | None:

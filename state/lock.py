@@ -1,5 +1,6 @@
 """One process works on a deployment at a time. The lock lives with the process: `kill -9` leaves none."""
 
+import contextlib
 import errno
 import fcntl
 import json
@@ -16,7 +17,7 @@ from grpo_wizard.state.home import Home, make_folder
 from grpo_wizard.state.model import now
 
 _PATIENCE_S = 0.5
-"""How long a taker tries: longer than `holder` shares the lock for its look, and than a taker needs to sign."""
+"""How long a taker tries: longer than the look of `holder` takes, and than a taker needs to sign."""
 _BUSY = (errno.EWOULDBLOCK, errno.EACCES, errno.EAGAIN)
 
 
@@ -31,7 +32,7 @@ class Holder:
 
 
 class Lock:
-    """`with Lock(home, name, "apply"):` Raises LockHeld if another process, or another Lock here, holds it."""
+    """`with Lock(home, name, "apply"):`. Raises LockHeld if another process, or another Lock here, has it."""
 
     def __init__(self, home: Home, name: str, command: str) -> None:
         self.name = name
@@ -62,7 +63,7 @@ class Lock:
         _held.add(self)
 
     def release(self) -> None:
-        """Give the lock back. Closing does it; an unlock in a forked child would take it from the parent too."""
+        """Give the lock back, by closing: an unlock in a forked child would take it from the parent too."""
         _held.discard(self)
         if self._descriptor is not None:
             os.close(self._descriptor)
@@ -130,7 +131,9 @@ def _unlockable(path: Path, error: OSError) -> StateError:
 def _sign(descriptor: int, who: Holder) -> None:
     text = json.dumps(asdict(who)).encode()
     os.ftruncate(descriptor, 0)
-    os.pwrite(descriptor, text, 0)
+    # On a full disk the lock holds without a signature; saving will say that the disk is full.
+    with contextlib.suppress(OSError):
+        os.pwrite(descriptor, text, 0)
 
 
 def _signed(descriptor: int) -> Holder | None:

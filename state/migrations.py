@@ -37,7 +37,7 @@ def version_of(document: Document) -> int:
 def upgrade(
     document: Document, migrations: Mapping[int, Migration] = MIGRATIONS, current: int = VERSION
 ) -> Document:
-    """The same deployment as a document of version `current`. Raises NewerVersion; ValueError if no way leads."""
+    """The document in version `current`. Raises NewerVersion, or ValueError where no way leads there."""
     version = version_of(document)
     if version > current:
         raise NewerVersion(version, str(document.get("tool", ""))[:60])

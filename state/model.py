@@ -1,11 +1,11 @@
-"""What is remembered of a deployment. A time is a UTC text like 2026-01-31T09:30:00Z; every number is finite."""
+"""What is remembered of a deployment. Times are UTC texts like 2026-01-31T09:30:00Z; numbers are finite."""
 
 from datetime import UTC, datetime
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictFloat, StrictInt, StrictStr
 
-VERSION = 1
+VERSION: Final = 1
 """Of the document's shape. A change of shape raises it and adds a function to `migrations`."""
 
 Finite = Annotated[StrictFloat, Field(allow_inf_nan=False)]

@@ -13,6 +13,7 @@ from pydantic_core import CoreSchema, core_schema
 MASK = "********"
 _SHOWN = 4
 _LONGEST = 4096
+_TRIMMED = "Blanks or line breaks at the ends of the token were left out."
 _RULE = f"A token is one word of at most {_LONGEST} visible ASCII characters."
 
 
@@ -45,7 +46,7 @@ class Secret:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Secret):
             return False
-        return hmac.compare_digest(self.reveal().encode(), other.reveal().encode())
+        return hmac.compare_digest(_bytes(self), _bytes(other))
 
     def __hash__(self) -> int:
         return hash(self.__value)
@@ -66,6 +67,10 @@ class Secret:
         )
 
 
+def _bytes(secret: Secret) -> bytes:
+    return secret.reveal().encode("utf-8", "surrogatepass")
+
+
 def _refuse_to_serialise(_: Secret) -> NoReturn:
     raise TypeError("a secret is never serialised")
 
@@ -73,45 +78,48 @@ def _refuse_to_serialise(_: Secret) -> NoReturn:
 def clean(raw: str) -> tuple[Secret, str | None]:
     """The token without blanks at its ends, and a note if some were taken away.
 
-    Raises SecretRefused for blanks inside, invisible and non-ASCII characters: they fail later, deep in the job, as
-    a bad HTTP header.
+    Raises SecretRefused for blanks inside, invisible and non-ASCII characters: they fail later, deep in the
+    job, as a bad HTTP header.
     """
     token = raw.strip()
-    if not token:
-        raise SecretRefused("The token is empty.", _RULE, "Enter it again.")
-    if len(token) > _LONGEST:
-        raise SecretRefused("The token is too long.", _RULE, "Enter it again.")
-    for place, sign in enumerate(token, start=1):
-        if not "!" <= sign <= "~":
-            raise SecretRefused(
-                f"The token holds {_named(sign)} as its character {place}.", _RULE,
-                "Copy it again, without what stands around it.",
-            )
-    note = None if token == raw else "Blanks or line breaks at the ends of the token were left out."
+    wrong, note = _wrong(token), None if token == raw else _TRIMMED
+    if wrong:
+        raw = token = MASK  # tracebacks that print local variables (Textual's do) must not show it
+        raise SecretRefused(wrong, _RULE, "Copy it again, without what stands around it.")
     return Secret(token), note
 
 
-def _named(sign: str) -> str:
-    kind = "a blank" if sign.isspace() else unicodedata.name(sign, "a control character").lower()
-    return f"{kind} (U+{ord(sign):04X})" if not sign.isalnum() else "a character beyond ASCII"
-
-
 def from_environment(name: str) -> tuple[Secret, str | None] | None:
-    """The token in an environment variable, as `clean` gives it; None if unset. Raises SecretRefused."""
-    raw = os.environ.get(name, "")
-    return clean(raw) if raw.strip() else None
+    """The token in an environment variable, cleaned; None if unset or blank. Raises SecretRefused."""
+    return clean(os.environ[name]) if os.environ.get(name, "").strip() else None
 
 
 def from_file(path: Path) -> tuple[Secret, str | None]:
-    """The token in a file that holds nothing else, as `clean` gives it. Raises SecretRefused."""
+    """The token in a file that holds nothing else, cleaned. Raises SecretRefused."""
     try:
         with path.open("rb") as file:
-            data = file.read(4 * _LONGEST)
+            return clean(file.read(4 * _LONGEST).decode("utf-8"))
     except OSError as error:
         title = f"The token file {path} cannot be read."
         raise SecretRefused(title, f"{error.strerror}.", "Name another file.") from None
-    try:
-        return clean(data.decode("utf-8"))
     except UnicodeDecodeError:
-        # Its text and its `object` hold the bytes of the token.
-        raise SecretRefused(f"The token file {path} is not UTF-8 text.", _RULE, "Save it as plain text.") from None
+        # Its text and its `object` hold the bytes of the token: not chained.
+        title = f"The token file {path} is not UTF-8 text."
+    raise SecretRefused(title, _RULE, "Save it as plain text.")
+
+
+def _wrong(token: str) -> str:
+    """What is wrong with it, in words that do not show it; "" if nothing."""
+    if not token:
+        return "The token is empty."
+    if len(token) > _LONGEST:
+        return "The token is too long."
+    odd = next((place for place, sign in enumerate(token) if not "!" <= sign <= "~"), None)
+    return "" if odd is None else f"The token holds {_named(token[odd])} as its character {odd + 1}."
+
+
+def _named(sign: str) -> str:
+    if sign.isalnum():
+        return "a letter or digit beyond ASCII"
+    kind = "a blank" if sign.isspace() else unicodedata.name(sign, "a control character").lower()
+    return f"{kind} (U+{ord(sign):04X})"

@@ -1,15 +1,12 @@
 """The store: one JSON file a deployment, never half written, never silently lost."""
 
 import hashlib
-import json
-import math
 import secrets
-import shutil
 from pathlib import Path
-from typing import Any
 
 import grpo_wizard
 from grpo_wizard.state import atomic
+from grpo_wizard.state.codec import decode, encode, explain
 from grpo_wizard.state.errors import (
     StateChanged,
     StateExists,
@@ -19,11 +16,10 @@ from grpo_wizard.state.errors import (
     StateNotSaved,
     StateUnreadable,
 )
-from grpo_wizard.state.home import Home, make_folder, valid_name
-from grpo_wizard.state.migrations import NewerVersion, upgrade
+from grpo_wizard.state.home import Home, make_folder, there, valid_name
+from grpo_wizard.state.migrations import NewerVersion
 from grpo_wizard.state.model import Answers, Deployment, Mode, now
 from pydantic import ValidationError
-from pydantic_core import PydanticSerializationError
 
 TOOL = f"grpo-wizard {grpo_wizard.__version__}"
 
@@ -37,7 +33,7 @@ class Store:
     def create(self, name: str, mode: Mode, answers: Answers, lineage: str | None = None) -> Deployment:
         """Begin a deployment and save it. `lineage` takes over the mark of one whose state was lost.
 
-        Raises StateExists (also for a damaged state or a backup alone), NameRefused, StateInvalid, StateNotSaved.
+        Raises StateExists (also for a damaged state), NameRefused, StateInvalid, StateNotSaved.
         """
         file = self.home.state_file(name)
         make_folder(file.parent)
@@ -45,7 +41,7 @@ class Store:
             mark = lineage or "g" + secrets.token_hex(5)
             deployment = Deployment(lineage=mark, mode=mode, name=valid_name(name), answers=answers)
         except ValidationError as error:
-            raise StateInvalid(_explain(error)) from None
+            raise StateInvalid(explain(error)) from None
         with atomic.guarded(file):
             if self.home.known(name):
                 raise StateExists(name, file)
@@ -69,7 +65,7 @@ class Store:
             raise self._unreadable(name, str(error)) from None
 
     def save(self, deployment: Deployment) -> Deployment:
-        """Write the state and raise its serial, in place. On an error the object and the file stay as they were.
+        """Write the state and raise its serial, in place. On an error object and file stay as they were.
 
         Raises StateChanged, StateInvalid, StateNotSaved; and, for what is on disk, what `load` raises.
         """
@@ -94,20 +90,25 @@ class Store:
                 deployment = decode(backup.read_bytes(), name)
             except (OSError, ValueError) as error:
                 raise self._unreadable(name, f"its backup cannot be read either: {error}") from None
-            if file.exists() and _copy_aside(file) is None:
+            if there(file) and _copy_aside(file) is None:
                 raise StateNotSaved(file, "no copy of the damaged file could be made")
             deployment.serial += 1  # the state that was lost had this serial; the next must be higher
             self._write(deployment, file, keep_backup=True)
         return deployment
 
     def set_aside(self, name: str) -> list[Path]:
-        """Move state and backup away, so that the name is free for a rebuild from the cloud. Returns where to."""
-        moved = []
-        with atomic.guarded(self.home.state_file(name)):
-            for file in (self.home.state_file(name), self.home.backup_file(name)):
-                if file.exists():
-                    moved.append(file.replace(_free(file, "aside")))
-        return moved
+        """Move state and backup away: the name is free for a rebuild from the cloud. Returns where to.
+
+        Raises StateMissing, StateNotSaved.
+        """
+        file, backup = self.home.state_file(name), self.home.backup_file(name)
+        if not self.home.known(name):
+            raise StateMissing(name, file)
+        with atomic.guarded(file):
+            try:
+                return [_move_aside(each) for each in (file, backup) if there(each)]
+            except OSError as error:
+                raise StateNotSaved(file, error.strerror or str(error)) from error
 
     def _write(self, deployment: Deployment, file: Path, since: str = "", keep_backup: bool = False) -> None:
         stamp = {"serial": deployment.serial + 1, "updated_at": now(), "tool": TOOL}
@@ -130,74 +131,17 @@ class Store:
         return StateUnreadable(file, reason, _copy_aside(file), good)
 
 
-def encode(deployment: Deployment) -> bytes:
-    """The document, UTF-8. What is written can be read back: checked here. Raises StateInvalid."""
-    try:
-        document = deployment.model_dump(mode="python", warnings="error")
-        text = json.dumps(document, ensure_ascii=False, allow_nan=False, indent=1)
-        data = text.encode() + b"\n"
-        Deployment.model_validate(document)
-    except ValidationError as error:
-        raise StateInvalid(_explain(error)) from None
-    except UnicodeError:
-        raise StateInvalid("Text that is not valid Unicode.") from None
-    except (TypeError, ValueError, RecursionError, PydanticSerializationError) as error:
-        raise StateInvalid(f"{error}") from None
-    return data
-
-
-def decode(data: bytes, name: str) -> Deployment:
-    """The deployment in a document. Raises NewerVersion, or ValueError with the reason in words."""
-    if not data.strip(b" \t\r\n\0"):
-        raise ValueError("it is empty")
-    try:
-        document = json.loads(data.decode("utf-8-sig"), parse_constant=_not_finite, parse_float=_finite)
-    except UnicodeDecodeError:
-        raise ValueError("it is not UTF-8 text") from None
-    except json.JSONDecodeError as error:
-        raise ValueError(f"it is cut short or damaged at line {error.lineno}, column {error.colno}") from None
-    except RecursionError:
-        raise ValueError("it is nested too deeply") from None
-    if not isinstance(document, dict):
-        raise ValueError("it is not a JSON object")  # noqa: TRY004 - the one error of a bad document
-    try:
-        deployment = Deployment.model_validate(upgrade(document))
-    except ValidationError as error:
-        raise ValueError(_explain(error)) from None
-    if deployment.name != name:
-        raise ValueError(f"it belongs to the deployment {deployment.name}")
-    return deployment
-
-
-def _explain(error: ValidationError) -> str:
-    # Only place and rule: the value itself may be long, or not for everyone's eyes.
-    return "; ".join(f"{'.'.join(map(str, e['loc'])) or 'document'}: {e['msg']}" for e in error.errors()[:3])
-
-
-def _finite(text: str) -> float:
-    number = float(text)
-    if not math.isfinite(number):
-        raise ValueError(f"the number {text[:20]} is not finite")
-    return number
-
-
-def _not_finite(text: str) -> Any:
-    raise ValueError(f"the number {text} is not finite")
-
-
 def _copy_aside(file: Path) -> Path | None:
     """A copy of a damaged file, one for each content however often it is met; None if none can be made."""
     try:
-        digest = hashlib.sha256(file.read_bytes()).hexdigest()[:8]
-        copy = file.with_name(f"{file.name}.unreadable-{digest}")
+        data = file.read_bytes()
+        copy = file.with_name(f"{file.name}.unreadable-{hashlib.sha256(data).hexdigest()[:8]}")
         if not copy.exists():
-            shutil.copyfile(file, copy)
-            copy.chmod(0o600)
+            atomic.replace(copy, data, backup=None)
     except OSError:
         return None
     return copy
 
 
-def _free(file: Path, word: str) -> Path:
-    stamp = now().replace(":", "").replace("-", "")
-    return file.with_name(f"{file.name}.{word}-{stamp}-{secrets.token_hex(2)}")
+def _move_aside(file: Path) -> Path:
+    return file.replace(file.with_name(f"{file.name}.aside-{secrets.token_hex(4)}"))

@@ -1,0 +1,67 @@
+"""A deployment as a document and back. What is written can be read; what cannot be read is said in words."""
+
+import json
+import math
+from typing import Any
+
+from grpo_wizard.state.errors import StateInvalid
+from grpo_wizard.state.migrations import upgrade
+from grpo_wizard.state.model import Deployment
+from pydantic import ValidationError
+from pydantic_core import PydanticSerializationError
+
+
+def encode(deployment: Deployment) -> bytes:
+    """The document, UTF-8. What is written can be read back: checked here. Raises StateInvalid."""
+    try:
+        document = deployment.model_dump(mode="python", warnings="error")
+        text = json.dumps(document, ensure_ascii=False, allow_nan=False, indent=1)
+        data = text.encode() + b"\n"
+        Deployment.model_validate(document)
+    except ValidationError as error:
+        raise StateInvalid(explain(error)) from None
+    except UnicodeError:
+        raise StateInvalid("Text that is not valid Unicode.") from None
+    except (TypeError, ValueError, RecursionError, PydanticSerializationError) as error:
+        raise StateInvalid(f"{error}") from None
+    return data
+
+
+def decode(data: bytes, name: str) -> Deployment:
+    """The deployment in a document. Raises NewerVersion, or ValueError with the reason in words."""
+    if not data.strip(b" \t\r\n\0"):
+        raise ValueError("it is empty")
+    try:
+        document = json.loads(data.decode("utf-8-sig"), parse_constant=_not_finite, parse_float=_finite)
+    except UnicodeDecodeError:
+        raise ValueError("it is not UTF-8 text") from None
+    except json.JSONDecodeError as error:
+        raise ValueError(f"it is cut short or damaged at line {error.lineno}, column {error.colno}") from None
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+    if not isinstance(document, dict):
+        raise ValueError("it is not a JSON object")  # noqa: TRY004 - the one error of a bad document
+    try:
+        deployment = Deployment.model_validate(upgrade(document))
+    except ValidationError as error:
+        raise ValueError(explain(error)) from None
+    if deployment.name != name:
+        raise ValueError(f"it belongs to the deployment {deployment.name}")
+    return deployment
+
+
+def explain(error: ValidationError) -> str:
+    """The first three faults, each by its place and rule."""
+    # Only place and rule: the value itself may be long, or not for everyone's eyes.
+    return "; ".join(f"{'.'.join(map(str, e['loc'])) or 'document'}: {e['msg']}" for e in error.errors()[:3])
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError(f"the number {text[:20]} is not finite")
+    return number
+
+
+def _not_finite(text: str) -> Any:
+    raise ValueError(f"the number {text} is not finite")
