@@ -1,0 +1,191 @@
+"""Requests and answers held against a document's schemas: unknown fields, wrong types, missing parameters, enums by number."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from .contract import ApiError
+from .documents import Document, Method
+
+JSON = dict[str, Any]
+_EVERYWHERE = {"$alt", "$.xgafv", "$prettyPrint", "$fields", "$callback", "$userProject", "userProject", "$httpHeaders", "$req"}
+_INTEGER = {"int32": (-2**31, 2**31 - 1), "uint32": (0, 2**32 - 1), "int64": (-2**63, 2**63 - 1), "uint64": (0, 2**64 - 1)}
+
+
+def snake(name: str) -> str:
+    """`initialNodeCount` -> `initial_node_count`."""
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
+
+
+def camel(name: str) -> str:
+    """`initial_node_count` -> `initialNodeCount`."""
+    return re.sub(r"_([a-z0-9])", lambda m: m.group(1).upper(), name)
+
+
+class _Checker:
+    """Walks one value; `found` collects (field, sentence) of every violation."""
+
+    def __init__(self, document: Document) -> None:
+        self.document = document
+        self.found: list[tuple[str, str]] = []
+
+    def value(self, schema: JSON, value: Any, at: str) -> Any:
+        if "$ref" in schema:
+            return self.message(self.document.schemas.get(schema["$ref"], {}), value, at)
+        if "enum" in schema and schema.get("type") == "string":
+            return self._enum(schema, value, at)
+        check: Callable[[JSON, Any, str], Any] | None = getattr(self, f"_{schema.get('type', 'any')}", None)
+        return check(schema, value, at) if check else value
+
+    def message(self, schema: JSON, value: Any, at: str) -> Any:
+        properties = schema.get("properties")
+        if properties is None:
+            return self._object(schema, value, at)
+        if not isinstance(value, dict):
+            return self._wrong(at, f"type.googleapis.com/{schema.get('id', 'Message')}", value)
+        clean: JSON = {}
+        for name, item in value.items():
+            known = name if name in properties else camel(name)
+            if known not in properties:
+                self._unknown(name, at)
+            elif item is not None:      # proto JSON: null is the same as absent
+                clean[known] = self.value(properties[known], item, f"{at}.{snake(known)}".lstrip("."))
+        return clean
+
+    def _object(self, schema: JSON, value: Any, at: str) -> Any:
+        if "properties" in schema:
+            return self.message(schema, value, at)
+        if not isinstance(value, dict):
+            return self._wrong(at, "Map", value)
+        inner = schema.get("additionalProperties", {})
+        return {key: self.value(inner, item, f'{at}["{key}"]') for key, item in value.items()}
+
+    def _array(self, schema: JSON, value: Any, at: str) -> Any:
+        if not isinstance(value, list):
+            return self._wrong(at, "List", value)
+        return [self.value(schema.get("items", {}), item, f"{at}[{i}]") for i, item in enumerate(value)]
+
+    def _string(self, schema: JSON, value: Any, at: str) -> Any:
+        form = schema.get("format", "")
+        if form in _INTEGER:
+            number = self._number_in(form, value, at)
+            return str(number) if number is not None else None
+        if not isinstance(value, str):
+            return self._wrong(at, {"byte": "TYPE_BYTES"}.get(form, "TYPE_STRING"), value)
+        return value
+
+    def _integer(self, schema: JSON, value: Any, at: str) -> Any:
+        return self._number_in(schema.get("format", "int32"), value, at)
+
+    def _number_in(self, form: str, value: Any, at: str) -> int | None:
+        low, high = _INTEGER.get(form, _INTEGER["int64"])
+        try:
+            number = int(value) if not isinstance(value, bool) and float(value) == int(value) else None
+        except (TypeError, ValueError, OverflowError):
+            number = None
+        if number is None or not low <= number <= high:
+            self._wrong(at, f"TYPE_{form.upper()}", value)
+            return None
+        return number
+
+    def _number(self, schema: JSON, value: Any, at: str) -> Any:
+        try:
+            return float(value) if not isinstance(value, bool) else self._wrong(at, "TYPE_DOUBLE", value)
+        except (TypeError, ValueError):
+            return self._wrong(at, "TYPE_DOUBLE", value)
+
+    def _boolean(self, schema: JSON, value: Any, at: str) -> Any:
+        return value if isinstance(value, bool) else self._wrong(at, "TYPE_BOOL", value)
+
+    def _enum(self, schema: JSON, value: Any, at: str) -> Any:
+        if isinstance(value, int) and not isinstance(value, bool):
+            value = self._numbers(schema).get(value, value)
+        if value not in schema["enum"]:
+            return self._wrong(at, "TYPE_ENUM", value)
+        return value
+
+    def _numbers(self, schema: JSON) -> Mapping[int, str]:
+        if "enumNumbers" in schema:
+            numbered: Mapping[int, str] = schema["enumNumbers"]
+            return numbered
+        from .protodocs import numbers
+        known = numbers(self.document.service, self.document.prefix)
+        names = set(schema["enum"])
+        # The document and the package are of different months: the best match is the enum that shares most names.
+        best = max(known, key=lambda other: (len(names & set(other)), -len(other)), default=())
+        return known.get(best, {}) if len(names & set(best)) * 2 > len(names) else {}
+
+    def _unknown(self, name: str, at: str) -> None:
+        place = f" at '{at}'" if at else ""
+        self.found.append((at, f'Invalid JSON payload received. Unknown name "{name}"{place}: Cannot find field.'))
+
+    def _wrong(self, at: str, kind: str, value: Any) -> None:
+        shown = f'"{value}"' if isinstance(value, str) else str(value).lower() if isinstance(value, bool) else str(value)
+        self.found.append((at, f"Invalid value at '{at}' ({kind}), {shown}"))
+
+
+def bad_request(found: list[tuple[str, str]]) -> ApiError:
+    """400 INVALID_ARGUMENT with one field violation a finding."""
+    violations = [{"field": at, "description": text} if at else {"description": text} for at, text in found]
+    detail = {"@type": "type.googleapis.com/google.rpc.BadRequest", "fieldViolations": violations}
+    return ApiError(400, "\n".join(text for _, text in found), "INVALID_ARGUMENT", "badRequest", [detail])
+
+
+def check_body(document: Document, method: Method, body: Any) -> JSON:
+    """The body in camelCase with enums by name and int64 as strings. Raises ApiError 400 naming every wrong field."""
+    if method.request is None:
+        if body:
+            raise bad_request([("", f'Invalid JSON payload received. Unknown name "{next(iter(body))}": Cannot find field.')])
+        return {}
+    checker = _Checker(document)
+    schema = document.schemas.get(method.request, {})
+    clean = checker.message(schema, body if body is not None else {}, method.body_at)
+    for name, spec in schema.get("properties", {}).items():
+        if method.id in spec.get("annotations", {}).get("required", []) and name not in (clean or {}):
+            checker.found.append((name, f"Required field '{name}' not specified"))
+    if checker.found:
+        raise bad_request(checker.found)
+    return clean or {}
+
+
+def check_query(document: Document, method: Method, query: Mapping[str, list[str]]) -> dict[str, Any]:
+    """Query parameters typed as the document says. Raises ApiError 400 for unknown, ill-typed and missing ones."""
+    checker = _Checker(document)
+    typed: dict[str, Any] = {}
+    for name, values in query.items():
+        known = name if name in method.parameters else camel(name)
+        if known in method.parameters:
+            typed[known] = _parameter(checker, method.parameters[known], values, snake(known))
+        elif name not in document.common and name not in _EVERYWHERE:
+            checker.found.append(("", f'Invalid JSON payload received. Unknown name "{name}": Cannot bind query parameter. '
+                                      f"Field '{name}' could not be found in request message."))
+    for name, spec in method.parameters.items():
+        if spec.get("location") == "query" and spec.get("required") and not typed.get(name):
+            checker.found.append((name, f"Required field '{name}' not specified"))
+    if checker.found:
+        raise bad_request(checker.found)
+    return typed
+
+
+def _parameter(checker: _Checker, spec: JSON, values: list[str], at: str) -> Any:
+    if spec.get("repeated"):
+        return [_parameter(checker, {k: v for k, v in spec.items() if k != "repeated"}, [value], at) for value in values]
+    if spec.get("type") == "array":
+        return [_parameter(checker, spec["items"], [value], at) for value in values]
+    value: Any = values[-1]
+    if spec.get("type") == "boolean":
+        value = {"true": True, "false": False}.get(value.lower(), value)
+    if "enum" in spec and value.isdigit():
+        value = int(value)
+    return checker.value(spec, value, at)
+
+
+def answer_violations(document: Document, method: Method, answer: Any) -> list[str]:
+    """What an answer says that its schema does not allow (for the tests: the server checks itself)."""
+    if method.response is None:
+        return []
+    checker = _Checker(document)
+    checker.message(document.schemas.get(method.response, {}), answer, "")
+    return [text for _, text in checker.found]

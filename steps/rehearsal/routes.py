@@ -1,0 +1,49 @@
+"""Which service a request is for, and Google's own path, whatever the endpoint: by host (proxy) or by the first part of the path (base URL)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from aiohttp import web
+
+PREFIXES = {
+    "container": "container.googleapis.com", "lustre": "lustre.googleapis.com", "serviceusage": "serviceusage.googleapis.com",
+    "cloudresourcemanager": "cloudresourcemanager.googleapis.com", "cloudquotas": "cloudquotas.googleapis.com",
+    "servicenetworking": "servicenetworking.googleapis.com", "cloudbilling": "cloudbilling.googleapis.com",
+    "huggingface": "huggingface.co", "wandb": "api.wandb.ai",
+}
+_COMPUTE = "compute.googleapis.com"
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a request goes. `service` is "" where it is for nobody known; `key` a token that came in the path."""
+
+    service: str
+    path: str
+    host: str           # scheme://host for links
+    key: str = ""
+
+
+def locate(request: web.Request) -> Place:
+    """`/_rehearsal/*` is the service `rehearsal`."""
+    path = request.rel_url.raw_path
+    host = (request.headers.get("Host") or "").partition(":")[0].lower()
+    if host.endswith((".googleapis.com", "huggingface.co", "wandb.ai")):
+        return Place(_by_host(host, path), path, f"https://{host}")
+    base = f"http://{request.headers.get('Host', '127.0.0.1')}"
+    if path.startswith("/_rehearsal"):
+        return Place("rehearsal", path, base)
+    if path.startswith(("/compute/", "/batch/compute/")):
+        return Place(_COMPUTE, path, base)
+    prefix, _, rest = path.lstrip("/").partition("/")
+    key = ""
+    if rest.startswith("~"):        # a token in the path, for clients that use Authorization for another one
+        key, _, rest = rest[1:].partition("/")
+    return Place(PREFIXES.get(prefix, ""), f"/{rest}" if prefix in PREFIXES else path, base, key)
+
+
+def _by_host(host: str, path: str) -> str:
+    if host == "www.googleapis.com":        # older clients and Compute's own links
+        return _COMPUTE if path.startswith(("/compute/", "/batch/compute/")) else ""
+    return host

@@ -1,0 +1,159 @@
+"""The server process: world, wire, TLS, socket; its one line; its end."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import fcntl
+import importlib
+import importlib.util
+import json
+import logging
+import os
+import secrets
+import signal
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TextIO
+
+from aiohttp import web
+
+from . import environment, google
+from .app import Application, kube_urls
+from .contract import KUBES, Heads, House, set_house
+from .dispatch import Dispatcher
+from .front import Front
+from .google.seed import CALLER, seed
+from .life import Address, RehearsalError, folder, normal_speed
+from .tls import Authority, write_private
+from .wire import Recorder, Wire, read_faults
+from .world import FastClock, Store
+
+_log = logging.getLogger(__name__)
+_LOOK_S = 1.0       # how often it is looked whether the server is idle
+
+
+@dataclass(frozen=True)
+class Options:
+    """What `rehearsal serve` was asked for. `port` 0: a free one. `idle_minutes` 0: never ends by itself."""
+
+    home: Path
+    speed: str = "120"
+    port: int = 0
+    faults: Path | None = None
+    record: Path | None = None
+    env_file: Path | None = None
+    ray: str = "real"
+    idle_minutes: float = 30
+    check_answers: bool = False
+
+
+def run(options: Options, out: TextIO) -> None:
+    """Serves until stopped, idle for too long, or told by a signal. Raises RehearsalError where this home has a server already."""
+    root = folder(options.home)
+    root.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with _alone(root):
+        asyncio.run(_serve(options, root, out))
+
+
+@contextlib.contextmanager
+def _alone(root: Path) -> Iterator[None]:
+    descriptor = os.open(root / "serve.lock", os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(descriptor)
+        raise RehearsalError(f"A rehearsal server already runs for {root.parent}: `grpo-wizard rehearsal status` shows it.") from None
+    try:
+        yield
+    finally:
+        os.close(descriptor)
+
+
+async def _serve(options: Options, root: Path, out: TextIO) -> None:
+    over = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, over.set)
+    google.load()
+    authority = Authority(root)
+    token = _token(root / "token")
+    wire = Wire(Recorder(options.record), read_faults(options.faults))
+    speed = normal_speed(options.speed)
+    world = Store(root / "world.json", FastClock(float("inf") if speed == "max" else float(speed)))
+    heads = _heads(root) if options.ray == "real" else None
+    set_house(House(root, token, CALLER, authority.file, authority.server_context, wire.middleware, wire.recorder.write, heads))
+    if not world.load():
+        seed(world)
+    app = Application(world, wire, Dispatcher(world, CALLER, options.check_answers), token, over.set)
+    await _resume(world)
+    runner = web.AppRunner(app.web, access_log=None, shutdown_timeout=1.0)
+    await runner.setup()
+    try:
+        listener = await _listen(runner, app, authority, token, options.port)
+        base_url = f"http://127.0.0.1:{listener.sockets[0].getsockname()[1]}"
+        env = environment.of(base_url, root, token, authority.file)
+        address = Address(base_url, os.getpid(), str(root / "token"), speed, kube_urls(world), env)
+        app.address = address
+        write_private(root / "address.tmp", json.dumps(asdict(address)).encode())
+        (root / "address.tmp").replace(root / "address.json")
+        if options.env_file:
+            write_private(options.env_file, environment.script(env).encode())
+        world.changed()
+        print(address.line(), file=out, flush=True)
+        await _until(over, wire, options.idle_minutes)
+        listener.close()
+    finally:
+        await _end(runner, world, heads, root)
+
+
+async def _listen(runner: web.AppRunner, app: Application, authority: Authority, token: str, port: int) -> asyncio.Server:
+    tls = authority.server_context()
+    factory = runner.server
+    assert factory is not None
+    try:
+        return await asyncio.get_running_loop().create_server(lambda: Front(factory, tls, token, app.trusted), "127.0.0.1", port, backlog=512)
+    except OSError as error:
+        raise RehearsalError(f"Port {port} of 127.0.0.1 cannot be used ({error.strerror}): take another with --port, or none for a free one.") from None
+
+
+async def _until(over: asyncio.Event, wire: Wire, idle_minutes: float) -> None:
+    while not over.is_set():
+        if idle_minutes and wire.idle() > idle_minutes * 60:
+            _log.warning("no request for %g minutes: ending", idle_minutes)
+            return
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(over.wait(), _LOOK_S)
+
+
+async def _end(runner: web.AppRunner, world: Store, heads: Heads | None, root: Path) -> None:
+    """Everything that was started here ends; the world is saved first, with its clusters as they are."""
+    world.save()
+    for kube in list(KUBES.values()):
+        with contextlib.suppress(Exception):
+            await kube.stop()
+    if heads is not None:
+        await heads.close()
+    await runner.cleanup()
+    (root / "address.json").unlink(missing_ok=True)
+
+
+async def _resume(world: Store) -> None:
+    """Starts the Kubernetes of clusters that the world's file holds."""
+    if importlib.util.find_spec(f"{__package__}.google.kubeground"):
+        await importlib.import_module(f"{__package__}.google.kubeground").revive(world)
+
+
+def _heads(root: Path) -> Heads | None:
+    if importlib.util.find_spec(f"{__package__}.heads") is None:
+        return None
+    heads: Heads = importlib.import_module(f"{__package__}.heads").RayHeads(root)
+    return heads
+
+
+def _token(path: Path) -> str:
+    """The home's token, made at the first start and kept: environments and kubeconfigs written earlier stay good."""
+    if not path.exists() or not path.read_text().strip():
+        write_private(path, secrets.token_urlsafe(32).encode())
+    path.chmod(0o600)
+    return path.read_text().strip()

@@ -1,0 +1,180 @@
+"""The rehearsal's world: records, events to come, a clock that runs fast, and the file that keeps them over a restart."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import logging
+import math
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from .contract import EVENTS, JSON, KUBES, Record
+
+_log = logging.getLogger(__name__)
+_SOON = 0.05        # seconds between a change and its being saved
+_SHARE = 25         # saving may take at most 1/_SHARE of the time: thousands of pods cost tens of milliseconds
+VERSION = 1
+
+
+class FastClock:
+    """World time is wall time; what takes long is divided by `speed` (`inf`: no time at all)."""
+
+    def __init__(self, speed: float) -> None:
+        self.speed = speed
+
+    def now(self) -> float:
+        return time.time()
+
+    def shrink(self, seconds: float) -> float:
+        return 0.0 if math.isinf(self.speed) else seconds / self.speed
+
+
+class Store:
+    """All records of all services. Implements contract.World; saves itself to `path` (0600) soon after `changed()`."""
+
+    def __init__(self, path: Path, clock: FastClock) -> None:
+        self.path, self.clock = path, clock
+        self.serial = 0
+        self._records: dict[tuple[str, str], Record] = {}
+        self._kinds: dict[tuple[str, str], dict[str, Record]] = {}
+        self._events: dict[int, JSON] = {}
+        self._timers: dict[int, asyncio.TimerHandle] = {}
+        self._saving: asyncio.Task[None] | None = None
+        self._dirty = False
+        self._kube_revisions: dict[str, Any] = {}
+
+    # Records
+
+    def get(self, service: str, key: str) -> Record | None:
+        return self._records.get((service, key))
+
+    def put(self, record: Record) -> Record:
+        self.remove(record)
+        self._records[record.service, record.key] = record
+        self._kinds.setdefault((record.service, record.kind), {})[record.key] = record
+        self.changed()
+        return record
+
+    def remove(self, record: Record) -> None:
+        old = self._records.pop((record.service, record.key), None)
+        if old is not None:
+            self._kinds[old.service, old.kind].pop(old.key, None)
+        self.changed()
+
+    def all(self, service: str | None = None, kind: str | None = None, *, project: str | None = None,
+            location: str | None = None) -> list[Record]:
+        groups = (group for (s, k), group in self._kinds.items() if service in (None, s) and kind in (None, k))
+        return [r for r in itertools.chain.from_iterable(g.values() for g in groups)
+                if project in (None, r.project) and location in (None, r.location)]
+
+    def next(self) -> int:
+        """A number never given before in this world."""
+        self.serial += 1
+        return self.serial
+
+    def project_number(self, project: str) -> str:
+        for record in self.all("cloudresourcemanager.googleapis.com", "project"):
+            if project in (record.name, record.extra.get("number")):
+                return str(record.extra["number"])
+        return "0"
+
+    def project_id(self, project: str) -> str:
+        """The id of a project given by id or number."""
+        for record in self.all("cloudresourcemanager.googleapis.com", "project"):
+            if project == record.extra.get("number"):
+                return record.name
+        return project
+
+    # Events
+
+    def later(self, seconds: float, event: str, **args: Any) -> None:
+        number = self.next()
+        self._events[number] = {"due": self.clock.now() + self.clock.shrink(seconds), "event": event, "args": args}
+        self._arm(number)
+        self.changed()
+
+    def _arm(self, number: int) -> None:
+        wait = self._events[number]["due"] - self.clock.now()
+        self._timers[number] = asyncio.get_running_loop().call_later(max(0.0, wait), self._happen, number)
+
+    def _happen(self, number: int) -> None:
+        self._timers.pop(number, None)
+        event = self._events.pop(number)
+        handler = EVENTS.get(event["event"])
+        try:
+            if handler is None:
+                raise LookupError(f"nothing is registered for the event {event['event']}")
+            handler(self, **event["args"])
+        except Exception:
+            _log.exception("event %s %s failed", event["event"], event["args"])
+        self.changed()
+
+    # The file
+
+    def changed(self) -> None:
+        """Saves soon. Called by put, remove, later, after every request that writes and after every event."""
+        self._dirty = True
+        if self._saving is None or self._saving.done():
+            with contextlib.suppress(RuntimeError):     # no loop yet: the world is being seeded
+                self._saving = asyncio.get_running_loop().create_task(self._save_soon())
+
+    async def _save_soon(self) -> None:
+        await asyncio.sleep(_SOON)
+        while self._dirty:
+            begun = time.perf_counter()
+            self._dirty = False
+            self.save()
+            await asyncio.sleep(max(_SOON, (time.perf_counter() - begun) * _SHARE))
+
+    def save(self) -> None:
+        """Writes the file now: temp file in the same folder, fsync, replace."""
+        for key, kube in KUBES.items():
+            record = self.get("container.googleapis.com", key)
+            revision = getattr(kube, "revision", None)
+            if record is not None and (revision is None or revision != self._kube_revisions.get(key)):
+                record.extra["kube"] = kube.dump()
+                self._kube_revisions[key] = revision
+        data = msgspec.json.encode({
+            "version": VERSION, "serial": self.serial, "events": list(self._events.values()),
+            "records": list(self._records.values()),
+        })
+        temporary = self.path.with_suffix(".tmp")
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(data)
+        temporary.replace(self.path)
+
+    def load(self) -> bool:
+        """Reads the file and arms its events. False where there is none yet. Needs a running loop."""
+        if not self.path.exists():
+            return False
+        data = msgspec.json.decode(self.path.read_bytes())
+        self.serial = data["serial"]
+        for raw in data["records"]:
+            record = Record(**raw)
+            self._records[record.service, record.key] = record
+            self._kinds.setdefault((record.service, record.kind), {})[record.key] = record
+        for event in data["events"]:
+            number = self.next()
+            self._events[number] = event
+            self._arm(number)
+        return True
+
+    # What is told
+
+    def rows(self) -> Iterator[JSON]:
+        """The rows of `/_rehearsal/world`: what is not the ground itself, clouds first, then each cluster's Kubernetes."""
+        for record in self._records.values():
+            if not record.hidden and record.kind != "operation":
+                yield {"service": record.service, "kind": record.kind, "name": record.name, "project": record.project,
+                       "location": record.location, "spec": record.body, "state": record.state,
+                       "kept_by_design": record.kept_by_design, "derived": record.derived}
+        for kube in KUBES.values():
+            yield from kube.rows()
