@@ -57,7 +57,7 @@ def signs() -> Mapping[str, Sign]:
         "up": Sign("↑", _("rising"), "primary"),
         "down": Sign("↓", _("falling"), "primary"),
         "flat": Sign("→", _("steady"), "muted"),
-        "broken": Sign("✗", _("not finite"), "error"),
+        "broken": Sign("✗", _("broken"), "error"),
     }
 
 

@@ -7,11 +7,13 @@ into greys, and every meaning stays readable because it has a glyph and a word.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TypeVar
+from typing import ClassVar, TypeVar
 
 from grpo_wizard.tui.glyphs import to_ascii, unicode_here
+from grpo_wizard.tui.i18n import _
 from rich.segment import Segment
 from textual.app import App
+from textual.binding import Binding, BindingType
 from textual.color import Color
 from textual.filter import LineFilter
 from textual.theme import Theme
@@ -82,6 +84,9 @@ ResultT = TypeVar("ResultT")
 class WizardLook(App[ResultT]):
     """What every app of ours shares: theme, break-points, ASCII. `ascii_only` overrides the terminal."""
 
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("ctrl+p", "command_palette", _("Commands"), show=False, id="app.commands", tooltip=_("All")),
+    ]
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (100, "-wide")]  # noqa: RUF012 - Textual declares it on the instance
     VERTICAL_BREAKPOINTS = [(0, "-short"), (34, "-tall")]  # noqa: RUF012
 
@@ -103,3 +108,8 @@ class WizardLook(App[ResultT]):
         driver = self._driver
         if driver is not None and not self.is_headless:
             driver.write("\x1b]2;" + "".join(c for c in text if c.isprintable()) + "\x07")
+
+
+def is_ascii(app: App[object]) -> bool:
+    """Whether `app` shows ASCII only: for widgets that draw better so than through the filter."""
+    return isinstance(app, WizardLook) and app.ascii_only

@@ -1,9 +1,9 @@
-"""How fast LogView takes lines, and how late the screen answers meanwhile, on a real pseudo-terminal of 80×24.
+"""How fast LogView takes lines, and how late the screen answers meanwhile, on a pseudo-terminal of 80×24.
 
     python tests/bench/log_view.py [--lines 1000000] [--rate 5000]
 
-A writer (a process of its own) appends 118-character lines. `lag` is how much later than asked a 20 ms heartbeat of
-the app runs: what a key would wait. First as fast as the disc takes it, then at a steady rate.
+A writer (a process of its own) appends 118-character lines. `lag` is how much later than asked a 20 ms
+heartbeat of the app runs: what a key would wait. First as fast as the disc takes it, then at a steady rate.
 """
 
 from __future__ import annotations
@@ -23,15 +23,16 @@ from pathlib import Path
 from grpo_wizard.tui.theme import WizardLook
 from grpo_wizard.tui.widgets.log_view import LogView
 
-_WRITER = """
+_WRITER = r"""
 import sys, time
 path, total, rate = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
 batch = rate // 20 or 5000
 with open(path, "ab", buffering=0) as out:
     for first in range(0, total, batch):
         began = time.perf_counter()
-        out.write(b"".join(b"(VllmGenerationWorker pid=8926, ip=10.0.1.7) INFO 02-27 18:34:02 [block_pool.py:390] "
-            b"step %08d ok: %.4f [/] xxxxxxxx" % (n, n / 7) + b"\n" for n in range(first, min(total, first + batch))))
+        out.write(b"".join(
+            b"(VllmGenerationWorker pid=8926, ip=10.0.1.7) INFO 02-27 18:34:02 [block_pool.py:390] "
+            b"step %08d ok: [/] xxxxxxxx\n" % n for n in range(first, min(total, first + batch))))
         if rate:
             time.sleep(max(0, 0.05 - time.perf_counter() + began))
 """
@@ -93,7 +94,8 @@ def _measure(lines: int, rate: int) -> dict[str, float] | None:
             result = _Bench(path, lines).run()
             writer.wait()
         if result:
-            result["rss_grown_mib"] = round((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024, 1)
+            now = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+            result["rss_grown_mib"] = round((now - before) / 1024, 1)
         return result
 
 
@@ -101,7 +103,7 @@ def main() -> None:
     """Prints one JSON line for each of the two ways."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--lines", type=int, default=1_000_000)
-    parser.add_argument("--rate", type=int, default=5000, help="lines a second of the steady part, 10 s of it")
+    parser.add_argument("--rate", type=int, default=5000, help="lines a second, for 10 s")
     asked = parser.parse_args()
     out = os.fdopen(os.dup(1), "w")
     _on_a_terminal()

@@ -58,7 +58,8 @@ class LogView(ScrollView, can_focus=True):
 
     HELP = _("The job's log. It follows the end until you scroll up. `/` searches, `n` and `N` go on.")
     DEFAULT_CSS = """
-    LogView { background: $background; height: 1fr; scrollbar-size: 1 1; }
+    LogView { background: $background; height: 1fr; scrollbar-size: 1 1; scrollbar-color: $line;
+              scrollbar-background: $background; scrollbar-corner-color: $background; }
     LogView:focus { background-tint: $foreground 3%; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -159,6 +160,11 @@ class LogView(ScrollView, can_focus=True):
 
     def _row_of(self, line: int) -> int:
         return bisect_left(self._only.rows, line) if self._only is not None else line
+
+    def on_resize(self) -> None:
+        """Keeps the end in view when the window changes, and when it gets its first size."""
+        if self.follow:
+            self.scroll_end(animate=False, immediate=True, x_axis=False)
 
     def on_log_view_grown(self) -> None:
         """Fits the scroll bars to what has been read, and goes along when following."""

@@ -1,0 +1,82 @@
+"""The question before what cannot be undone: the name has to be typed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from grpo_wizard.tui.glyphs import sign
+from grpo_wizard.tui.i18n import _
+from rich.text import Text
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Horizontal, VerticalScroll
+from textual.screen import ModalScreen
+from textual.widgets import Button, Input, Label, Static
+
+
+class Confirm(ModalScreen[bool]):
+    """True when `name` was typed and the button or Enter pressed; False by Esc."""
+
+    DEFAULT_CSS = """
+    Confirm { align: center middle; background: $background 70%; }
+    Confirm > VerticalScroll {
+        width: 76; max-width: 100%; height: auto; max-height: 100%; padding: 1 2; background: $surface;
+        border: round $warning; border-title-color: $warning; border-title-style: bold;
+    }
+    Confirm Static { height: auto; margin-bottom: 1; }
+    Confirm Input { border: tall $border-blurred; }
+    Confirm Horizontal { height: auto; margin-top: 1; align-horizontal: right; }
+    Confirm Button { margin-left: 2; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape", "dismiss(False)", _("Back"), id="confirm.back", tooltip=_("Change nothing"))
+    ]
+
+    def __init__(self, title: str, lines: Sequence[tuple[str, str]], name: str, verb: str) -> None:
+        """`lines` are (sign key or empty, text); `verb` is the button's label."""
+        super().__init__()
+        self._title, self._lines, self._wanted, self._verb = title, lines, name, verb
+
+    def compose(self) -> ComposeResult:
+        """The box: what happens, the question, the buttons."""
+        with VerticalScroll() as box:
+            box.border_title = self._title
+            for key, line in self._lines:
+                yield Static(self._row(key, line), markup=False)
+            yield Label(_("Type the deployment's name") + f": {self._wanted}", markup=False)
+            yield Input(placeholder=self._wanted, compact=False)
+            with Horizontal():
+                yield Button(_("Back"), id="back")
+                yield Button(self._verb, id="do", variant="warning", disabled=True)
+
+    def on_mount(self) -> None:
+        """The input is what one came for."""
+        self.query_one(Input).focus()
+
+    def _row(self, key: str, line: str) -> Text:
+        text = Text()
+        if key:
+            text.append(f"{sign(key)}  ", self.app.theme_variables[sign(key).colour])
+        return text.append(line)
+
+    @property
+    def _holds(self) -> bool:
+        return self.query_one(Input).value.strip() == self._wanted
+
+    @on(Input.Changed)
+    def _typed(self) -> None:
+        self.query_one("#do", Button).disabled = not self._holds
+
+    @on(Input.Submitted)
+    @on(Button.Pressed, "#do")
+    def _do(self) -> None:
+        if self._holds:
+            self.dismiss(True)
+        else:
+            self.query_one(Input).add_class("-invalid")
+
+    @on(Button.Pressed, "#back")
+    def _back(self) -> None:
+        self.dismiss(False)

@@ -1,0 +1,110 @@
+"""One row of the Run screen: what is made, where on the common time axis, and how far.
+
+What is shown at the right is what the cloud says (a counter), or the time that has passed and the usual
+range with it. There is no percentage of ours: nobody knows it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from grpo_wizard.tui.glyphs import fit, sign
+from grpo_wizard.tui.i18n import _
+from rich.cells import cell_len
+from rich.text import Text
+from textual.reactive import reactive
+from textual.widget import Widget
+
+_NARROW = 100
+
+
+@dataclass(frozen=True, slots=True)
+class LaneState:
+    """What one lane shows. `started`, `ended`: seconds since the run began; `usual`: seconds from, to."""
+
+    title: str
+    sign: str = "wait"
+    started: float | None = None
+    ended: float | None = None
+    counter: str = ""
+    note: str = ""
+    usual: tuple[float, float] | None = None
+    long_pole: bool = False
+
+
+def duration(seconds: float) -> str:
+    """`42 s`, `9 m 07 s`, `31 m`, `9 h 12 m`: two places at most."""
+    whole = max(0, round(seconds))
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 600:
+        return f"{whole // 60} m {whole % 60:02} s"
+    if whole < 3600:
+        return f"{whole // 60} m"
+    return f"{whole // 3600} h {whole % 3600 // 60:02} m"
+
+
+def duration_range(seconds: tuple[float, float]) -> str:
+    """`40–80 m`, `20–90 s`: one unit for both ends."""
+    low, high = seconds
+    if high < 120:
+        return f"{low:.0f}–{high:.0f} s"
+    return f"{low / 60:.0f}–{high / 60:.0f} m"
+
+
+def bar(state: LaneState, now: float, horizon: float, width: int) -> str:
+    """The lane's stretch of the axis 0..horizon seconds in `width` cells; an arrow where it still goes on."""
+    if state.started is None or width < 2:
+        return " " * max(0, width)
+    scale = width / max(horizon, 1.0)
+    begin = min(width - 1, int(state.started * scale))
+    end = min(width, max(begin + 1, round((state.ended if state.ended is not None else now) * scale)))
+    body = "━" * (end - begin)
+    if state.ended is None:
+        body = body[:-1] + "▶"
+    return " " * begin + body + " " * (width - end)
+
+
+class Lane(Widget):
+    """One row. `show(state, now, horizon)` as often as the clock ticks."""
+
+    DEFAULT_CSS = """
+    Lane { height: 1; width: 1fr; }
+    """
+    state: reactive[LaneState] = reactive(LaneState(""))
+    now: reactive[float] = reactive(0.0)
+    horizon: reactive[float] = reactive(1.0)
+
+    def show(self, state: LaneState, now: float, horizon: float) -> None:
+        """`now` and `horizon` in seconds since the run began; all lanes of a screen share both."""
+        self.state, self.now, self.horizon = state, now, horizon
+
+    def render(self) -> Text:
+        """Sign, title, bar, and what the cloud says."""
+        state, colours, width = self.state, self.app.theme_variables, self.size.width
+        mark = sign(state.sign)
+        title, right = (30, 22) if width < _NARROW else (32, 34)
+        text = Text(no_wrap=True, end="")
+        text.append(fit(str(mark), 9), colours[mark.colour])
+        text.append(fit(state.title, title), "" if state.started is not None else colours["muted"])
+        if state.started is None:
+            return text.append(" " + fit(state.note, width - 10 - title), colours["muted"])
+        ink = colours["warning"] if state.long_pole and state.ended is None else colours[mark.colour]
+        text.append(" " + bar(state, self.now, self.horizon, width - 11 - title - right) + " ", ink)
+        return text.append_text(self._right(right))
+
+    def _right(self, width: int) -> Text:
+        state, colours = self.state, self.app.theme_variables
+        end = self.now if state.ended is None else state.ended
+        elapsed = duration(end - (state.started or 0.0))
+        if state.ended is not None:
+            ink = "error" if state.sign == "failed" else "muted"
+            return Text(fit(state.note or elapsed, width), colours[ink])
+        parts = [state.counter or elapsed]
+        if state.usual is not None:
+            parts.append(_("usual {range}").format(range=duration_range(state.usual)))
+        if state.long_pole:
+            parts.append("◆ " + _("long pole"))
+        while len(parts) > 1 and cell_len("  ".join(parts)) > width:
+            parts.pop()
+        return Text(fit("  ".join(parts), width))

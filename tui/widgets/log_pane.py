@@ -1,0 +1,96 @@
+"""The log with its search line and its status line: how many lines, following or not, whose."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import ClassVar
+
+from grpo_wizard.tui.i18n import _, ngettext
+from grpo_wizard.tui.widgets.log_view import LogView
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.events import Key
+from textual.widgets import Input, Static
+
+
+class LogPane(Vertical):
+    """A LogView, `/` to search in it, `a` to go through the actors."""
+
+    DEFAULT_CSS = """
+    LogPane { height: 1fr; }
+    LogPane #log-search { display: none; height: 1; padding: 0 1; background: $panel; }
+    LogPane #log-search.-open { display: block; }
+    LogPane #log-status { height: 1; background: $surface; color: $muted; padding: 0 1; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("slash", "search", _("Search"), key_display="/", id="log.search", tooltip=_("Find words")),
+        Binding("a", "actor", _("Actor"), id="log.actor", tooltip=_("Only one actor's lines")),
+    ]
+
+    def __init__(self, path: Path | None = None, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self._log = LogView(path)
+        self._note = ""
+
+    def compose(self) -> ComposeResult:
+        """View, search line (hidden), status line."""
+        yield self._log
+        yield Input(placeholder=_("Search"), id="log-search", compact=True)
+        yield Static("", id="log-status", markup=False)
+
+    def on_mount(self) -> None:
+        """The status line goes along with the view."""
+        for name in ("follow", "actor", "current"):
+            self.watch(self._log, name, self._say, init=False)
+        self._say()
+
+    def open(self, path: Path) -> None:
+        """Shows another file."""
+        self._log.open(path)
+
+    @on(LogView.Grown)
+    def _say(self) -> None:
+        log, rows = self._log, self._log.rows
+        parts = [ngettext("{n} line", "{n} lines", rows).format(n=f"{rows:,}")]
+        parts.append(_("follows the end") if log.follow else _("stands still"))
+        if log.current >= 0:
+            parts.append(_("at line {n}").format(n=f"{log.current + 1:,}"))
+        if log.actor:
+            parts.append(_("only {actor}").format(actor=log.actor))
+        if self._note:
+            parts.append(self._note)
+        self.query_one("#log-status", Static).update(" · ".join(parts))
+
+    def action_search(self) -> None:
+        """Opens the search line."""
+        line = self.query_one("#log-search", Input)
+        line.add_class("-open")
+        line.focus()
+
+    @on(Input.Submitted, "#log-search")
+    def _search(self, event: Input.Submitted) -> None:
+        event.stop()
+        self._close()
+        self._log.search(event.value)
+
+    def on_key(self, event: Key) -> None:
+        """Esc in the search line closes it, and nothing else."""
+        if event.key == "escape" and self.query_one("#log-search", Input).has_focus:
+            event.stop()
+            self._close()
+
+    def _close(self) -> None:
+        self.query_one("#log-search", Input).remove_class("-open")
+        self._log.focus()
+
+    @on(LogView.Found)
+    def _found(self, event: LogView.Found) -> None:
+        self._note = "" if event.line is not None else _("nothing found")
+        self._say()
+
+    def action_actor(self) -> None:
+        """All actors, then one after the other, then all again."""
+        names = ["", *sorted(self._log.spool.actors)] if self._log.spool else [""]
+        self._log.actor = names[(names.index(self._log.actor) + 1) % len(names)]

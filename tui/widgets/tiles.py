@@ -1,0 +1,56 @@
+"""A metric at one glance: name, value, the trend as a word, and the shape of the last values."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+from grpo_wizard.tui.glyphs import fit, sign
+from grpo_wizard.tui.widgets.braille import sparkline, trend
+from rich.text import Text
+from textual.reactive import reactive
+from textual.widget import Widget
+
+
+def short_number(value: float) -> str:
+    """Three significant digits: 0.612, 4.0e-04, 12.3k; `nan` and `inf` as words."""
+    if not math.isfinite(value):
+        return str(value)
+    if value and abs(value) < 0.001:
+        return f"{value:.1e}"
+    if abs(value) >= 10_000:
+        return f"{value / 1000:.3g}k" if abs(value) < 1_000_000 else f"{value / 1_000_000:.3g}M"
+    return f"{value:.3f}" if abs(value) < 10 else f"{value:.1f}" if abs(value) < 100 else f"{value:.0f}"
+
+
+class MetricTile(Widget):
+    """One row: `reward  0.610 ↑ rising  ▁▂▃▃▅▆`. The sparkline takes what width is left."""
+
+    DEFAULT_CSS = """
+    MetricTile { height: 1; width: 1fr; }
+    """
+    values: reactive[tuple[float, ...]] = reactive(())
+
+    def __init__(
+        self, metric: str, show: Callable[[float], str] = short_number, *, id: str | None = None
+    ) -> None:
+        super().__init__(id=id)
+        self._metric, self._show = metric, show
+
+    def show(self, values: Sequence[float]) -> None:
+        """All values of the run, the newest last."""
+        self.values = tuple(values)
+
+    def render(self) -> Text:
+        """The row, fitted to the width."""
+        colours, width = self.app.theme_variables, self.size.width
+        text = Text(fit(self._metric, 7) + " ", style=colours["muted"], no_wrap=True, end="")
+        if not self.values:
+            return text.append("–")
+        mark = sign(trend(self.values))
+        value_style = "bold" if mark.colour != "error" else f"bold {colours['error']}"
+        text.append(fit(self._show(self.values[-1]), 8, right=True), value_style)
+        text.append(" " + fit(str(mark), 9), colours[mark.colour])
+        if (left := width - 27) > 2:
+            text.append(" " + sparkline(self.values, left), colours["series-1"])
+        return text
