@@ -8,7 +8,7 @@ import random
 from ..contract import JSON, ApiError, Call, Record, World, happens, serves
 from .compute_networks import find_network, is_roce, of_network, peerings_of
 from .compute_operations import same_request, start
-from .links import COMPUTE, check_name, exists, in_use, invalid, last, missing, sent, stored, tail, unready
+from .links import COMPUTE, CONTAINER, check_name, exists, in_use, invalid, last, missing, sent, stored, tail, unready
 from .pages import aggregated, listed
 from .stamps import number, pacific
 
@@ -89,10 +89,12 @@ def _range(world: World, network: Record, body: JSON) -> Net:
 
 
 def taken_ranges(world: World, network: Record) -> list[Net]:
-    """Ranges of a network's subnets and reserved addresses, and the block of automatic subnets."""
+    """Ranges of a network's subnets, reserved addresses and clusters' pods, and the block of automatic subnets."""
     subnets = [Net(record.body["ipCidrRange"]) for record in of_network(world, network, "subnet")]
     reserved = [Net(f"{record.body['address']}/{record.body['prefixLength']}") for record in of_network(world, network, "address")]
-    return [*subnets, *reserved, _AUTO]
+    pods = [Net(cidr) for cluster in world.all(CONTAINER, "cluster", project=network.project)
+            if cluster.extra.get("network") == network.key for cidr in cluster.extra.get("ranges", [])]
+    return [*subnets, *reserved, *pods, _AUTO]
 
 
 def free_range(taken: list[Net], length: int, seed: str) -> Net:

@@ -1,0 +1,13 @@
+"""The world that a caller finds: two reservations. Zones, machine types, accelerators and RoCE profiles are the catalogue's own."""
+
+from __future__ import annotations
+
+from ..contract import World
+from .catalogue import ground
+from .compute_reservations import seed as seed_reservation
+
+
+def seed(world: World, project: str = "my-project") -> None:
+    """Puts the catalogue's reservations into a fresh world."""
+    for one in ground()["reservations"]:
+        seed_reservation(world, project, one["name"], one["zone"], one["machine"], one["count"])

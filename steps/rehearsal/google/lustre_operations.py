@@ -1,0 +1,126 @@
+"""Lustre's operations (AIP-151): typed metadata and response, no percentage, as in the real service."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+from ..contract import JSON, ApiError, Call, Record, World, happens, serves
+from .durations import seconds
+from .links import LUSTRE
+from .stamps import operation_name, zulu
+
+_TYPE = "type.googleapis.com/google.cloud.lustre.v1."
+Effect = Callable[..., JSON]
+_EFFECTS: dict[str, Effect] = {}
+_CODES = {"INVALID_ARGUMENT": 3, "NOT_FOUND": 5, "ALREADY_EXISTS": 6, "PERMISSION_DENIED": 7, "RESOURCE_EXHAUSTED": 8, "FAILED_PRECONDITION": 9}
+
+
+def effect(name: str) -> Callable[[Effect], Effect]:
+    """Registers what an operation does when it is due: called as (world, target=, **args), returns the operation's response with its @type."""
+    def register(function: Effect) -> Effect:
+        _EFFECTS[name] = function
+        return function
+    return register
+
+
+def typed(name: str, body: JSON) -> JSON:
+    """A message of Lustre's package as an Any."""
+    return {"@type": _TYPE + name, **body}
+
+
+def same_request(call: Call) -> JSON | None:
+    """The operation that this `requestId` already started."""
+    wanted = call.params.get("requestId") or call.body.get("requestId")
+    if not wanted:
+        return None
+    for record in call.world.all(LUSTRE, "operation"):
+        if record.extra.get("request_id") == wanted and record.extra.get("method") == call.method_id:
+            return copy.deepcopy(record.body)
+    return None
+
+
+def start(call: Call, verb: str, span: str, target: Record, does: str, metadata: str = "OperationMetadata", **args: Any) -> JSON:
+    """Starts an operation on an instance; `does` is its effect."""
+    world, name = call.world, operation_name(call.world)
+    key = f"projects/{target.project}/locations/{target.location}/operations/{name}"
+    about: JSON = {"createTime": zulu(world), "target": target.key, "requestedCancellation": False}
+    if metadata == "OperationMetadata":
+        about["apiVersion"] = "v1"
+    if metadata != "ImportDataMetadata":
+        about["verb"] = verb
+    body: JSON = {"name": key, "metadata": typed(metadata, about), "done": False}
+    request_id = call.params.get("requestId") or call.body.get("requestId")
+    world.put(Record(LUSTRE, "operation", name, target.project, target.location, key, body, "creating", hidden=True,
+                     extra={"request_id": request_id, "method": call.method_id, "fail": call.operation_error}))
+    world.later(seconds(span, target.name), "lustre.due", operation=key, target=target.key, does=does, args=args)
+    return copy.deepcopy(body)
+
+
+@happens("lustre.due")
+def _due(world: World, operation: str, target: str, does: str, args: JSON) -> None:
+    record, thing = world.get(LUSTRE, operation), world.get(LUSTRE, target)
+    if record is None or thing is None:
+        return
+    failure, response = record.extra.get("fail"), None
+    if failure is None:
+        try:
+            response = _EFFECTS[does](world, target=thing, **args)
+        except ApiError as refusal:
+            failure = {"code": _CODES.get(refusal.status, 13), "message": refusal.message}
+    record.body["done"], record.state = True, "ready"
+    record.body["metadata"]["endTime"] = zulu(world)
+    if failure is not None:
+        record.body["error"] = {"code": int(failure.get("code", 13)), "message": str(failure.get("message", ""))}
+        _undo(world, thing)
+    else:
+        record.body["response"] = response
+    world.put(record)
+
+
+def _undo(world: World, thing: Record) -> None:
+    """A create that failed leaves nothing behind; anything else leaves the instance as it was."""
+    if thing.state == "creating":
+        world.remove(thing)
+    else:
+        thing.state, thing.body["state"] = "ready", "ACTIVE"
+        world.put(thing)
+
+
+@serves("lustre.projects.locations.operations.get")
+def get(call: Call) -> JSON:
+    """One operation."""
+    return copy.deepcopy(_found(call).body)
+
+
+def _found(call: Call) -> Record:
+    name = str(call.params["name"])
+    record = call.world.get(LUSTRE, name)
+    if record is None or record.kind != "operation":
+        raise ApiError(404, f"Resource '{name}' was not found", "NOT_FOUND", "notFound")
+    return record
+
+
+@serves("lustre.projects.locations.operations.list")
+def list_(call: Call) -> JSON:
+    """A location's operations."""
+    parts = str(call.params["name"]).split("/")
+    records = call.world.all(LUSTRE, "operation", project=parts[1], location=None if parts[3] == "-" else parts[3])
+    return {"operations": [copy.deepcopy(record.body) for record in records]}
+
+
+@serves("lustre.projects.locations.operations.cancel")
+def cancel(call: Call) -> JSON:
+    """Notes that cancelling was asked for; an instance's operations run on, as the service may do."""
+    record = _found(call)
+    record.body["metadata"]["requestedCancellation"] = True
+    call.world.put(record)
+    return {}
+
+
+@serves("lustre.projects.locations.operations.delete")
+def delete(call: Call) -> JSON:
+    """Forgets an operation."""
+    call.world.remove(_found(call))
+    return {}
