@@ -1,8 +1,6 @@
 """A deployment as a document and back. What is written can be read; what cannot be read is said in words."""
 
 import json
-import math
-from typing import Any
 
 from grpo_wizard.state.errors import StateInvalid
 from grpo_wizard.state.migrations import upgrade
@@ -32,7 +30,7 @@ def decode(data: bytes, name: str) -> Deployment:
     if not data.strip(b" \t\r\n\0"):
         raise ValueError("it is empty")
     try:
-        document = json.loads(data.decode("utf-8-sig"), parse_constant=_not_finite, parse_float=_finite)
+        document = json.loads(data.decode("utf-8-sig"))
     except UnicodeDecodeError:
         raise ValueError("it is not UTF-8 text") from None
     except json.JSONDecodeError as error:
@@ -54,14 +52,3 @@ def explain(error: ValidationError) -> str:
     """The first three faults, each by its place and rule."""
     # Only place and rule: the value itself may be long, or not for everyone's eyes.
     return "; ".join(f"{'.'.join(map(str, e['loc'])) or 'document'}: {e['msg']}" for e in error.errors()[:3])
-
-
-def _finite(text: str) -> float:
-    number = float(text)
-    if not math.isfinite(number):
-        raise ValueError(f"the number {text[:20]} is not finite")
-    return number
-
-
-def _not_finite(text: str) -> Any:
-    raise ValueError(f"the number {text} is not finite")

@@ -1,15 +1,14 @@
 """What is remembered of a deployment. Times are UTC texts like 2026-01-31T09:30:00Z; numbers are finite."""
 
 from datetime import UTC, datetime
-from typing import Annotated, Final, Literal
+from typing import Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictFloat, StrictInt, StrictStr
 
 VERSION: Final = 1
 """Of the document's shape. A change of shape raises it and adds a function to `migrations`."""
 
-Finite = Annotated[StrictFloat, Field(allow_inf_nan=False)]
-Scalar = StrictBool | StrictInt | Finite | StrictStr | None
+Scalar = StrictBool | StrictInt | StrictFloat | StrictStr | None
 Value = Scalar | list[Scalar]
 Mode = Literal["real", "rehearsal"]
 Origin = Literal["intended", "created", "adopted"]

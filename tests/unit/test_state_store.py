@@ -142,12 +142,13 @@ def test_a_number_that_is_not_finite_is_refused_and_the_file_stays(home: Home, n
 
 
 @pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity", "1e999"])
-def test_a_file_with_a_number_that_is_not_finite_is_unreadable(home: Home, number: str) -> None:
+@pytest.mark.parametrize("place", [{"timings": {"a": "HERE"}}, {"answers": {"grpo": {"a": ["HERE"]}}}])
+def test_a_file_with_a_number_that_is_not_finite_is_unreadable(home: Home, number: str, place: Any) -> None:
     begun(home)
     file = home.state_file(NAME)
-    text = file.read_text("utf-8")
-    file.write_text(text.replace('"timings": {}', f'"timings": {{"a": {number}}}'), "utf-8")
-    with pytest.raises(StateUnreadable, match="finite"):
+    document = json.loads(file.read_bytes()) | place
+    file.write_text(json.dumps(document).replace('"HERE"', number))
+    with pytest.raises(StateUnreadable, match=r"finite|answers"):
         Store(home).load(NAME)
 
 
