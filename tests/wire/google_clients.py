@@ -1,0 +1,112 @@
+"""Google's real Python clients, pointed at a rehearsal server."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from conftest import Rehearsal
+from google.cloud import compute_v1, container_v1, lustre_v1
+from google.oauth2.credentials import Credentials
+
+PROJECT, REGION, ZONE = "my-project", "us-central1", "us-central1-b"
+APIS = ("compute.googleapis.com", "container.googleapis.com", "lustre.googleapis.com", "servicenetworking.googleapis.com")
+
+
+class Clients:
+    """One client of each kind, by attribute, made when first used."""
+
+    def __init__(self, server: Rehearsal) -> None:
+        self._server = server
+        self._credentials = Credentials(token=server.token)
+        self._made: dict[str, Any] = {}
+
+    def _options(self, prefix: str) -> dict[str, Any]:
+        return {"credentials": self._credentials, "transport": "rest", "client_options": {"api_endpoint": self._server.base_url + prefix}}
+
+    def compute(self, name: str) -> Any:
+        """compute_v1's client `name` ("Networks" -> NetworksClient)."""
+        if name not in self._made:
+            self._made[name] = getattr(compute_v1, f"{name}Client")(**self._options(""))
+        return self._made[name]
+
+    @property
+    def container(self) -> container_v1.ClusterManagerClient:
+        """GKE."""
+        return self._made.setdefault("gke", container_v1.ClusterManagerClient(**self._options("/container")))
+
+    @property
+    def lustre(self) -> lustre_v1.LustreClient:
+        """Managed Lustre."""
+        return self._made.setdefault("lustre", lustre_v1.LustreClient(**self._options("/lustre")))
+
+    def settle(self, operation: Any) -> Any:
+        """Waits for a compute operation given by an `*_unary` call; returns it done, failed or not."""
+        where = operation.region or operation.zone
+        if operation.region:
+            return self.compute("RegionOperations").wait(project=PROJECT, region=where.rsplit("/", 1)[-1], operation=operation.name)
+        if operation.zone:
+            return self.compute("ZoneOperations").wait(project=PROJECT, zone=where.rsplit("/", 1)[-1], operation=operation.name)
+        return self.compute("GlobalOperations").wait(project=PROJECT, operation=operation.name)
+
+    def made(self, operation: Any) -> Any:
+        """`settle`, and no error."""
+        done = self.settle(operation)
+        assert done.status.name == "DONE" and not done.error.errors, done
+        return done
+
+    def gke(self, operation: Any, location: str = REGION) -> Any:
+        """Polls a GKE operation to its end."""
+        import time
+        name = f"projects/{PROJECT}/locations/{location}/operations/{operation.name}"
+        for _ in range(600):
+            found = self.container.get_operation(name=name)
+            if found.status.name == "DONE":
+                return found
+            time.sleep(0.02)
+        raise AssertionError(f"{operation.name} did not end")
+
+
+def network(clients: Clients, name: str, **fields: Any) -> None:
+    """Makes a network; automatic where nothing else is said."""
+    body = compute_v1.Network(name=name, **{"auto_create_subnetworks": True, **fields})
+    clients.made(clients.compute("Networks").insert_unary(project=PROJECT, network_resource=body))
+
+
+def link(kind: str, name: str) -> str:
+    """A global thing's partial link."""
+    return f"projects/{PROJECT}/global/{kind}/{name}"
+
+
+def subnet(clients: Clients, name: str, net: str, cidr: str, region: str = REGION) -> Any:
+    """Asks for a subnet; returns the operation."""
+    body = compute_v1.Subnetwork(name=name, network=link("networks", net), ip_cidr_range=cidr)
+    return clients.compute("Subnetworks").insert_unary(project=PROJECT, region=region, subnetwork_resource=body)
+
+
+def firewall(clients: Clients, name: str, net: str) -> Any:
+    """Asks for a rule that allows TCP; returns the operation."""
+    body = compute_v1.Firewall(name=name, network=link("networks", net), allowed=[compute_v1.Allowed(I_p_protocol="tcp")],
+                               source_ranges=["192.168.0.0/16"])
+    return clients.compute("Firewalls").insert_unary(project=PROJECT, firewall_resource=body)
+
+
+def cluster(name: str = "nemo-cluster", net: str = "nemo-net", **fields: Any) -> container_v1.Cluster:
+    """The tutorial's cluster with a small first pool."""
+    pool = container_v1.NodePool(name="default-pool", initial_node_count=1, config=container_v1.NodeConfig(machine_type="n2-highmem-8"))
+    return container_v1.Cluster(**{
+        "name": name, "network": net, "node_pools": [pool], "ip_allocation_policy": {"use_ip_aliases": True},
+        "network_config": {"datapath_provider": 2, "enable_multi_networking": True},
+        "workload_identity_config": {"workload_pool": f"{PROJECT}.svc.id.goog"},
+        "addons_config": {"ray_operator_config": {"enabled": True}, "lustre_csi_driver_config": {"enabled": True}}, **fields})
+
+
+def gpu_pool(name: str = "gpu-pool", nodes: int = 0, reservation: str = "nemo-res", **fields: Any) -> container_v1.NodePool:
+    """The tutorial's GPU pool without its additional networks."""
+    config = {"machine_type": "a4-highgpu-8g", "accelerators": [{"accelerator_type": "nvidia-b200", "accelerator_count": 8}],
+              "reservation_affinity": {"consume_reservation_type": 3, "key": "compute.googleapis.com/reservation-name", "values": [reservation]}}
+    return container_v1.NodePool(**{"name": name, "initial_node_count": nodes, "config": config, "locations": [ZONE],
+                                    "autoscaling": {"enabled": True, "total_max_node_count": 2}, **fields})
+
+
+PARENT = f"projects/{PROJECT}/locations/{REGION}"
+CLUSTER = f"{PARENT}/clusters/nemo-cluster"
