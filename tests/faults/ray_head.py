@@ -85,7 +85,18 @@ class RayHead:
         with urllib.request.urlopen(self._request(url), timeout=5) as answer:
             return json.load(answer)
 
+    def restart(self) -> None:
+        """As a head pod that was replaced: same addresses, nothing remembered."""
+        self._end()
+        self.process = self._start()
+        self.wait_ready()
+
     def stop(self) -> None:
+        """Ends the head and removes its folder."""
+        self._end()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _end(self) -> None:
         """Ends the whole process tree, and what has left it but stands in its session."""
         session = self.process.pid
         tree = [process for process in psutil.process_iter() if _in_session(process, session)]
@@ -96,7 +107,6 @@ class RayHead:
                 continue
         psutil.wait_procs(tree, timeout=10)
         self.process.wait(10)
-        shutil.rmtree(self.folder, ignore_errors=True)
 
 
 def _in_session(process: psutil.Process, session: int) -> bool:

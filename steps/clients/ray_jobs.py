@@ -1,0 +1,224 @@
+"""Ray's Jobs and cluster interfaces over HTTP (Ray 2.49.2 and 2.60, API version "4"); no import of ray, no kubectl.
+
+A job is submitted with an id chosen beforehand, so that a lost answer is looked up and never repeated. Nothing but the
+entrypoint and metadata is sent: Ray answers env_vars in clear to whoever asks, and NeMo RL 0.5.0 fails with them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from grpo_wizard.state.errors import WizardError
+
+if TYPE_CHECKING:
+    import aiohttp
+
+TERMINAL = frozenset({"SUCCEEDED", "FAILED", "STOPPED", "LOST"})
+LOST = "LOST"
+
+
+class RayError(WizardError):
+    """The Ray head answered with an error, or not at all."""
+
+
+class RayUnreachable(RayError):
+    """No answer: refused, cut or too slow. What was asked may have been done."""
+
+
+class RayRefused(RayError):
+    """The head said no (401, 403)."""
+
+
+class JobUnknown(RayError):
+    """The head does not know the job: never submitted, deleted, or the head is a new one."""
+
+
+class JobExists(RayError):
+    """Another job has this id."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """A job as Ray tells it. Times are epoch seconds. `agent_url`: the agent of the node that runs the driver."""
+
+    id: str
+    status: str
+    entrypoint: str
+    message: str = ""
+    metadata: dict[str, str] = field(default_factory=dict)
+    started_at: float | None = None
+    ended_at: float | None = None
+    exit_code: int | None = None
+    agent_url: str | None = None
+
+    @property
+    def ended(self) -> bool:
+        """Whether its status is final."""
+        return self.status in TERMINAL
+
+
+def new_job_id(prefix: str = "grpo") -> str:
+    """An id that no job has yet: to be noted down before it is submitted."""
+    return f"{prefix}-{secrets.token_hex(6)}"
+
+
+class RayJobs:
+    """One Ray head behind `base_url` (a dashboard's address, usually of a forward). Use it as `async with`.
+
+    `token`: Ray's own (RAY_AUTH_MODE=token, Ray 2.52 and later), None where the head has none.
+    """
+
+    def __init__(self, base_url: str, token: str | None = None, *, timeout_s: float = 30.0) -> None:
+        self.base_url, self.timeout_s = base_url.rstrip("/"), timeout_s
+        self._token = token
+        self._session: aiohttp.ClientSession | None = None
+
+    async def __aenter__(self) -> RayJobs:
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None,
+                        trace: TracebackType | None) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Ends the connections."""
+        if self._session is not None:
+            await self._session.close()
+            self._session = None
+
+    @property
+    def session(self) -> aiohttp.ClientSession:
+        """One session, made at first use, that sends the token."""
+        import aiohttp
+
+        if self._session is None:
+            headers = {"Authorization": f"Bearer {self._token}"} if self._token else {}
+            self._session = aiohttp.ClientSession(headers=headers)
+        return self._session
+
+    async def version(self) -> dict[str, str]:
+        """`version` of the API, `ray_version`, and, where Ray has it, `session_name`, which a restart changes."""
+        return dict(await self._json("GET", "/api/version"))
+
+    async def submit(self, entrypoint: str, job_id: str, metadata: dict[str, str] | None = None, *,
+                     attempts: int = 5) -> Job:
+        """Submits once, however often the answer is lost. Raises JobExists when the id is another entrypoint's."""
+        body = {"entrypoint": entrypoint, "submission_id": job_id, "metadata": metadata or {}}
+        for attempt in range(attempts):
+            try:
+                await self._json("POST", "/api/jobs/", json=body)
+                return await self._submitted(job_id, entrypoint)
+            except JobExists:
+                return await self._submitted(job_id, entrypoint)
+            except RayUnreachable:
+                if attempt + 1 == attempts:
+                    raise
+                await asyncio.sleep(min(0.25 * 2 ** attempt, 4))
+                if found := await self._find(job_id):
+                    return self._same(found, entrypoint)
+        raise AssertionError("unreachable")
+
+    async def _submitted(self, job_id: str, entrypoint: str) -> Job:
+        """The job just accepted; it is known whether or not this look-up succeeds at once."""
+        for pause in (0.2, 0.5, 1.0, 2.0):
+            if found := await self._find(job_id):
+                return self._same(found, entrypoint)
+            await asyncio.sleep(pause)
+        return Job(job_id, "PENDING", entrypoint)
+
+    async def _find(self, job_id: str) -> Job | None:
+        try:
+            return await self.get(job_id)
+        except (JobUnknown, RayUnreachable):
+            return None
+
+    def _same(self, job: Job, entrypoint: str) -> Job:
+        if job.entrypoint != entrypoint:
+            raise JobExists(f"The job {job.id} is another one", "Its entrypoint differs from what was to be submitted.",
+                            "Submit under a new id.")
+        return job
+
+    async def get(self, job_id: str) -> Job:
+        """The job now. Raises JobUnknown."""
+        return _job(await self._json("GET", f"/api/jobs/{job_id}"))
+
+    async def list_jobs(self) -> list[Job]:
+        """All submitted jobs, the newest first."""
+        found = [_job(item) for item in await self._json("GET", "/api/jobs/") if item.get("submission_id")]
+        return sorted(found, key=lambda job: job.started_at or 0, reverse=True)
+
+    async def stop(self, job_id: str) -> bool:
+        """Asks the job to end; False when it had ended already. It is STOPPED a second or two later."""
+        return bool((await self._json("POST", f"/api/jobs/{job_id}/stop")).get("stopped"))
+
+    async def nodes(self) -> list[dict[str, Any]]:
+        """The nodes' summaries (`hostname`, `ip`, `cpu`, `mem`, `gpus` …, `raylet`), as the dashboard shows them."""
+        answer = await self._json("GET", "/nodes?view=summary")
+        return list(answer.get("data", {}).get("summary", []))
+
+    async def cluster_status(self) -> dict[str, Any]:
+        """Resources in use and wanted, as Ray's autoscaler tells them."""
+        answer = await self._json("GET", "/api/cluster_status")
+        return dict(answer.get("data", {}).get("clusterStatus") or {})
+
+    async def _json(self, method: str, path: str, **more: Any) -> Any:
+        async with self.request(method, self.base_url + path, **more) as answer:
+            await self.check(answer)
+            try:
+                return await answer.json(content_type=None)
+            except ValueError as error:
+                raise RayError("The Ray head gave no JSON", f"{method} {path}: {error}",
+                               "Check that the forwarded port is Ray's dashboard.") from error
+
+    @asynccontextmanager
+    async def request(self, method: str, url: str, **more: Any) -> AsyncIterator[aiohttp.ClientResponse]:
+        """One request; what breaks in it, or in reading its answer, is RayUnreachable."""
+        import aiohttp
+
+        more.setdefault("timeout", aiohttp.ClientTimeout(total=self.timeout_s, sock_connect=10))
+        try:
+            async with self.session.request(method, url, **more) as answer:
+                yield answer
+        except (aiohttp.ClientError, OSError, TimeoutError) as error:
+            path = url.removeprefix(self.base_url)
+            raise RayUnreachable("The Ray head does not answer", f"{method} {path}: {error or type(error).__name__}",
+                                 "It is asked again; check the network and the head pod if this lasts.") from error
+
+    async def check(self, answer: aiohttp.ClientResponse) -> None:
+        """Raises the error that a status stands for."""
+        if answer.status < 400:
+            return
+        text = (await answer.text())[:2000]
+        raise _error(answer.status, f"{answer.method} {answer.url.path}: {answer.status} {text.strip()[:300]}", text)
+
+
+def _error(status: int, detail: str, text: str) -> RayError:
+    if status in (401, 403):
+        return RayRefused("The Ray head refuses the token", detail,
+                          "Read it again from the Secret that is named as the RayCluster.")
+    if "already exists" in text:
+        return JobExists("A job has this id already", detail, "Submit under a new id.")
+    if status == 404 and "does not exist" in text:
+        return JobUnknown("The Ray head does not know this job", detail,
+                          "Its head was restarted, or the job was deleted: apply again to go on from the last checkpoint.")
+    # 500 with a TimeoutError: the head's agent has not joined yet, the first seconds of a head's life.
+    if status in (502, 503, 504) or (status == 500 and "TimeoutError" in text):
+        return RayUnreachable("The Ray head is not ready", detail, "It is asked again; look at the head pod if this lasts.")
+    return RayError("The Ray head answered with an error", detail, "Look at the head pod's log.")
+
+
+def _job(body: dict[str, Any]) -> Job:
+    started, ended = body.get("start_time"), body.get("end_time")
+    return Job(
+        id=str(body.get("submission_id") or body.get("job_id")), status=str(body["status"]),
+        entrypoint=str(body.get("entrypoint") or ""), message=str(body.get("message") or ""),
+        metadata=dict(body.get("metadata") or {}), started_at=started / 1000 if started else None,
+        ended_at=ended / 1000 if ended else None, exit_code=body.get("driver_exit_code"),
+        agent_url=body.get("driver_agent_http_address"),
+    )
