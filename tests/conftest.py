@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from grpo_wizard.steps.rehearsal import life
 
 JSON = dict[str, Any]
@@ -53,12 +52,22 @@ class Rehearsal:
 
     def recorded(self) -> list[JSON]:
         """Every request so far."""
-        return [json.loads(line) for line in self.record.read_text().splitlines()] if self.record.exists() else []
+        return (
+            [json.loads(line) for line in self.record.read_text().splitlines()]
+            if self.record.exists()
+            else []
+        )
 
-    def ask(self, method: str, path: str, body: Any = None, headers: dict[str, str] | None = None) -> tuple[int, Any]:
+    def ask(
+        self, method: str, path: str, body: Any = None, headers: dict[str, str] | None = None
+    ) -> tuple[int, Any]:
         """One plain request with the token: (status, JSON body)."""
         data = None if body is None else json.dumps(body).encode()
-        head = {"Authorization": f"Bearer {self.token}", "Content-Type": "application/json", **(headers or {})}
+        head = {
+            "Authorization": f"Bearer {self.token}",
+            "Content-Type": "application/json",
+            **(headers or {}),
+        }
         request = urllib.request.Request(self.base_url + path, data, head, method=method)
         try:
             with _NO_PROXY.open(request, timeout=60) as response:
@@ -68,7 +77,11 @@ class Rehearsal:
 
     def enable(self, *services: str, project: str = "my-project") -> None:
         """Enables APIs and waits until calls feel it (at once at speed max)."""
-        _, operation = self.ask("POST", f"/serviceusage/v1/projects/{project}/services:batchEnable", {"serviceIds": list(services)})
+        _, operation = self.ask(
+            "POST",
+            f"/serviceusage/v1/projects/{project}/services:batchEnable",
+            {"serviceIds": list(services)},
+        )
         while not operation.get("done"):
             _, operation = self.ask("GET", f"/serviceusage/v1/{operation['name']}")
 
@@ -91,7 +104,10 @@ def rehearsal(tmp_path: Path) -> Iterator[Rehearsal]:
 
 @pytest.fixture(scope="module")
 def shared_rehearsal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rehearsal]:
-    """One world at speed max for all tests of a module, with no Ray: for tests that look more than they change."""
+    """One world at speed max for all tests of a module, with no Ray.
+
+    For tests that look more than they change.
+    """
     server = start_rehearsal(tmp_path_factory.mktemp("rehearsal") / "home", ray="none")
     yield server
     life.stop(server.home)

@@ -14,11 +14,17 @@ from . import life
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m grpo_wizard.steps.rehearsal", description="The stand-in for Google Cloud on loopback.")
+    parser = argparse.ArgumentParser(
+        prog="python -m grpo_wizard.steps.rehearsal", description="The stand-in for Google Cloud on loopback."
+    )
     commands = parser.add_subparsers(dest="command", required=True)
     for name in ("serve", "status", "stop"):
         command = commands.add_parser(name)
-        command.add_argument("--home", type=Path, help="home folder (default: GRPO_WIZARD_HOME, else the platform's user state folder)")
+        command.add_argument(
+            "--home",
+            type=Path,
+            help="home folder (default: GRPO_WIZARD_HOME, else the platform's user state folder)",
+        )
         if name == "serve":
             _serve_options(command)
     return parser
@@ -26,13 +32,24 @@ def _parser() -> argparse.ArgumentParser:
 
 def _serve_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--port", type=int, default=0, help="0: a free one")
-    parser.add_argument("--speed", default=life.DEFAULT_SPEED, help="divides durations; max: none (default: %(default)s)")
+    parser.add_argument(
+        "--speed", default=life.DEFAULT_SPEED, help="divides durations; max: none (default: %(default)s)"
+    )
     parser.add_argument("--faults", type=Path, help="JSON list of requests that shall fail")
     parser.add_argument("--record", type=Path, help="appends a JSON line for each request")
     parser.add_argument("--env-file", type=Path, help="writes the environment as shell exports")
     parser.add_argument("--ray", choices=("real", "none"), default="real")
-    parser.add_argument("--idle", type=float, default=30.0, help="minutes without a request after which it ends; 0: never (default: %(default)g)")
-    parser.add_argument("--check-answers", action="store_true", help="holds every answer against the discovery documents (/_rehearsal/answers)")
+    parser.add_argument(
+        "--idle",
+        type=float,
+        default=30.0,
+        help="minutes without a request after which it ends; 0: never (default: %(default)g)",
+    )
+    parser.add_argument(
+        "--check-answers",
+        action="store_true",
+        help="holds every answer against the discovery documents (/_rehearsal/answers)",
+    )
 
 
 def home_of(given: Path | None) -> Path:
@@ -40,6 +57,7 @@ def home_of(given: Path | None) -> Path:
     if given is not None or os.environ.get("GRPO_WIZARD_HOME"):
         return (given or Path(os.environ["GRPO_WIZARD_HOME"])).absolute()
     from platformdirs import user_state_path
+
     return user_state_path("grpo-wizard")
 
 
@@ -61,9 +79,25 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _serve(args: argparse.Namespace, home: Path) -> int:
-    logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(name)s: %(message)s", stream=sys.stderr)
+    logging.basicConfig(
+        level=logging.WARNING, format="%(asctime)s %(levelname)s %(name)s: %(message)s", stream=sys.stderr
+    )
     from .serve import Options, run
-    run(Options(home, args.speed, args.port, args.faults, args.record, args.env_file, args.ray, args.idle, args.check_answers), sys.stdout)
+
+    run(
+        Options(
+            home,
+            args.speed,
+            args.port,
+            args.faults,
+            args.record,
+            args.env_file,
+            args.ray,
+            args.idle,
+            args.check_answers,
+        ),
+        sys.stdout,
+    )
     return 0
 
 

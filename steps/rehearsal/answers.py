@@ -11,23 +11,56 @@ from .contract import ApiError
 
 JSON = dict[str, Any]
 _STATUS = {
-    400: "INVALID_ARGUMENT", 401: "UNAUTHENTICATED", 403: "PERMISSION_DENIED", 404: "NOT_FOUND", 409: "ALREADY_EXISTS", 412: "FAILED_PRECONDITION",
-    429: "RESOURCE_EXHAUSTED", 499: "CANCELLED", 500: "INTERNAL", 501: "UNIMPLEMENTED", 503: "UNAVAILABLE", 504: "DEADLINE_EXCEEDED",
+    400: "INVALID_ARGUMENT",
+    401: "UNAUTHENTICATED",
+    403: "PERMISSION_DENIED",
+    404: "NOT_FOUND",
+    409: "ALREADY_EXISTS",
+    412: "FAILED_PRECONDITION",
+    429: "RESOURCE_EXHAUSTED",
+    499: "CANCELLED",
+    500: "INTERNAL",
+    501: "UNIMPLEMENTED",
+    503: "UNAVAILABLE",
+    504: "DEADLINE_EXCEEDED",
 }
-_REASON = {400: "badRequest", 401: "authError", 403: "forbidden", 404: "notFound", 409: "conflict", 412: "conditionNotMet",
-           429: "rateLimitExceeded", 500: "backendError", 501: "notImplemented", 503: "backendError"}
+_REASON = {
+    400: "badRequest",
+    401: "authError",
+    403: "forbidden",
+    404: "notFound",
+    409: "conflict",
+    412: "conditionNotMet",
+    429: "rateLimitExceeded",
+    500: "backendError",
+    501: "notImplemented",
+    503: "backendError",
+}
 _LOGIN = "See https://developers.google.com/identity/sign-in/web/devconsole-project."
 
 
 def error_body(service: str, error: ApiError) -> JSON:
-    """Google's error document; Compute's carries the legacy `errors` too. Hugging Face and W&B have their own."""
+    """Google's error document; Compute's carries the legacy `errors` too.
+
+    Hugging Face and W&B have their own.
+    """
     if service == "huggingface.co":
         return {"error": error.message}
     if service == "api.wandb.ai":
         return {"errors": [{"message": error.message}]}
-    body: JSON = {"code": error.code, "message": error.message, "status": error.status or _STATUS.get(error.code, "UNKNOWN")}
+    body: JSON = {
+        "code": error.code,
+        "message": error.message,
+        "status": error.status or _STATUS.get(error.code, "UNKNOWN"),
+    }
     if service == "compute.googleapis.com":
-        body["errors"] = [{"message": error.message, "domain": "global", "reason": error.reason or _REASON.get(error.code, "unknown")}]
+        body["errors"] = [
+            {
+                "message": error.message,
+                "domain": "global",
+                "reason": error.reason or _REASON.get(error.code, "unknown"),
+            }
+        ]
     if error.details:
         body["details"] = error.details
     return {"error": body}
@@ -35,7 +68,9 @@ def error_body(service: str, error: ApiError) -> JSON:
 
 def respond(body: Any, status: int = 200) -> web.Response:
     """A JSON answer."""
-    return web.Response(status=status, body=json.dumps(body).encode(), content_type="application/json", charset="UTF-8")
+    return web.Response(
+        status=status, body=json.dumps(body).encode(), content_type="application/json", charset="UTF-8"
+    )
 
 
 def refuse(service: str, error: ApiError) -> web.Response:
@@ -53,7 +88,22 @@ def refuse(service: str, error: ApiError) -> web.Response:
 def unauthenticated(given: bool, service: str) -> ApiError:
     """401 for a wrong token, or for none."""
     reason = "ACCESS_TOKEN_TYPE_UNSUPPORTED" if given else "CREDENTIALS_MISSING"
-    text = "Request had invalid authentication credentials." if given else "Request is missing required authentication credential."
-    detail = {"@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": reason, "domain": "googleapis.com", "metadata": {"service": service}}
-    return ApiError(401, f"{text} Expected OAuth 2 access token, login cookie or other valid authentication credential. {_LOGIN}",
-                    "UNAUTHENTICATED", "authError", [detail])
+    text = (
+        "Request had invalid authentication credentials."
+        if given
+        else "Request is missing required authentication credential."
+    )
+    detail = {
+        "@type": "type.googleapis.com/google.rpc.ErrorInfo",
+        "reason": reason,
+        "domain": "googleapis.com",
+        "metadata": {"service": service},
+    }
+    return ApiError(
+        401,
+        f"{text} Expected OAuth 2 access token, login cookie or other valid authentication credential. "
+        f"{_LOGIN}",
+        "UNAUTHENTICATED",
+        "authError",
+        [detail],
+    )

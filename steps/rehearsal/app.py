@@ -31,10 +31,14 @@ _MOST = 64 * 2**20
 class Application:
     """Everything below one socket. `stop` is called by `POST /_rehearsal/stop`."""
 
-    def __init__(self, world: Store, wire: Wire, dispatcher: Dispatcher, token: str, stop: Callable[[], None]) -> None:
+    def __init__(
+        self, world: Store, wire: Wire, dispatcher: Dispatcher, token: str, stop: Callable[[], None]
+    ) -> None:
         self.world, self.wire, self.dispatcher, self._token, self._stop = world, wire, dispatcher, token, stop
-        self.address: Address | None = None     # set once the socket listens
-        self.trusted: weakref.WeakSet[asyncio.Protocol] = weakref.WeakSet()     # connections that gave the proxy password
+        self.address: Address | None = None  # set once the socket listens
+        self.trusted: weakref.WeakSet[asyncio.Protocol] = (
+            weakref.WeakSet()
+        )  # connections that gave the proxy password
         self.web = web.Application(client_max_size=_MOST, middlewares=[wire.middleware(_named, self._after)])
         self.web.router.add_route("*", "/{path:.*}", self._handle)
 
@@ -51,21 +55,38 @@ class Application:
             if place.path.startswith("/batch"):
                 return await self._batch(request, place)
             query = {name: request.query.getall(name) for name in request.query}
-            asked = Asked(place, request.method, query, await request.read(), request.headers, request.get(OPERATION_ERROR))
+            asked = Asked(
+                place,
+                request.method,
+                query,
+                await request.read(),
+                request.headers,
+                request.get(OPERATION_ERROR),
+            )
             return respond(await self.dispatcher.answer(asked))
         except ApiError as error:
             return refuse(place.service, error)
         except Exception:
             _log.exception("%s %s", request.method, place.path)
-            return refuse(place.service, ApiError(500, "Internal error encountered. The rehearsal's log has the trace.", "INTERNAL"))
+            return refuse(
+                place.service,
+                ApiError(500, "Internal error encountered. The rehearsal's log has the trace.", "INTERNAL"),
+            )
 
     def _authenticate(self, request: web.Request, place: Place) -> None:
-        """Raises 401 unless the token came as Bearer, as proxy password, in X-Rehearsal-Token or in the path."""
+        """Raises 401 unless the token came as Bearer, as proxy password, in X-Rehearsal-Token or in the path.
+        """
         bearer = request.headers.get("Authorization", "")
-        given = [bearer.removeprefix("Bearer ") if bearer.startswith("Bearer ") else None, place.key or None,
-                 request.headers.get("X-Rehearsal-Token"), proxy_password(request.headers.get("Proxy-Authorization", ""))]
+        given = [
+            bearer.removeprefix("Bearer ") if bearer.startswith("Bearer ") else None,
+            place.key or None,
+            request.headers.get("X-Rehearsal-Token"),
+            proxy_password(request.headers.get("Proxy-Authorization", "")),
+        ]
         token = self._token.encode()
-        if request.protocol in self.trusted or any(hmac.compare_digest(g.encode(), token) for g in given if g):
+        if request.protocol in self.trusted or any(
+            hmac.compare_digest(g.encode(), token) for g in given if g
+        ):
             return
         raise unauthenticated(any(given), place.service)
 
@@ -86,22 +107,34 @@ class Application:
         """What `rehearsal status` shows."""
         where = self.address
         about = {"token_file": where.token_file, "speed": where.speed, "env": where.env} if where else {}
-        return {"pid": os.getpid(), **about, "requests": self.wire.requests, "idle_seconds": round(self.wire.idle(), 3),
-                "resources": sum(1 for _ in self.world.rows()), "kube_urls": kube_urls(self.world)}
+        return {
+            "pid": os.getpid(),
+            **about,
+            "requests": self.wire.requests,
+            "idle_seconds": round(self.wire.idle(), 3),
+            "resources": sum(1 for _ in self.world.rows()),
+            "kube_urls": kube_urls(self.world),
+        }
 
     async def _batch(self, request: web.Request, place: Place) -> web.StreamResponse:
         async def one(part: batch.Part) -> tuple[int, JSON]:
             inner = Place(place.service, part.path, place.host)
             status, body = 200, {}
             try:
-                body = await self.dispatcher.answer(Asked(inner, part.method, part.query, part.body, part.headers | dict(request.headers)))
+                body = await self.dispatcher.answer(
+                    Asked(inner, part.method, part.query, part.body, part.headers | dict(request.headers))
+                )
             except ApiError as error:
                 status, body = error.code, error_body(place.service, error)
             query = {name: values[0] for name, values in part.query.items()}
-            self.wire.recorder.write(place.service, part.method, part.path, query, json.loads(part.body or b"null"), status)
+            self.wire.recorder.write(
+                place.service, part.method, part.path, query, json.loads(part.body or b"null"), status
+            )
             return status, body
 
-        return await batch.answer_all(batch.split(request.headers.get("Content-Type", ""), await request.read()), one)
+        return await batch.answer_all(
+            batch.split(request.headers.get("Content-Type", ""), await request.read()), one
+        )
 
 
 def _named(request: web.Request) -> tuple[str, str]:

@@ -35,7 +35,12 @@ def split(content_type: str, raw: bytes) -> list[Part]:
     """The calls of a batch's body. Raises ApiError 400 where it is none."""
     message = BytesParser().parsebytes(f"Content-Type: {content_type}\r\n\r\n".encode() + raw)
     if not message.is_multipart():
-        raise ApiError(400, "Failed to parse batch request, error: the body is not multipart/mixed.", "INVALID_ARGUMENT", "badRequest")
+        raise ApiError(
+            400,
+            "Failed to parse batch request, error: the body is not multipart/mixed.",
+            "INVALID_ARGUMENT",
+            "badRequest",
+        )
     return [_part(part) for part in message.get_payload() if isinstance(part, Message)]
 
 
@@ -45,10 +50,22 @@ def _part(part: Message) -> Part:
     first, *lines = head.decode().split("\n")
     words = first.split(" ")
     if len(words) < 2:
-        raise ApiError(400, "Failed to parse batch request, error: a part holds no request line.", "INVALID_ARGUMENT", "badRequest")
+        raise ApiError(
+            400,
+            "Failed to parse batch request, error: a part holds no request line.",
+            "INVALID_ARGUMENT",
+            "badRequest",
+        )
     url = urlsplit(words[1])
     headers = {k.strip(): v.strip() for k, _, v in (line.partition(":") for line in lines)}
-    return Part(part.get("Content-ID", ""), words[0], url.path, parse_qs(url.query, keep_blank_values=True), headers, body)
+    return Part(
+        part.get("Content-ID", ""),
+        words[0],
+        url.path,
+        parse_qs(url.query, keep_blank_values=True),
+        headers,
+        body,
+    )
 
 
 async def answer_all(parts: list[Part], one: Callable[[Part], Awaitable[tuple[int, JSON]]]) -> web.Response:
@@ -59,8 +76,11 @@ async def answer_all(parts: list[Part], one: Callable[[Part], Awaitable[tuple[in
         status, body = await one(part)
         text = json.dumps(body)
         reply = f"<response-{part.content_id.strip('<>')}>"
-        pieces.append(f"--{boundary}\r\nContent-Type: application/http\r\nContent-ID: {reply}\r\n\r\n"
-                      f"HTTP/1.1 {status} {HTTPStatus(status).phrase}\r\nContent-Type: application/json; charset=UTF-8\r\n"
-                      f"Content-Length: {len(text.encode())}\r\n\r\n{text}\r\n")
-    body = "".join(pieces) + f"--{boundary}--\r\n"
-    return web.Response(body=body.encode(), headers={"Content-Type": f"multipart/mixed; boundary={boundary}"})
+        pieces.append(
+            f"--{boundary}\r\nContent-Type: application/http\r\nContent-ID: {reply}\r\n\r\n"
+            f"HTTP/1.1 {status} {HTTPStatus(status).phrase}\r\nContent-Type: application/json; "
+            "charset=UTF-8\r\n"
+            f"Content-Length: {len(text.encode())}\r\n\r\n{text}\r\n"
+        )
+    whole = "".join(pieces) + f"--{boundary}--\r\n"
+    return web.Response(body=whole.encode(), headers={"Content-Type": f"multipart/mixed; boundary={boundary}"})

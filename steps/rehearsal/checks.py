@@ -1,4 +1,7 @@
-"""Requests and answers held against a document's schemas: unknown fields, wrong types, missing parameters, enums by number."""
+"""Requests and answers held against a document's schemas.
+
+Unknown fields, wrong types, missing parameters, enums by number.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +13,23 @@ from .contract import ApiError
 from .documents import Document, Method
 
 JSON = dict[str, Any]
-_EVERYWHERE = {"$alt", "$.xgafv", "$prettyPrint", "$fields", "$callback", "$userProject", "userProject", "$httpHeaders", "$req"}
-_INTEGER = {"int32": (-2**31, 2**31 - 1), "uint32": (0, 2**32 - 1), "int64": (-2**63, 2**63 - 1), "uint64": (0, 2**64 - 1)}
+_EVERYWHERE = {
+    "$alt",
+    "$.xgafv",
+    "$prettyPrint",
+    "$fields",
+    "$callback",
+    "$userProject",
+    "userProject",
+    "$httpHeaders",
+    "$req",
+}
+_INTEGER = {
+    "int32": (-(2**31), 2**31 - 1),
+    "uint32": (0, 2**32 - 1),
+    "int64": (-(2**63), 2**63 - 1),
+    "uint64": (0, 2**64 - 1),
+}
 
 
 def snake(name: str) -> str:
@@ -50,7 +68,7 @@ class _Checker:
             known = name if name in properties else camel(name)
             if known not in properties:
                 self._unknown(name, at)
-            elif item is not None:      # proto JSON: null is the same as absent
+            elif item is not None:  # proto JSON: null is the same as absent
                 clean[known] = self.value(properties[known], item, f"{at}.{snake(known)}".lstrip("."))
         return clean
 
@@ -111,18 +129,28 @@ class _Checker:
             numbered: Mapping[int, str] = schema["enumNumbers"]
             return numbered
         from .protodocs import numbers
+
         known = numbers(self.document.service, self.document.prefix)
         names = set(schema["enum"])
-        # The document and the package are of different months: the best match is the enum that shares most names.
+        # The document and the package are of different months: the best match is the enum that shares most
+        # names.
         best = max(known, key=lambda other: (len(names & set(other)), -len(other)), default=())
         return known.get(best, {}) if len(names & set(best)) * 2 > len(names) else {}
 
     def _unknown(self, name: str, at: str) -> None:
         place = f" at '{at}'" if at else ""
-        self.found.append((at, f'Invalid JSON payload received. Unknown name "{name}"{place}: Cannot find field.'))
+        self.found.append(
+            (at, f'Invalid JSON payload received. Unknown name "{name}"{place}: Cannot find field.')
+        )
 
     def _wrong(self, at: str, kind: str, value: Any) -> None:
-        shown = f'"{value}"' if isinstance(value, str) else str(value).lower() if isinstance(value, bool) else str(value)
+        shown = (
+            f'"{value}"'
+            if isinstance(value, str)
+            else str(value).lower()
+            if isinstance(value, bool)
+            else str(value)
+        )
         self.found.append((at, f"Invalid value at '{at}' ({kind}), {shown}"))
 
 
@@ -134,10 +162,21 @@ def bad_request(found: list[tuple[str, str]]) -> ApiError:
 
 
 def check_body(document: Document, method: Method, body: Any) -> JSON:
-    """The body in camelCase with enums by name and int64 as strings. Raises ApiError 400 naming every wrong field."""
+    """The body in camelCase with enums by name and int64 as strings.
+
+    Raises ApiError 400 naming every wrong field.
+    """
     if method.request is None:
         if body:
-            raise bad_request([("", f'Invalid JSON payload received. Unknown name "{next(iter(body))}": Cannot find field.')])
+            raise bad_request(
+                [
+                    (
+                        "",
+                        f'Invalid JSON payload received. Unknown name "{next(iter(body))}": '
+                        "Cannot find field.",
+                    )
+                ]
+            )
         return {}
     checker = _Checker(document)
     schema = document.schemas.get(method.request, {})
@@ -151,7 +190,10 @@ def check_body(document: Document, method: Method, body: Any) -> JSON:
 
 
 def check_query(document: Document, method: Method, query: Mapping[str, list[str]]) -> dict[str, Any]:
-    """Query parameters typed as the document says. Raises ApiError 400 for unknown, ill-typed and missing ones."""
+    """Query parameters typed as the document says.
+
+    Raises ApiError 400 for unknown, ill-typed and missing ones.
+    """
     checker = _Checker(document)
     typed: dict[str, Any] = {}
     for name, values in query.items():
@@ -159,8 +201,13 @@ def check_query(document: Document, method: Method, query: Mapping[str, list[str
         if known in method.parameters:
             typed[known] = _parameter(checker, method.parameters[known], values, snake(known))
         elif name not in document.common and name not in _EVERYWHERE:
-            checker.found.append(("", f'Invalid JSON payload received. Unknown name "{name}": Cannot bind query parameter. '
-                                      f"Field '{name}' could not be found in request message."))
+            checker.found.append(
+                (
+                    "",
+                    f'Invalid JSON payload received. Unknown name "{name}": Cannot bind query parameter. '
+                    f"Field '{name}' could not be found in request message.",
+                )
+            )
     for name, spec in method.parameters.items():
         if spec.get("location") == "query" and spec.get("required") and not typed.get(name):
             checker.found.append((name, f"Required field '{name}' not specified"))
@@ -171,7 +218,10 @@ def check_query(document: Document, method: Method, query: Mapping[str, list[str
 
 def _parameter(checker: _Checker, spec: JSON, values: list[str], at: str) -> Any:
     if spec.get("repeated"):
-        return [_parameter(checker, {k: v for k, v in spec.items() if k != "repeated"}, [value], at) for value in values]
+        return [
+            _parameter(checker, {k: v for k, v in spec.items() if k != "repeated"}, [value], at)
+            for value in values
+        ]
     if spec.get("type") == "array":
         return [_parameter(checker, spec["items"], [value], at) for value in values]
     value: Any = values[-1]

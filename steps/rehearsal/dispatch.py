@@ -1,4 +1,7 @@
-"""From a request to a handler: the document's method, its checks, the API's being enabled, the handler, its answer."""
+"""From a request to a handler.
+
+The document's method, its checks, the API's being enabled, the handler, its answer.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +37,10 @@ class Asked:
 
 @dataclass
 class Dispatcher:
-    """Answers requests from one world. `checked` counts answers by method id; `violations` those that break their own schema."""
+    """Answers requests from one world.
+
+    `checked` counts answers by method id; `violations` those that break their own schema.
+    """
 
     world: Store
     caller: str
@@ -47,13 +53,28 @@ class Dispatcher:
         doc, method, path_params = self._find(asked)
         params = checks.check_query(doc, method, asked.query)
         params |= {name: self._by_id(value) for name, value in path_params.items()}
-        call = Call(self.world, asked.place.service, method.id, asked.http_method, asked.place.path, params,
-                    checks.check_body(doc, method, _json(asked.body)), self.caller, asked.place.host, asked.operation_error)
+        call = Call(
+            self.world,
+            asked.place.service,
+            method.id,
+            asked.http_method,
+            asked.place.path,
+            params,
+            checks.check_body(doc, method, _json(asked.body)),
+            self.caller,
+            asked.place.host,
+            asked.operation_error,
+            asked.headers,
+        )
         handler = HANDLERS.get(method.id)
         refuse_disabled(call, asked.headers)
         if handler is None:
             _log.warning("not served: %s %s (%s)", asked.http_method, asked.place.path, method.id)
-            raise ApiError(501, f"The rehearsal does not serve {method.id} ({asked.http_method} {asked.place.path}).", "UNIMPLEMENTED")
+            raise ApiError(
+                501,
+                f"The rehearsal does not serve {method.id} ({asked.http_method} {asked.place.path}).",
+                "UNIMPLEMENTED",
+            )
         result = handler(call)
         body: JSON = await result if inspect.isawaitable(result) else result
         if self.check_answers:
@@ -67,8 +88,13 @@ class Dispatcher:
         if doc is None or found is None:
             _log.warning("unknown: %s %s %s", asked.http_method, place.service or "(no service)", place.path)
             known = place.service and doc
-            raise ApiError(404 if known else 501, f"The requested URL {place.path} was not found on this server." if known
-                           else f"The rehearsal stands in for no service at {place.path}.", "NOT_FOUND" if known else "UNIMPLEMENTED")
+            raise ApiError(
+                404 if known else 501,
+                f"The requested URL {place.path} was not found on this server."
+                if known
+                else f"The rehearsal stands in for no service at {place.path}.",
+                "NOT_FOUND" if known else "UNIMPLEMENTED",
+            )
         return doc, *found
 
     def _by_id(self, value: str) -> str:
@@ -92,4 +118,6 @@ def _json(raw: bytes) -> Any:
     try:
         return json.loads(raw)
     except ValueError as problem:
-        raise ApiError(400, f"Invalid JSON payload received. {problem}", "INVALID_ARGUMENT", "parseError") from None
+        raise ApiError(
+            400, f"Invalid JSON payload received. {problem}", "INVALID_ARGUMENT", "parseError"
+        ) from None

@@ -1,7 +1,9 @@
 """Google's discovery documents as a router: which method answers a path, and what its messages look like.
 
-The documents are those of the PyPI package google-api-python-client; for services that have none there (Lustre, Cloud Quotas) the same shape
-is derived from their google-cloud packages (protodocs.py), and two small ones are written here by hand (plaindocs.py).
+The documents are those of the PyPI package google-api-python-client; for services that have none there
+(Lustre, Cloud Quotas) the same shape
+is derived from their google-cloud packages (protodocs.py), and two small ones are written here by hand
+(plaindocs.py).
 """
 
 from __future__ import annotations
@@ -11,7 +13,7 @@ import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
+from functools import cache, cached_property, lru_cache
 from typing import Any
 from urllib.parse import unquote
 
@@ -38,11 +40,11 @@ class Method:
 
     id: str
     http_method: str
-    template: str               # path with {name} and {+name}
+    template: str  # path with {name} and {+name}
     parameters: JSON
-    request: str | None         # schema of the body
+    request: str | None  # schema of the body
     response: str | None
-    body_at: str = ""           # where violations of the body are said to be; "" is its top
+    body_at: str = ""  # where violations of the body are said to be; "" is its top
     segments: int | None = None  # of the path; None: any number
 
     @cached_property
@@ -72,7 +74,11 @@ class Method:
         """Path parameters, or None where the path is another method's."""
         regex, names = self._regex
         found = regex.match(path)
-        return {name: unquote(value) for name, value in zip(names, found.groups(), strict=True)} if found else None
+        return (
+            {name: unquote(value) for name, value in zip(names, found.groups(), strict=True)}
+            if found
+            else None
+        )
 
 
 @dataclass
@@ -82,7 +88,7 @@ class Document:
     service: str
     prefix: str
     schemas: dict[str, JSON]
-    common: JSON                # query parameters that every method takes
+    common: JSON  # query parameters that every method takes
     methods: list[Method]
     _buckets: dict[tuple[str, int | None], list[Method]] = field(default_factory=dict)
 
@@ -112,7 +118,7 @@ def document(service: str, path: str) -> Document | None:
     return None
 
 
-@lru_cache(maxsize=None)
+@cache
 def load(service: str, prefix: str) -> Document:
     """Reads or derives a document once per process (compute.v1: 5 MB, about 60 ms)."""
     name = DOCUMENTS[service][prefix]
@@ -131,8 +137,10 @@ def _packaged(name: str) -> JSON:
 def _derived(service: str, version: str) -> JSON:
     if service in ("huggingface.co", "api.wandb.ai"):
         from .plaindocs import PLAIN
+
         return PLAIN[service]
     from .protodocs import derive
+
     return derive(service, version)
 
 
@@ -143,19 +151,29 @@ def _walk(node: JSON) -> Iterator[JSON]:
 
 
 def _method(spec: JSON, base: str) -> Method:
-    flat = base + spec.get("flatPath", spec["path"])
+    flat = base + str(spec.get("flatPath") or spec["path"])
     parameters = spec.get("parameters", {})
-    loose = any(".*" in p.get("pattern", "") or ("{+" + n in spec["path"] and "pattern" not in p) for n, p in parameters.items())
+    loose = any(
+        ".*" in p.get("pattern", "") or ("{+" + n in spec["path"] and "pattern" not in p)
+        for n, p in parameters.items()
+    )
     request = spec.get("request", {}).get("$ref")
     return Method(
-        id=spec["id"], http_method=spec["httpMethod"], template=base + spec["path"], parameters=parameters, request=request,
-        response=spec.get("response", {}).get("$ref"), body_at=spec.get("bodyAt", _body_at(base, request)),
+        id=spec["id"],
+        http_method=spec["httpMethod"],
+        template=base + spec["path"],
+        parameters=parameters,
+        request=request,
+        response=spec.get("response", {}).get("$ref"),
+        body_at=spec.get("bodyAt", _body_at(base, request)),
         segments=None if loose else flat.count("/") + 1,
     )
 
 
 def _body_at(base: str, request: str | None) -> str:
-    """Google names a body that is one field of the request by that field, which is the message's name in snake case."""
+    """Google names a body that is one field of the request by that field, which is the message's name in
+    snake case.
+    """
     if base or not request or request.endswith("Request"):
         return ""
     return re.sub(r"(?<!^)(?=[A-Z])", "_", request).lower()

@@ -9,7 +9,11 @@ from .google.seed import PROJECT
 
 
 def of(base_url: str, root: Path, token: str, ca: Path) -> dict[str, str]:
-    """Variables by name. gcloud gets a configuration folder of its own, kubectl a kubeconfig of its own: the user's are not touched."""
+    """Variables by name.
+
+    Gcloud gets a configuration folder of its own, kubectl a kubeconfig of its own: the user's are not
+    touched.
+    """
     config = root / "gcloud"
     config.mkdir(mode=0o700, exist_ok=True)
     return {

@@ -1,6 +1,8 @@
-"""The listening socket's protocol: plain HTTP goes on to aiohttp; CONNECT ends its TLS here, so that this is also an HTTPS proxy.
+"""The listening socket's protocol: plain HTTP goes on to aiohttp; CONNECT ends its TLS here, so that this is
+also an HTTPS proxy.
 
-aiohttp's own server can do no CONNECT: the bytes up to the end of the request's head are looked at first, then the connection changes hands
+aiohttp's own server can do no CONNECT: the bytes up to the end of the request's head are looked at first,
+then the connection changes hands
 inside the process (no second hop).
 """
 
@@ -15,13 +17,19 @@ from collections.abc import Callable
 
 from .tls import PROXIED
 
-_MOST = 65536       # bytes of a CONNECT's head
+_MOST = 65536  # bytes of a CONNECT's head
 
 
 class Front(asyncio.Protocol):
     """One accepted connection until it is known what it is."""
 
-    def __init__(self, factory: Callable[[], asyncio.Protocol], tls: ssl.SSLContext, token: str, trusted: weakref.WeakSet[asyncio.Protocol]) -> None:
+    def __init__(
+        self,
+        factory: Callable[[], asyncio.Protocol],
+        tls: ssl.SSLContext,
+        token: str,
+        trusted: weakref.WeakSet[asyncio.Protocol],
+    ) -> None:
         self._factory, self._tls, self._token, self._trusted = factory, tls, token, trusted
         self._buffer = b""
         self._transport: asyncio.Transport | None = None
@@ -55,15 +63,28 @@ class Front(asyncio.Protocol):
         headers = {k.strip().lower(): v.strip() for k, _, v in (line.partition(":") for line in lines[1:])}
         password = proxy_password(headers.get("proxy-authorization", ""))
         if password is not None and not hmac.compare_digest(password.encode(), self._token.encode()):
-            self._refuse(transport, "407 Proxy Authentication Required", "The proxy password is not the rehearsal's token.")
+            self._refuse(
+                transport,
+                "407 Proxy Authentication Required",
+                "The proxy password is not the rehearsal's token.",
+            )
         elif port != "443" or not any(host == name or host.endswith("." + name) for name in PROXIED):
-            self._refuse(transport, "403 Forbidden", f"The rehearsal stands in for Google, Hugging Face and W&B, not for {target}.")
+            self._refuse(
+                transport,
+                "403 Forbidden",
+                f"The rehearsal stands in for Google, Hugging Face and W&B, not for {target}.",
+            )
         else:
             transport.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
-            self._task = asyncio.get_running_loop().create_task(self._encrypt(transport, password is not None))
+            self._task = asyncio.get_running_loop().create_task(
+                self._encrypt(transport, password is not None)
+            )
 
     def _refuse(self, transport: asyncio.Transport, status: str, text: str) -> None:
-        transport.write(f"HTTP/1.1 {status}\r\nContent-Type: text/plain\r\nContent-Length: {len(text)}\r\nConnection: close\r\n\r\n{text}".encode())
+        transport.write(
+            f"HTTP/1.1 {status}\r\nContent-Type: text/plain\r\nContent-Length: {len(text)}\r\n"
+            f"Connection: close\r\n\r\n{text}".encode()
+        )
         transport.close()
 
     async def _encrypt(self, transport: asyncio.Transport, trusted: bool) -> None:

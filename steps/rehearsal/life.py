@@ -1,4 +1,5 @@
-"""Finding, starting and stopping the rehearsal server. Standard library only: the command line imports this at once.
+"""Finding, starting and stopping the rehearsal server. Standard library only: the command line imports this
+at once.
 
 Where it lives: `<home>/rehearsal/` holds `address.json`, `token`, the world's file, the CA and the log.
 """
@@ -20,10 +21,16 @@ from pathlib import Path
 from typing import Any
 
 JSON = dict[str, Any]
-URL, TOKEN, TOKEN_FILE = "GRPO_WIZARD_REHEARSAL_URL", "GRPO_WIZARD_REHEARSAL_TOKEN", "GRPO_WIZARD_REHEARSAL_TOKEN_FILE"
+URL, TOKEN, TOKEN_FILE = (
+    "GRPO_WIZARD_REHEARSAL_URL",
+    "GRPO_WIZARD_REHEARSAL_TOKEN",
+    "GRPO_WIZARD_REHEARSAL_TOKEN_FILE",
+)
 DEFAULT_SPEED = "120"
 _START_S = 30.0
-_OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))      # loopback is never asked through a proxy
+_OPENER = urllib.request.build_opener(
+    urllib.request.ProxyHandler({})
+)  # loopback is never asked through a proxy
 
 
 class RehearsalError(Exception):
@@ -70,7 +77,10 @@ def normal_speed(speed: float | str) -> str:
 
 
 def find(home: Path) -> Address | None:
-    """The running server: GRPO_WIZARD_REHEARSAL_URL's, else this home's. None where there is none. Raises RehearsalError if the named one is not there."""
+    """The running server: GRPO_WIZARD_REHEARSAL_URL's, else this home's.
+
+    None where there is none. Raises RehearsalError if the named one is not there.
+    """
     url = os.environ.get(URL)
     if url:
         return join(url, _token_of_environment())
@@ -87,20 +97,45 @@ def find(home: Path) -> Address | None:
 
 
 def join(url: str, token: str, speed: float | str | None = None) -> Address:
-    """A server that somebody else started. Raises RehearsalError where it does not answer, refuses the token or runs at another speed."""
+    """A server that somebody else started.
+
+    Raises RehearsalError where it does not answer, refuses the token or runs at another speed.
+    """
     try:
         answer = _ask(url, token, "GET", "/_rehearsal/status", timeout=5)
     except urllib.error.HTTPError as error:
-        raise RehearsalError(f"The rehearsal at {url} answers {error.code}: set {TOKEN} to its token.") from None
+        raise RehearsalError(
+            f"The rehearsal at {url} answers {error.code}: set {TOKEN} to its token."
+        ) from None
     except (OSError, ValueError) as error:
-        raise RehearsalError(f"No rehearsal answers at {url} ({error}): start one with `grpo-wizard rehearsal serve`.") from None
-    address = Address(url.rstrip("/"), answer["pid"], answer["token_file"], answer["speed"], answer["kube_urls"], {**answer["env"], TOKEN: token})
+        raise RehearsalError(
+            f"No rehearsal answers at {url} ({error}): start one with `grpo-wizard rehearsal serve`."
+        ) from None
+    address = Address(
+        url.rstrip("/"),
+        answer["pid"],
+        answer["token_file"],
+        answer["speed"],
+        answer["kube_urls"],
+        {**answer["env"], TOKEN: token},
+    )
     return _same_speed(address, speed)
 
 
-def start(home: Path, speed: float | str | None = None, *, ray: str = "real", faults: Path | None = None, record: Path | None = None,
-          port: int = 0, idle_minutes: float = 30) -> Address:
-    """This home's server: the one that runs, else a new detached process that answers when this returns. Two at once start one."""
+def start(
+    home: Path,
+    speed: float | str | None = None,
+    *,
+    ray: str = "real",
+    faults: Path | None = None,
+    record: Path | None = None,
+    port: int = 0,
+    idle_minutes: float = 30,
+) -> Address:
+    """This home's server: the one that runs, else a new detached process that answers when this returns.
+
+    Two at once start one.
+    """
     if os.environ.get(URL):
         return join(os.environ[URL], _token_of_environment(), speed)
     folder(home).mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -108,7 +143,18 @@ def start(home: Path, speed: float | str | None = None, *, ray: str = "real", fa
         running = find(home)
         if running is not None:
             return _same_speed(running, speed)
-        options = ["--home", str(home), "--speed", normal_speed(speed or DEFAULT_SPEED), "--ray", ray, "--port", str(port), "--idle", f"{idle_minutes:g}"]
+        options = [
+            "--home",
+            str(home),
+            "--speed",
+            normal_speed(speed or DEFAULT_SPEED),
+            "--ray",
+            ray,
+            "--port",
+            str(port),
+            "--idle",
+            f"{idle_minutes:g}",
+        ]
         for name, path in (("--faults", faults), ("--record", record)):
             options += [name, str(path.absolute())] if path else []
         return _spawn(home, options)
@@ -118,8 +164,13 @@ def _spawn(home: Path, options: list[str]) -> Address:
     log = folder(home) / "server.log"
     descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     with os.fdopen(descriptor, "ab") as out:
-        process = subprocess.Popen([sys.executable, "-m", "grpo_wizard.steps.rehearsal", "serve", *options], stdin=subprocess.DEVNULL,
-                                   stdout=out, stderr=out, start_new_session=True)
+        process = subprocess.Popen(
+            [sys.executable, "-m", "grpo_wizard.steps.rehearsal", "serve", *options],
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=out,
+            start_new_session=True,
+        )
     until = time.monotonic() + _START_S
     while time.monotonic() < until:
         address = find(home)
@@ -141,7 +192,11 @@ def status(home: Path) -> JSON:
     address = find(home)
     if address is None:
         return {"running": False}
-    return {"running": True, "base_url": address.base_url, **_ask(address.base_url, address.token, "GET", "/_rehearsal/status")}
+    return {
+        "running": True,
+        "base_url": address.base_url,
+        **_ask(address.base_url, address.token, "GET", "/_rehearsal/status"),
+    }
 
 
 def stop(home: Path, wait_s: float = 20.0) -> bool:
@@ -155,7 +210,10 @@ def stop(home: Path, wait_s: float = 20.0) -> bool:
         if not (folder(home) / "address.json").exists() or not _alive(address.pid):
             return True
         time.sleep(0.05)
-    raise RehearsalError(f"The rehearsal server (process {address.pid}) has not ended after {wait_s:g} s; its log is {folder(home) / 'server.log'}.")
+    raise RehearsalError(
+        f"The rehearsal server (process {address.pid}) has not ended after {wait_s:g} s; its log is "
+        f"{folder(home) / 'server.log'}."
+    )
 
 
 def world(address: Address) -> list[JSON]:
@@ -166,7 +224,7 @@ def world(address: Address) -> list[JSON]:
 
 def _alive(pid: int) -> bool:
     with contextlib.suppress(ChildProcessError, OSError):
-        os.waitpid(pid, os.WNOHANG)      # our own child that ended would else look alive
+        os.waitpid(pid, os.WNOHANG)  # our own child that ended would else look alive
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
@@ -178,8 +236,11 @@ def _alive(pid: int) -> bool:
 
 def _same_speed(address: Address, speed: float | str | None) -> Address:
     if speed is not None and normal_speed(speed) != address.speed:
-        raise RehearsalError(f"The rehearsal at {address.base_url} runs at speed {address.speed}, not {normal_speed(speed)}: leave out --speed, "
-                             "or stop it first with `grpo-wizard rehearsal stop`.")
+        raise RehearsalError(
+            f"The rehearsal at {address.base_url} runs at speed {address.speed}, not "
+            f"{normal_speed(speed)}: leave out --speed, "
+            "or stop it first with `grpo-wizard rehearsal stop`."
+        )
     return address
 
 
@@ -200,7 +261,9 @@ def _read(path: Path) -> Address | None:
 
 
 def _ask(base_url: str, token: str, method: str, path: str, timeout: float = 30) -> JSON:
-    request = urllib.request.Request(base_url.rstrip("/") + path, method=method, headers={"Authorization": f"Bearer {token}"})
+    request = urllib.request.Request(
+        base_url.rstrip("/") + path, method=method, headers={"Authorization": f"Bearer {token}"}
+    )
     with _OPENER.open(request, timeout=timeout) as response:
         answer: JSON = json.load(response)
     return answer

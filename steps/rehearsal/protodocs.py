@@ -1,11 +1,14 @@
-"""Documents in discovery's shape, derived from google-cloud packages: paths from their REST transports, messages from their descriptors."""
+"""Documents in discovery's shape, derived from google-cloud packages.
+
+Paths from their REST transports, messages from their descriptors.
+"""
 
 from __future__ import annotations
 
 import importlib
 import re
 from collections.abc import Iterator
-from functools import lru_cache
+from functools import cache
 from typing import Any
 
 JSON = dict[str, Any]
@@ -14,48 +17,99 @@ JSON = dict[str, Any]
 _PACKAGES = {
     ("lustre.googleapis.com", "v1"): ("google.cloud.lustre_v1", "lustre", "Lustre"),
     ("cloudquotas.googleapis.com", "v1"): ("google.cloud.cloudquotas_v1", "cloud_quotas", "CloudQuotas"),
-    ("cloudquotas.googleapis.com", "v1beta"): ("google.cloud.cloudquotas_v1beta", "cloud_quotas", "CloudQuotas"),
+    ("cloudquotas.googleapis.com", "v1beta"): (
+        "google.cloud.cloudquotas_v1beta",
+        "cloud_quotas",
+        "CloudQuotas",
+    ),
 }
-# Packages whose clients send enums as integers to services that have a discovery document, which knows no numbers.
+# Packages whose clients send enums as integers to services that have a discovery document, which knows no
+# numbers.
 _NUMBERED = {
     ("container.googleapis.com", "v1"): "google.cloud.container_v1",
     ("container.googleapis.com", "v1beta1"): "google.cloud.container_v1beta1",
 }
 _STRINGS = {
-    "google.protobuf.Timestamp": "google-datetime", "google.protobuf.Duration": "google-duration", "google.protobuf.FieldMask": "google-fieldmask",
+    "google.protobuf.Timestamp": "google-datetime",
+    "google.protobuf.Duration": "google-duration",
+    "google.protobuf.FieldMask": "google-fieldmask",
 }
 _OPEN = ("google.protobuf.Struct", "google.protobuf.Any", "google.protobuf.Value", "google.rpc.Status")
-_SCALARS: dict[int, JSON] = {    # google.protobuf.FieldDescriptor.TYPE_*
-    1: {"type": "number", "format": "double"}, 2: {"type": "number", "format": "float"},
-    3: {"type": "string", "format": "int64"}, 4: {"type": "string", "format": "uint64"}, 5: {"type": "integer", "format": "int32"},
-    8: {"type": "boolean"}, 9: {"type": "string"}, 12: {"type": "string", "format": "byte"}, 13: {"type": "integer", "format": "uint32"},
+_SCALARS: dict[int, JSON] = {  # google.protobuf.FieldDescriptor.TYPE_*
+    1: {"type": "number", "format": "double"},
+    2: {"type": "number", "format": "float"},
+    3: {"type": "string", "format": "int64"},
+    4: {"type": "string", "format": "uint64"},
+    5: {"type": "integer", "format": "int32"},
+    8: {"type": "boolean"},
+    9: {"type": "string"},
+    12: {"type": "string", "format": "byte"},
+    13: {"type": "integer", "format": "uint32"},
 }
-_MIXINS: dict[str, tuple[str, JSON]] = {    # requests that google.api_core brings, not the package itself
-    "ListOperations": ("ListOperationsResponse", {"filter": {"type": "string"}, "pageSize": {"type": "integer"}, "pageToken": {"type": "string"},
-                                                  "returnPartialSuccess": {"type": "boolean"}}),
-    "ListLocations": ("ListLocationsResponse", {"filter": {"type": "string"}, "pageSize": {"type": "integer"}, "pageToken": {"type": "string"},
-                                                "extraLocationTypes": {"type": "string", "repeated": True}}),
-    "GetOperation": ("Operation", {}), "CancelOperation": ("Empty", {}), "DeleteOperation": ("Empty", {}), "GetLocation": ("Location", {}),
+_MIXINS: dict[str, tuple[str, JSON]] = {  # requests that google.api_core brings, not the package itself
+    "ListOperations": (
+        "ListOperationsResponse",
+        {
+            "filter": {"type": "string"},
+            "pageSize": {"type": "integer"},
+            "pageToken": {"type": "string"},
+            "returnPartialSuccess": {"type": "boolean"},
+        },
+    ),
+    "ListLocations": (
+        "ListLocationsResponse",
+        {
+            "filter": {"type": "string"},
+            "pageSize": {"type": "integer"},
+            "pageToken": {"type": "string"},
+            "extraLocationTypes": {"type": "string", "repeated": True},
+        },
+    ),
+    "GetOperation": ("Operation", {}),
+    "CancelOperation": ("Empty", {}),
+    "DeleteOperation": ("Empty", {}),
+    "GetLocation": ("Location", {}),
     "GetIamPolicy": ("Policy", {"options.requestedPolicyVersion": {"type": "integer"}}),
-    "SetIamPolicy": ("Policy", {}), "TestIamPermissions": ("TestIamPermissionsResponse", {}),
+    "SetIamPolicy": ("Policy", {}),
+    "TestIamPermissions": ("TestIamPermissionsResponse", {}),
 }
-_COMMON: JSON = {name: {"type": "string"} for name in (
-    "$.xgafv", "access_token", "alt", "callback", "fields", "key", "oauth_token", "prettyPrint", "quotaUser", "uploadType", "upload_protocol")}
+_COMMON: JSON = {
+    name: {"type": "string"}
+    for name in (
+        "$.xgafv",
+        "access_token",
+        "alt",
+        "callback",
+        "fields",
+        "key",
+        "oauth_token",
+        "prettyPrint",
+        "quotaUser",
+        "uploadType",
+        "upload_protocol",
+    )
+}
 
 
 def derive(service: str, version: str) -> JSON:
     """A discovery-shaped document of a service of _PACKAGES."""
     package, module, name = _PACKAGES[service, version]
     types = importlib.import_module(package)
-    base = getattr(importlib.import_module(f"{package}.services.{module}.transports.rest_base"), f"_Base{name}RestTransport")
+    base = getattr(
+        importlib.import_module(f"{package}.services.{module}.transports.rest_base"),
+        f"_Base{name}RestTransport",
+    )
     schemas: dict[str, JSON] = {}
     methods: JSON = {}
     for attribute in sorted(vars(base)):
         if attribute.startswith("_Base"):
             for number, option in enumerate(getattr(base, attribute)._get_http_options()):
-                spec = _spec(service, types, attribute.removeprefix("_Base"), option, getattr(base, attribute), schemas)
+                spec = _spec(
+                    service, types, attribute.removeprefix("_Base"), option, getattr(base, attribute), schemas
+                )
                 methods[f"{attribute}{number}"] = spec
-    schemas |= _wellknown(package)
+    for known, properties in _WELLKNOWN.items():
+        schemas[known] = {"id": known, "type": "object", "properties": properties}
     return {"schemas": schemas, "methods": methods, "parameters": _COMMON}
 
 
@@ -65,17 +119,33 @@ def _spec(service: str, types: Any, rpc: str, option: JSON, base: Any, schemas: 
     fields = {f.json_name: f for f in request.pb().DESCRIPTOR.fields} if request else {}
     body = option.get("body")
     required = getattr(base, f"_{base.__name__.lstrip('_')}__REQUIRED_FIELDS_DEFAULT_VALUES", {})
-    parameters: JSON = {n: {"type": "string", "location": "path", "required": True, "pattern": p} for n, p in patterns.items()}
+    parameters: JSON = {
+        n: {"type": "string", "location": "path", "required": True, "pattern": p} for n, p in patterns.items()
+    }
     for name, descriptor in fields.items():
         if body != "*" and descriptor.name != body and name not in parameters:
-            parameters[name] = _schema(descriptor, schemas) | {"location": "query", "required": name in required}
-    for name, spec in _MIXINS.get(rpc, ("", {}))[1].items():
-        parameters[name] = spec | {"location": "query"}
-    spec: JSON = {"id": _id(service, option["uri"], rpc), "path": path, "httpMethod": option["method"].upper(), "parameters": parameters}
-    spec["flatPath"] = re.sub(r"\{\+[^}]*\}", lambda m: patterns[m.group()[2:-1]].strip("^$"), path).replace("[^/]+", "X")
+            parameters[name] = _schema(descriptor, schemas) | {
+                "location": "query",
+                "required": name in required,
+            }
+    for name, mixin in _MIXINS.get(rpc, ("", {}))[1].items():
+        parameters[name] = mixin | {"location": "query"}
+    spec: JSON = {
+        "id": _id(service, option["uri"], rpc),
+        "path": path,
+        "httpMethod": option["method"].upper(),
+        "parameters": parameters,
+    }
+    spec["flatPath"] = re.sub(r"\{\+[^}]*\}", lambda m: patterns[m.group()[2:-1]].strip("^$"), path).replace(
+        "[^/]+", "X"
+    )
     spec["response"] = {"$ref": _response(types, rpc, schemas)}
     if body and request:
-        message = request.pb().DESCRIPTOR if body == "*" else next(f.message_type for f in fields.values() if f.name == body)
+        message = (
+            request.pb().DESCRIPTOR
+            if body == "*"
+            else next(f.message_type for f in fields.values() if f.name == body)
+        )
         spec["request"] = {"$ref": _message(message, schemas)}
         spec["bodyAt"] = "" if body == "*" else body
     return spec
@@ -87,7 +157,7 @@ def _path(uri: str) -> tuple[str, dict[str, str]]:
 
     def variable(match: re.Match[str]) -> str:
         name, _, pattern = match.group(1).partition("=")
-        name = name.rpartition(".")[2]      # `instance.name` is discovery's `name`
+        name = name.rpartition(".")[2]  # `instance.name` is discovery's `name`
         patterns[name] = "^" + (pattern or "*").replace("*", "[^/]+") + "$"
         return "{+" + name + "}"
 
@@ -95,7 +165,10 @@ def _path(uri: str) -> tuple[str, dict[str, str]]:
 
 
 def _id(service: str, uri: str, rpc: str) -> str:
-    """Discovery's id: collections of the path, then the verb (`lustre.projects.locations.instances.create`)."""
+    """Discovery's id.
+
+    Collections of the path, then the verb (`lustre.projects.locations.instances.create`).
+    """
     plain = re.sub(r"\{[^=}]*=?|\}", "", uri)
     path, _, verb = plain.partition(":")
     collections = [segment for segment in path.split("/")[2:] if segment != "*"]
@@ -126,7 +199,10 @@ def _message(descriptor: Any, schemas: dict[str, JSON]) -> str:
 
 def _schema(field: Any, schemas: dict[str, JSON]) -> JSON:
     if field.message_type is not None and field.message_type.GetOptions().map_entry:
-        return {"type": "object", "additionalProperties": _single(field.message_type.fields_by_name["value"], schemas)}
+        return {
+            "type": "object",
+            "additionalProperties": _single(field.message_type.fields_by_name["value"], schemas),
+        }
     single = _single(field, schemas)
     return {"type": "array", "items": single} if _repeated(field) else single
 
@@ -138,8 +214,11 @@ def _repeated(field: Any) -> bool:
 
 def _single(field: Any, schemas: dict[str, JSON]) -> JSON:
     if field.enum_type is not None:
-        return {"type": "string", "enum": [v.name for v in field.enum_type.values],
-                "enumNumbers": {v.number: v.name for v in field.enum_type.values}}
+        return {
+            "type": "string",
+            "enum": [v.name for v in field.enum_type.values],
+            "enumNumbers": {v.number: v.name for v in field.enum_type.values},
+        }
     if field.message_type is None:
         return dict(_SCALARS[field.type])
     full = field.message_type.full_name
@@ -153,31 +232,57 @@ def _single(field: Any, schemas: dict[str, JSON]) -> JSON:
     return {"$ref": _message(field.message_type, schemas)}
 
 
-def _wellknown(package: str) -> dict[str, JSON]:
-    """The schemas of long-running operations and locations, as discovery writes them."""
-    any_object = {"type": "object", "additionalProperties": {"type": "any"}}
-    text = {"type": "string"}
-    status = {"code": {"type": "integer"}, "message": text, "details": {"type": "array", "items": any_object}}
-    operation = {"name": text, "done": {"type": "boolean"}, "metadata": any_object, "response": any_object, "error": {"$ref": "Status"}}
-    location = {"name": text, "locationId": text, "displayName": text, "labels": any_object, "metadata": any_object}
-    lists = {"ListOperationsResponse": ("operations", "Operation"), "ListLocationsResponse": ("locations", "Location")}
-    known: dict[str, JSON] = {
-        "Status": status, "Operation": operation, "Location": location, "Empty": {},
-        "Policy": {"version": {"type": "integer"}, "etag": text, "bindings": {"type": "array", "items": any_object}},
-        "TestIamPermissionsResponse": {"permissions": {"type": "array", "items": text}},
-    } | {name: {item: {"type": "array", "items": {"$ref": ref}}, "nextPageToken": text} for name, (item, ref) in lists.items()}
-    known["ListOperationsResponse"]["unreachable"] = {"type": "array", "items": text}
-    return {name: {"id": name, "type": "object", "properties": properties} for name, properties in known.items()}
+_TEXT: JSON = {"type": "string"}
+_OBJECT: JSON = {"type": "object", "additionalProperties": {"type": "any"}}
+# The schemas of long-running operations, locations and policies, as discovery writes them.
+_WELLKNOWN: dict[str, JSON] = {
+    "Empty": {},
+    "Status": {"code": {"type": "integer"}, "message": _TEXT, "details": {"type": "array", "items": _OBJECT}},
+    "Operation": {
+        "name": _TEXT,
+        "done": {"type": "boolean"},
+        "metadata": _OBJECT,
+        "response": _OBJECT,
+        "error": {"$ref": "Status"},
+    },
+    "ListOperationsResponse": {
+        "operations": {"type": "array", "items": {"$ref": "Operation"}},
+        "nextPageToken": _TEXT,
+        "unreachable": {"type": "array", "items": _TEXT},
+    },
+    "Location": {
+        "name": _TEXT,
+        "locationId": _TEXT,
+        "displayName": _TEXT,
+        "labels": _OBJECT,
+        "metadata": _OBJECT,
+    },
+    "ListLocationsResponse": {
+        "locations": {"type": "array", "items": {"$ref": "Location"}},
+        "nextPageToken": _TEXT,
+    },
+    "Policy": {
+        "version": {"type": "integer"},
+        "etag": _TEXT,
+        "bindings": {"type": "array", "items": _OBJECT},
+    },
+    "TestIamPermissionsResponse": {"permissions": {"type": "array", "items": _TEXT}},
+}
 
 
-@lru_cache(maxsize=None)
+@cache
 def numbers(service: str, version: str) -> dict[tuple[str, ...], dict[int, str]]:
-    """Enum's names (sorted) -> number -> name, of a package in _NUMBERED. Empty where the service has none."""
+    """Enum's names (sorted) -> number -> name, of a package in _NUMBERED.
+
+    Empty where the service has none.
+    """
     package = _NUMBERED.get((service, version))
     if package is None:
         return {}
     types = importlib.import_module(package)
-    messages = [getattr(types, name).pb().DESCRIPTOR for name in types.__all__ if hasattr(getattr(types, name), "pb")]
+    messages = [
+        getattr(types, name).pb().DESCRIPTOR for name in types.__all__ if hasattr(getattr(types, name), "pb")
+    ]
     enums = [f.enum_type for message in messages for f in _all_fields(message) if f.enum_type is not None]
     return {tuple(sorted(v.name for v in e.values)): {v.number: v.name for v in e.values} for e in enums}
 

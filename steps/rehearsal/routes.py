@@ -1,4 +1,7 @@
-"""Which service a request is for, and Google's own path, whatever the endpoint: by host (proxy) or by the first part of the path (base URL)."""
+"""Which service a request is for, and Google's own path, whatever the endpoint.
+
+By host (proxy) or by the first part of the path (base URL).
+"""
 
 from __future__ import annotations
 
@@ -7,21 +10,29 @@ from dataclasses import dataclass
 from aiohttp import web
 
 PREFIXES = {
-    "container": "container.googleapis.com", "lustre": "lustre.googleapis.com", "serviceusage": "serviceusage.googleapis.com",
-    "cloudresourcemanager": "cloudresourcemanager.googleapis.com", "cloudquotas": "cloudquotas.googleapis.com",
-    "servicenetworking": "servicenetworking.googleapis.com", "cloudbilling": "cloudbilling.googleapis.com",
-    "huggingface": "huggingface.co", "wandb": "api.wandb.ai",
+    "container": "container.googleapis.com",
+    "lustre": "lustre.googleapis.com",
+    "serviceusage": "serviceusage.googleapis.com",
+    "cloudresourcemanager": "cloudresourcemanager.googleapis.com",
+    "cloudquotas": "cloudquotas.googleapis.com",
+    "servicenetworking": "servicenetworking.googleapis.com",
+    "cloudbilling": "cloudbilling.googleapis.com",
+    "huggingface": "huggingface.co",
+    "wandb": "api.wandb.ai",
 }
 _COMPUTE = "compute.googleapis.com"
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where a request goes. `service` is "" where it is for nobody known; `key` a token that came in the path."""
+    """Where a request goes.
+
+    `service` is "" where it is for nobody known; `key` a token that came in the path.
+    """
 
     service: str
     path: str
-    host: str           # scheme://host for links
+    host: str  # scheme://host for links
     key: str = ""
 
 
@@ -38,12 +49,12 @@ def locate(request: web.Request) -> Place:
         return Place(_COMPUTE, path, base)
     prefix, _, rest = path.lstrip("/").partition("/")
     key = ""
-    if rest.startswith("~"):        # a token in the path, for clients that use Authorization for another one
+    if rest.startswith("~"):  # a token in the path, for clients that use Authorization for another one
         key, _, rest = rest[1:].partition("/")
     return Place(PREFIXES.get(prefix, ""), f"/{rest}" if prefix in PREFIXES else path, base, key)
 
 
 def _by_host(host: str, path: str) -> str:
-    if host == "www.googleapis.com":        # older clients and Compute's own links
+    if host == "www.googleapis.com":  # older clients and Compute's own links
         return _COMPUTE if path.startswith(("/compute/", "/batch/compute/")) else ""
     return host

@@ -31,7 +31,7 @@ from .wire import Recorder, Wire, read_faults
 from .world import FastClock, Store
 
 _log = logging.getLogger(__name__)
-_LOOK_S = 1.0       # how often it is looked whether the server is idle
+_LOOK_S = 1.0  # how often it is looked whether the server is idle
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,10 @@ class Options:
 
 
 def run(options: Options, out: TextIO) -> None:
-    """Serves until stopped, idle for too long, or told by a signal. Raises RehearsalError where this home has a server already."""
+    """Serves until stopped, idle for too long, or told by a signal.
+
+    Raises RehearsalError where this home has a server already.
+    """
     root = folder(options.home)
     root.mkdir(mode=0o700, parents=True, exist_ok=True)
     with _alone(root):
@@ -64,7 +67,9 @@ def _alone(root: Path) -> Iterator[None]:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         os.close(descriptor)
-        raise RehearsalError(f"A rehearsal server already runs for {root.parent}: `grpo-wizard rehearsal status` shows it.") from None
+        raise RehearsalError(
+            f"A rehearsal server already runs for {root.parent}: `grpo-wizard rehearsal status` shows it."
+        ) from None
     try:
         yield
     finally:
@@ -82,7 +87,18 @@ async def _serve(options: Options, root: Path, out: TextIO) -> None:
     speed = normal_speed(options.speed)
     world = Store(root / "world.json", FastClock(float("inf") if speed == "max" else float(speed)))
     heads = _heads(root) if options.ray == "real" else None
-    set_house(House(root, token, CALLER, authority.file, authority.server_context, wire.middleware, wire.recorder.write, heads))
+    set_house(
+        House(
+            root,
+            token,
+            CALLER,
+            authority.file,
+            authority.server_context,
+            wire.middleware,
+            wire.recorder.write,
+            heads,
+        )
+    )
     if not world.load():
         seed(world)
     app = Application(world, wire, Dispatcher(world, CALLER, options.check_answers), token, over.set)
@@ -107,14 +123,21 @@ async def _serve(options: Options, root: Path, out: TextIO) -> None:
         await _end(runner, world, heads, root)
 
 
-async def _listen(runner: web.AppRunner, app: Application, authority: Authority, token: str, port: int) -> asyncio.Server:
+async def _listen(
+    runner: web.AppRunner, app: Application, authority: Authority, token: str, port: int
+) -> asyncio.Server:
     tls = authority.server_context()
     factory = runner.server
     assert factory is not None
     try:
-        return await asyncio.get_running_loop().create_server(lambda: Front(factory, tls, token, app.trusted), "127.0.0.1", port, backlog=512)
+        return await asyncio.get_running_loop().create_server(
+            lambda: Front(factory, tls, token, app.trusted), "127.0.0.1", port, backlog=512
+        )
     except OSError as error:
-        raise RehearsalError(f"Port {port} of 127.0.0.1 cannot be used ({error.strerror}): take another with --port, or none for a free one.") from None
+        raise RehearsalError(
+            f"Port {port} of 127.0.0.1 cannot be used ({error.strerror}): take another with --port, or "
+            "none for a free one."
+        ) from None
 
 
 async def _until(over: asyncio.Event, wire: Wire, idle_minutes: float) -> None:
@@ -152,7 +175,10 @@ def _heads(root: Path) -> Heads | None:
 
 
 def _token(path: Path) -> str:
-    """The home's token, made at the first start and kept: environments and kubeconfigs written earlier stay good."""
+    """The home's token, made at the first start and kept.
+
+    Environments and kubeconfigs written earlier stay good.
+    """
     if not path.exists() or not path.read_text().strip():
         write_private(path, secrets.token_urlsafe(32).encode())
     path.chmod(0o600)

@@ -1,6 +1,7 @@
 """A private certificate authority for this home folder, and server certificates from it.
 
-The authority is name-constrained: a client that trusts it trusts it for Google's API hosts, Hugging Face, W&B and loopback, nothing else.
+The authority is name-constrained: a client that trusts it trusts it for Google's API hosts, Hugging Face, W&B
+and loopback, nothing else.
 """
 
 from __future__ import annotations
@@ -20,12 +21,17 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 PROXIED = ("googleapis.com", "huggingface.co", "api.wandb.ai")
 HOSTS = ("*.googleapis.com", "googleapis.com", "huggingface.co", "api.wandb.ai", "localhost", "127.0.0.1")
 _YEARS = datetime.timedelta(days=3 * 365)
-_LEAF = datetime.timedelta(days=397)    # browsers and Apple's tools refuse longer ones
+_LEAF = datetime.timedelta(days=397)  # browsers and Apple's tools refuse longer ones
 _RENEW = datetime.timedelta(days=400)
 
 
 def _name(text: str) -> x509.Name:
-    return x509.Name([x509.NameAttribute(NameOID.ORGANIZATION_NAME, "grpo-wizard rehearsal"), x509.NameAttribute(NameOID.COMMON_NAME, text)])
+    return x509.Name(
+        [
+            x509.NameAttribute(NameOID.ORGANIZATION_NAME, "grpo-wizard rehearsal"),
+            x509.NameAttribute(NameOID.COMMON_NAME, text),
+        ]
+    )
 
 
 def _alternative(host: str) -> x509.GeneralName:
@@ -43,7 +49,10 @@ def write_private(path: Path, data: bytes) -> None:
 
 
 class Authority:
-    """The CA of a home folder: `ca.pem` and `ca.key` (0600) in `folder`, made when missing or near its end."""
+    """The CA of a home folder.
+
+    `ca.pem` and `ca.key` (0600) in `folder`, made when missing or near its end.
+    """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -70,30 +79,45 @@ class Authority:
         loopback = x509.IPAddress(ipaddress.ip_network("127.0.0.0/8"))
         identifier = x509.SubjectKeyIdentifier.from_public_key(key.public_key())
         certificate = (
-            x509.CertificateBuilder().subject_name(_name("private CA")).issuer_name(_name("private CA"))
-            .public_key(key.public_key()).serial_number(x509.random_serial_number())
-            .not_valid_before(now - datetime.timedelta(days=1)).not_valid_after(now + _YEARS)
+            x509.CertificateBuilder()
+            .subject_name(_name("private CA"))
+            .issuer_name(_name("private CA"))
+            .public_key(key.public_key())
+            .serial_number(x509.random_serial_number())
+            .not_valid_before(now - datetime.timedelta(days=1))
+            .not_valid_after(now + _YEARS)
             .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
             .add_extension(x509.NameConstraints([*permitted, loopback], None), critical=True)
-            .add_extension(_usage(ca=True), critical=True).add_extension(identifier, critical=False)
+            .add_extension(_usage(ca=True), critical=True)
+            .add_extension(identifier, critical=False)
             .sign(key, hashes.SHA256())
         )
         write_private(self._key_file, _private_pem(key))
         self.file.write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
 
     def server_context(self, *hosts: str) -> ssl.SSLContext:
-        """A TLS server context with a fresh certificate for `hosts` (names or addresses; default: everything that is stood in for)."""
+        """A TLS server context with a fresh certificate for `hosts` (names or addresses; default.
+
+        Everything that is stood in for).
+        """
         key = ec.generate_private_key(ec.SECP256R1())
         names = hosts or HOSTS
         now = datetime.datetime.now(datetime.UTC)
         authority_key = x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key())
         certificate = (
-            x509.CertificateBuilder().subject_name(_name("rehearsal server")).issuer_name(self._certificate.subject)
-            .public_key(key.public_key()).serial_number(x509.random_serial_number())
-            .not_valid_before(now - datetime.timedelta(days=1)).not_valid_after(now + _LEAF)
-            .add_extension(x509.SubjectAlternativeName([_alternative(host) for host in names]), critical=False)
+            x509.CertificateBuilder()
+            .subject_name(_name("rehearsal server"))
+            .issuer_name(self._certificate.subject)
+            .public_key(key.public_key())
+            .serial_number(x509.random_serial_number())
+            .not_valid_before(now - datetime.timedelta(days=1))
+            .not_valid_after(now + _LEAF)
+            .add_extension(
+                x509.SubjectAlternativeName([_alternative(host) for host in names]), critical=False
+            )
             .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-            .add_extension(_usage(ca=False), critical=True).add_extension(authority_key, critical=False)
+            .add_extension(_usage(ca=False), critical=True)
+            .add_extension(authority_key, critical=False)
             .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
             .sign(self._key, hashes.SHA256())
         )
@@ -101,12 +125,23 @@ class Authority:
 
 
 def _usage(*, ca: bool) -> x509.KeyUsage:
-    return x509.KeyUsage(digital_signature=not ca, key_cert_sign=ca, crl_sign=ca, content_commitment=False, key_encipherment=False,
-                         data_encipherment=False, key_agreement=False, encipher_only=False, decipher_only=False)
+    return x509.KeyUsage(
+        digital_signature=not ca,
+        key_cert_sign=ca,
+        crl_sign=ca,
+        content_commitment=False,
+        key_encipherment=False,
+        data_encipherment=False,
+        key_agreement=False,
+        encipher_only=False,
+        decipher_only=False,
+    )
 
 
 def _private_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
-    return key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    return key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
 
 
 def _context(chain: bytes) -> ssl.SSLContext:

@@ -1,6 +1,8 @@
-"""What happens to every request whatever it asks: it is counted, recorded (`--record`), and may be made to fail (`--faults`).
+"""What happens to every request whatever it asks: it is counted, recorded (`--record`), and may be made to
+fail (`--faults`).
 
-The Google services and each cluster's Kubernetes use the same middleware, so a fault file and a record file cover both.
+The Google services and each cluster's Kubernetes use the same middleware, so a fault file and a record file
+cover both.
 """
 
 from __future__ import annotations
@@ -19,7 +21,9 @@ from aiohttp import web
 JSON = dict[str, Any]
 Named = Callable[[web.Request], tuple[str, str]]
 Work = Callable[[web.Request], Awaitable[web.StreamResponse]]
-OPERATION_ERROR = "operation_error"     # request[...]: what the operation that this request starts shall end with
+OPERATION_ERROR = (
+    "operation_error"  # request[...]: what the operation that this request starts shall end with
+)
 METHOD_ID = "method_id"
 _MASK = "***"
 _MATCH = {"service", "method", "path", "nth"}
@@ -48,10 +52,14 @@ class Fault:
 def read_faults(path: Path | None) -> list[Fault]:
     """The entries of a fault file. Raises ValueError with one sentence that names the entry and the key."""
     entries = json.loads(path.read_text()) if path else []
-    if not isinstance(entries, list):
+    if type(entries) is not list:
         raise ValueError("The fault file must hold a JSON list.")
     for number, entry in enumerate(entries):
-        if not isinstance(entry, dict) or set(entry) - {"match", "do"} or not isinstance(entry.get("do"), dict):
+        if (
+            not isinstance(entry, dict)
+            or set(entry) - {"match", "do"}
+            or not isinstance(entry.get("do"), dict)
+        ):
             raise ValueError(f"Fault {number}: wants an object with `match` and `do`.")
         wrong = (set(entry.get("match", {})) - _MATCH) | (set(entry["do"]) - _DO)
         if wrong:
@@ -67,7 +75,14 @@ class Recorder:
 
     def write(self, service: str, method: str, path: str, query: JSON, body: Any, status: int) -> None:
         if self._file is not None:
-            line = {"service": service, "method": method, "path": path, "query": query, "body": masked(body), "status": status}
+            line = {
+                "service": service,
+                "method": method,
+                "path": path,
+                "query": query,
+                "body": masked(body),
+                "status": status,
+            }
             self._file.write(json.dumps(line) + "\n")
 
     @property
@@ -81,9 +96,20 @@ def masked(body: Any) -> Any:
         return [masked(item) for item in body]
     if not isinstance(body, dict):
         return body
-    if body.get("kind") == "Secret" or ("type" in body and {"data", "stringData"} & set(body) and "metadata" in body):
-        body = {**body, **{k: dict.fromkeys(body[k] or {}, _MASK) for k in ("data", "stringData") if isinstance(body.get(k), dict)}}
-        body.get("metadata", {}).get("annotations", {}).pop("kubectl.kubernetes.io/last-applied-configuration", None)
+    if body.get("kind") == "Secret" or (
+        "type" in body and {"data", "stringData"} & set(body) and "metadata" in body
+    ):
+        body = {
+            **body,
+            **{
+                k: dict.fromkeys(body[k] or {}, _MASK)
+                for k in ("data", "stringData")
+                if isinstance(body.get(k), dict)
+            },
+        }
+        body.get("metadata", {}).get("annotations", {}).pop(
+            "kubectl.kubernetes.io/last-applied-configuration", None
+        )
     return {key: masked(value) if isinstance(value, dict | list) else value for key, value in body.items()}
 
 
@@ -98,7 +124,10 @@ class Wire:
     requests: int = 0
 
     def fault(self, service: str, method: str, path: str) -> JSON:
-        """What shall happen to this request: `do` of the first entry that hits; {} for none. Every entry counts."""
+        """What shall happen to this request: `do` of the first entry that hits; {} for none.
+
+        Every entry counts.
+        """
         return next((f.do for f in [f for f in self.faults if f.hits(service, method, path)]), {})
 
     def idle(self) -> float:
@@ -106,7 +135,11 @@ class Wire:
         return 0.0 if self.running else time.monotonic() - self.last
 
     def middleware(self, named: Named, after: Callable[[web.Request], None]) -> Any:
-        """An aiohttp middleware. `named` gives a request's service and Google path; `after` is called when one is done."""
+        """An aiohttp middleware.
+
+        `named` gives a request's service and Google path; `after` is called when one is done.
+        """
+
         @web.middleware
         async def watch(request: web.Request, handler: Work) -> web.StreamResponse:
             self.running += 1
@@ -117,9 +150,12 @@ class Wire:
                 self.running -= 1
                 self.last = time.monotonic()
                 after(request)
+
         return watch
 
-    async def _through(self, request: web.Request, handler: Work, service: str, path: str) -> web.StreamResponse:
+    async def _through(
+        self, request: web.Request, handler: Work, service: str, path: str
+    ) -> web.StreamResponse:
         do = {} if path.startswith("/_rehearsal") else self.fault(service, request.method, path)
         await asyncio.sleep(do.get("delay_s", 0))
         if do.get("drop") == "before":

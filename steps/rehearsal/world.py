@@ -1,4 +1,7 @@
-"""The rehearsal's world: records, events to come, a clock that runs fast, and the file that keeps them over a restart."""
+"""The rehearsal's world.
+
+Records, events to come, a clock that runs fast, and the file that keeps them over a restart.
+"""
 
 from __future__ import annotations
 
@@ -15,11 +18,11 @@ from typing import Any
 
 import msgspec
 
-from .contract import EVENTS, JSON, KUBES, Record
+from .contract import EVENTS, JSON, KUBES, Clock, Record
 
 _log = logging.getLogger(__name__)
-_SOON = 0.05        # seconds between a change and its being saved
-_SHARE = 25         # saving may take at most 1/_SHARE of the time: thousands of pods cost tens of milliseconds
+_SOON = 0.05  # seconds between a change and its being saved
+_SHARE = 25  # saving may take at most 1/_SHARE of the time: thousands of pods cost tens of milliseconds
 VERSION = 1
 
 
@@ -37,10 +40,14 @@ class FastClock:
 
 
 class Store:
-    """All records of all services. Implements contract.World; saves itself to `path` (0600) soon after `changed()`."""
+    """All records of all services.
+
+    Implements contract.World; saves itself to `path` (0600) soon after `changed()`.
+    """
 
     def __init__(self, path: Path, clock: FastClock) -> None:
-        self.path, self.clock = path, clock
+        self.path = path
+        self.clock: Clock = clock
         self.serial = 0
         self._records: dict[tuple[str, str], Record] = {}
         self._kinds: dict[tuple[str, str], dict[str, Record]] = {}
@@ -68,11 +75,22 @@ class Store:
             self._kinds[old.service, old.kind].pop(old.key, None)
         self.changed()
 
-    def all(self, service: str | None = None, kind: str | None = None, *, project: str | None = None,
-            location: str | None = None) -> list[Record]:
-        groups = (group for (s, k), group in self._kinds.items() if service in (None, s) and kind in (None, k))
-        return [r for r in itertools.chain.from_iterable(g.values() for g in groups)
-                if project in (None, r.project) and location in (None, r.location)]
+    def all(
+        self,
+        service: str | None = None,
+        kind: str | None = None,
+        *,
+        project: str | None = None,
+        location: str | None = None,
+    ) -> list[Record]:
+        groups = (
+            group for (s, k), group in self._kinds.items() if service in (None, s) and kind in (None, k)
+        )
+        return [
+            r
+            for r in itertools.chain.from_iterable(g.values() for g in groups)
+            if project in (None, r.project) and location in (None, r.location)
+        ]
 
     def next(self) -> int:
         """A number never given before in this world."""
@@ -96,7 +114,11 @@ class Store:
 
     def later(self, seconds: float, event: str, **args: Any) -> None:
         number = self.next()
-        self._events[number] = {"due": self.clock.now() + self.clock.shrink(seconds), "event": event, "args": args}
+        self._events[number] = {
+            "due": self.clock.now() + self.clock.shrink(seconds),
+            "event": event,
+            "args": args,
+        }
         self._arm(number)
         self.changed()
 
@@ -122,7 +144,7 @@ class Store:
         """Saves soon. Called by put, remove, later, after every request that writes and after every event."""
         self._dirty = True
         if self._saving is None or self._saving.done():
-            with contextlib.suppress(RuntimeError):     # no loop yet: the world is being seeded
+            with contextlib.suppress(RuntimeError):  # no loop yet: the world is being seeded
                 self._saving = asyncio.get_running_loop().create_task(self._save_soon())
 
     async def _save_soon(self) -> None:
@@ -141,10 +163,14 @@ class Store:
             if record is not None and (revision is None or revision != self._kube_revisions.get(key)):
                 record.extra["kube"] = kube.dump()
                 self._kube_revisions[key] = revision
-        data = msgspec.json.encode({
-            "version": VERSION, "serial": self.serial, "events": list(self._events.values()),
-            "records": list(self._records.values()),
-        })
+        data = msgspec.json.encode(
+            {
+                "version": VERSION,
+                "serial": self.serial,
+                "events": list(self._events.values()),
+                "records": list(self._records.values()),
+            }
+        )
         temporary = self.path.with_suffix(".tmp")
         descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         with os.fdopen(descriptor, "wb") as file:
@@ -170,11 +196,22 @@ class Store:
     # What is told
 
     def rows(self) -> Iterator[JSON]:
-        """The rows of `/_rehearsal/world`: what is not the ground itself, clouds first, then each cluster's Kubernetes."""
+        """The rows of `/_rehearsal/world`.
+
+        What is not the ground itself, clouds first, then each cluster's Kubernetes.
+        """
         for record in self._records.values():
             if not record.hidden and record.kind != "operation":
-                yield {"service": record.service, "kind": record.kind, "name": record.name, "project": record.project,
-                       "location": record.location, "spec": record.body, "state": record.state,
-                       "kept_by_design": record.kept_by_design, "derived": record.derived}
+                yield {
+                    "service": record.service,
+                    "kind": record.kind,
+                    "name": record.name,
+                    "project": record.project,
+                    "location": record.location,
+                    "spec": record.body,
+                    "state": record.state,
+                    "kept_by_design": record.kept_by_design,
+                    "derived": record.derived,
+                }
         for kube in KUBES.values():
             yield from kube.rows()

@@ -1,4 +1,7 @@
-"""Google's services, and the two others that the wizard asks. Each module registers its handlers when it is imported."""
+"""Google's services, and the two others that the wizard asks.
+
+Each module registers its handlers when it is imported.
+"""
 
 from __future__ import annotations
 

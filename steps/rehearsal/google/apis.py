@@ -1,4 +1,7 @@
-"""The APIs that can be enabled here, with their titles, and those that a new project has. Source: Service Usage documentation, 2026-11."""
+"""The APIs that can be enabled here, with their titles, and those that a new project has.
+
+Source: Service Usage documentation, 2026-11.
+"""
 
 from __future__ import annotations
 
@@ -52,12 +55,23 @@ OFFERED = {
     "tpu.googleapis.com": "Cloud TPU API",
 }
 TITLES = DEFAULT | OFFERED
-# Enabling the one enables the others (documented for GKE: compute, IAM, registry …; for the rest the pair that every project shows).
+# Enabling the one enables the others (documented for GKE: compute, IAM, registry …; for the rest the pair
+# that every project shows).
 BRINGS = {
     "compute.googleapis.com": ("oslogin.googleapis.com",),
     "container.googleapis.com": (
-        "artifactregistry.googleapis.com", "autoscaling.googleapis.com", "compute.googleapis.com", "containerfilesystem.googleapis.com",
-        "containerregistry.googleapis.com", "dns.googleapis.com", "gkebackup.googleapis.com", "iam.googleapis.com",
-        "iamcredentials.googleapis.com", "networkconnectivity.googleapis.com", "oslogin.googleapis.com", "pubsub.googleapis.com"),
+        "artifactregistry.googleapis.com",
+        "autoscaling.googleapis.com",
+        "compute.googleapis.com",
+        "containerfilesystem.googleapis.com",
+        "containerregistry.googleapis.com",
+        "dns.googleapis.com",
+        "gkebackup.googleapis.com",
+        "iam.googleapis.com",
+        "iamcredentials.googleapis.com",
+        "networkconnectivity.googleapis.com",
+        "oslogin.googleapis.com",
+        "pubsub.googleapis.com",
+    ),
     "iam.googleapis.com": ("iamcredentials.googleapis.com",),
 }

@@ -1,4 +1,7 @@
-"""Cloud Billing: accounts, which one pays for a project, and the catalogue's head. Prices are not made up: no SKU is listed."""
+"""Cloud Billing: accounts, which one pays for a project, and the catalogue's head.
+
+Prices are not made up: no SKU is listed.
+"""
 
 from __future__ import annotations
 
@@ -6,16 +9,29 @@ from ..contract import JSON, ApiError, Call, serves
 from .cloudresourcemanager import find
 
 ACCOUNT = "billingAccounts/012345-567890-ABCDEF"
-_ACCOUNTS = {ACCOUNT: {"name": ACCOUNT, "open": True, "displayName": "Rehearsal billing account", "masterBillingAccount": "", "currencyCode": "USD"}}
-# Ids of the public catalogue (GET https://cloudbilling.googleapis.com/v1/services); the two that the tutorial's deployment is billed by.
+_ACCOUNTS = {
+    ACCOUNT: {
+        "name": ACCOUNT,
+        "open": True,
+        "displayName": "Rehearsal billing account",
+        "masterBillingAccount": "",
+        "currencyCode": "USD",
+    }
+}
+# Ids of the public catalogue (GET https://cloudbilling.googleapis.com/v1/services); the two that the
+# tutorial's deployment is billed by.
 _SERVICES = {"6F81-5844-456A": "Compute Engine", "CCD8-9BF1-090E": "Kubernetes Engine"}
 
 
 def _info(call: Call, name: str) -> JSON:
     record = find(call.world, name.removesuffix("/billingInfo"))
     account = record.extra.get("billing", "")
-    return {"name": f"projects/{record.name}/billingInfo", "projectId": record.name, "billingAccountName": account,
-            "billingEnabled": bool(account) and bool(_ACCOUNTS.get(account, {}).get("open"))}
+    return {
+        "name": f"projects/{record.name}/billingInfo",
+        "projectId": record.name,
+        "billingAccountName": account,
+        "billingEnabled": bool(account) and bool(_ACCOUNTS.get(account, {}).get("open")),
+    }
 
 
 @serves("cloudbilling.projects.getBillingInfo")
@@ -39,7 +55,11 @@ def update_info(call: Call) -> JSON:
 def list_accounts(call: Call) -> JSON:
     """The caller's accounts."""
     wanted = call.params.get("filter", "")
-    return {"billingAccounts": [account for account in _ACCOUNTS.values() if "open=false" not in wanted.replace(" ", "")]}
+    return {
+        "billingAccounts": [
+            account for account in _ACCOUNTS.values() if "open=false" not in wanted.replace(" ", "")
+        ]
+    }
 
 
 @serves("cloudbilling.billingAccounts.get")
@@ -54,14 +74,27 @@ def get_account(call: Call) -> JSON:
 def list_projects(call: Call) -> JSON:
     """The projects that an account pays for."""
     projects = call.world.all("cloudresourcemanager.googleapis.com", "project")
-    return {"projectBillingInfo": [_info(call, p.key) for p in projects if p.extra.get("billing") == call.params["name"]]}
+    return {
+        "projectBillingInfo": [
+            _info(call, p.key) for p in projects if p.extra.get("billing") == call.params["name"]
+        ]
+    }
 
 
 @serves("cloudbilling.services.list")
 def list_services(call: Call) -> JSON:
     """The head of the public catalogue."""
-    return {"services": [{"name": f"services/{number}", "serviceId": number, "displayName": title, "businessEntityName": "businessEntities/GCP"}
-                         for number, title in _SERVICES.items()]}
+    return {
+        "services": [
+            {
+                "name": f"services/{number}",
+                "serviceId": number,
+                "displayName": title,
+                "businessEntityName": "businessEntities/GCP",
+            }
+            for number, title in _SERVICES.items()
+        ]
+    }
 
 
 @serves("cloudbilling.services.skus.list")

@@ -13,14 +13,17 @@ from .serviceusage import seed as seed_apis
 from .stamps import zulu
 
 SERVICE = "cloudresourcemanager.googleapis.com"
-_CREATING_S = 8.0       # inferred: gcloud projects create takes 5 to 15 s
+_CREATING_S = 8.0  # inferred: gcloud projects create takes 5 to 15 s
 _KEPT_S = 30 * 86400.0  # documented: a deleted project can be restored for 30 days
 _ID = re.compile(r"[a-z][-a-z0-9]{4,28}[a-z0-9]")
 _DENIED = "The caller does not have permission"
 
 
 def find(world: World, name: str) -> Record:
-    """The project of an id, a number or `projects/…`. At Google an unknown one and a foreign one look the same: 403."""
+    """The project of an id, a number or `projects/…`.
+
+    At Google an unknown one and a foreign one look the same: 403.
+    """
     project = world.project_id(name.removeprefix("projects/"))
     record = world.get(SERVICE, f"projects/{project}")
     if record is None:
@@ -29,8 +32,13 @@ def find(world: World, name: str) -> Record:
 
 
 def _v1(record: Record) -> JSON:
-    body: JSON = {"projectNumber": record.extra["number"], "projectId": record.name, "lifecycleState": _lifecycle(record),
-                  "name": record.body["displayName"], "createTime": record.body["createTime"]}
+    body: JSON = {
+        "projectNumber": record.extra["number"],
+        "projectId": record.name,
+        "lifecycleState": _lifecycle(record),
+        "name": record.body["displayName"],
+        "createTime": record.body["createTime"],
+    }
     return body | ({"labels": record.body["labels"]} if record.body.get("labels") else {})
 
 
@@ -64,15 +72,26 @@ def list_all(call: Call) -> JSON:
 
 
 def _matches(record: Record, text: str) -> bool:
-    values = {"projectid": record.name, "id": record.name, "name": record.body["displayName"], "displayname": record.body["displayName"],
-              "lifecyclestate": _lifecycle(record), "state": _lifecycle(record), "projectnumber": record.extra["number"]}
+    values = {
+        "projectid": record.name,
+        "id": record.name,
+        "name": record.body["displayName"],
+        "displayname": record.body["displayName"],
+        "lifecyclestate": _lifecycle(record),
+        "state": _lifecycle(record),
+        "projectnumber": record.extra["number"],
+    }
     for field, value in re.findall(r"([\w.]+)\s*[:=]\s*\"?([^\s\")]+)\"?", text):
         if field.lower().startswith("labels."):
             have = record.body.get("labels", {}).get(field[7:], "")
         elif field.lower() in values:
             have = values[field.lower()]
         else:
-            raise ApiError(400, f"Request contains an invalid argument: unknown field {field} in the filter.", "INVALID_ARGUMENT")
+            raise ApiError(
+                400,
+                f"Request contains an invalid argument: unknown field {field} in the filter.",
+                "INVALID_ARGUMENT",
+            )
         if not re.fullmatch(re.escape(value).replace(r"\*", ".*"), have, re.IGNORECASE):
             return False
     return True
@@ -83,16 +102,34 @@ def create(call: Call) -> JSON:
     """Creates a project; its id is taken for ever, also from other people."""
     project = call.body.get("projectId", "")
     if not _ID.fullmatch(project):
-        raise ApiError(400, "field [project_id] has issue [project_id must be at least 6 characters and at most 30, start with a letter, and "
-                       "hold only lowercase letters, digits and hyphens]", "INVALID_ARGUMENT", "badRequest")
+        raise ApiError(
+            400,
+            "field [project_id] has issue [project_id must be at least 6 characters and at most 30, "
+            "start with a letter, and "
+            "hold only lowercase letters, digits and hyphens]",
+            "INVALID_ARGUMENT",
+            "badRequest",
+        )
     if call.world.get(SERVICE, f"projects/{project}") is not None:
         raise ApiError(409, "Requested entity already exists", "ALREADY_EXISTS", "alreadyExists")
-    record = add(call.world, project, str(random.Random(f"number:{project}").randrange(10**11, 10**12)), call.caller,
-                 name=call.body.get("displayName") or call.body.get("name") or project, labels=call.body.get("labels"))
+    record = add(
+        call.world,
+        project,
+        str(random.Random(f"number:{project}").randrange(10**11, 10**12)),
+        call.caller,
+        name=call.body.get("displayName") or call.body.get("name") or project,
+        labels=call.body.get("labels"),
+    )
     record.state = "creating"
-    typed = "google.cloudresourcemanager.v1.Project" if call.path.startswith("/v1/") else "google.cloud.resourcemanager.v3.Project"
+    typed = (
+        "google.cloudresourcemanager.v1.Project"
+        if call.path.startswith("/v1/")
+        else "google.cloud.resourcemanager.v3.Project"
+    )
     response = {"@type": f"type.googleapis.com/{typed}", **_shown(call, record)}
-    return longrunning.start(call, "cp", _CREATING_S, response, {}, project, "project.created", {"project": project})
+    return longrunning.start(
+        call, "cp", _CREATING_S, response, {}, project, "project.created", {"project": project}
+    )
 
 
 @happens("project.created")
@@ -136,12 +173,36 @@ def gone(world: World, project: str) -> None:
             world.remove(other)
 
 
-def add(world: World, project: str, number: str, owner: str, *, name: str, labels: Any = None, hidden: bool = False) -> Record:
+def add(
+    world: World,
+    project: str,
+    number: str,
+    owner: str,
+    *,
+    name: str,
+    labels: Any = None,
+    hidden: bool = False,
+) -> Record:
     """A project with its owner."""
-    body = {"name": f"projects/{number}", "projectId": project, "displayName": name, "createTime": zulu(world), "etag": "BwZAAAAAAAA="}
+    body = {
+        "name": f"projects/{number}",
+        "projectId": project,
+        "displayName": name,
+        "createTime": zulu(world),
+        "etag": "BwZAAAAAAAA=",
+    }
     body |= {"labels": labels} if labels else {}
-    record = Record(SERVICE, "project", project, project, "global", f"projects/{project}", body, hidden=hidden,
-                    extra={"number": number, "billing": "", "policy": Policies.fresh(f"user:{owner}")})
+    record = Record(
+        SERVICE,
+        "project",
+        project,
+        project,
+        "global",
+        f"projects/{project}",
+        body,
+        hidden=hidden,
+        extra={"number": number, "billing": "", "policy": Policies.fresh(f"user:{owner}")},
+    )
     return world.put(record)
 
 
@@ -149,7 +210,9 @@ def add(world: World, project: str, number: str, owner: str, *, name: str, label
 def get_policy(call: Call) -> JSON:
     """The project's policy; conditions only for those who ask for version 3."""
     record = find(call.world, call.params["resource"])
-    return Policies.read(record.extra["policy"], call.body.get("options", {}).get("requestedPolicyVersion", 1))
+    return Policies.read(
+        record.extra["policy"], call.body.get("options", {}).get("requestedPolicyVersion", 1)
+    )
 
 
 @serves("cloudresourcemanager.projects.setIamPolicy")
@@ -170,13 +233,26 @@ def _bindings(world: World, project: Record, old: JSON) -> None:
         if row is not None:
             world.remove(row)
     for role, member in now - before:
-        world.put(Record(SERVICE, "iam_binding", f"{role} {member}", project.name, "global", f"{project.key}/iam/{role}/{member}",
-                         {"role": role, "member": member}, kept_by_design=True))
+        world.put(
+            Record(
+                SERVICE,
+                "iam_binding",
+                f"{role} {member}",
+                project.name,
+                "global",
+                f"{project.key}/iam/{role}/{member}",
+                {"role": role, "member": member},
+                kept_by_design=True,
+            )
+        )
 
 
 @serves("cloudresourcemanager.projects.testIamPermissions")
 def test_permissions(call: Call) -> JSON:
-    """Those of the permissions asked for that the caller has: by role, as far as roles are known here (iam.py)."""
+    """Those of the permissions asked for that the caller has.
+
+    By role, as far as roles are known here (iam.py).
+    """
     record = find(call.world, call.params["resource"])
     wanted = call.body.get("permissions", [])
     if any("*" in permission for permission in wanted):

@@ -1,4 +1,6 @@
-"""Whether the API that a call needs is enabled in the project it concerns, refused in Google's words where it is not."""
+"""Whether the API that a call needs is enabled in the project it concerns, refused in Google's words where it
+is not.
+"""
 
 from __future__ import annotations
 
@@ -9,33 +11,53 @@ from ..contract import ApiError, Call, World
 from .apis import TITLES
 
 USAGE = "serviceusage.googleapis.com"
-# gcloud asks these on its own client's project, where they are enabled: measured, gcloud-wire §3 (it sends no X-Goog-User-Project).
-_GCLOUDS_OWN = {"cloudresourcemanager.googleapis.com", "cloudquotas.googleapis.com", "cloudbilling.googleapis.com"}
+# gcloud asks these on its own client's project, where they are enabled: measured, gcloud-wire §3 (it sends no
+# X-Goog-User-Project).
+_OWN = {
+    "cloudresourcemanager.googleapis.com",
+    "cloudquotas.googleapis.com",
+    "cloudbilling.googleapis.com",
+}
+# Without a quota project these ask on the identity's home project, as a service account's calls do.
+_HOME = "my-project"
 _NO_GATE = {USAGE, "huggingface.co", "api.wandb.ai"}
 _PROJECT = re.compile(r"(?:^|/)projects/([^/:]+)")
 
 
 def refuse_disabled(call: Call, headers: Mapping[str, str]) -> None:
-    """Raises 403 SERVICE_DISABLED where the API is off in the consumer: X-Goog-User-Project, else the project that the call names."""
+    """Raises 403 SERVICE_DISABLED where the API is off in the consumer.
+
+    X-Goog-User-Project, else the project that the call names.
+    """
     if call.service in _NO_GATE:
         return
-    project = headers.get("X-Goog-User-Project") or headers.get("x-goog-user-project")
-    if project is None and call.service in _GCLOUDS_OWN and "gcloud" in (headers.get("User-Agent") or ""):
+    quota_project = headers.get("X-Goog-User-Project") or ""
+    if call.service in _OWN and not quota_project and "gcloud" in headers.get("User-Agent", ""):
         return
-    project = call.world.project_id(project or _named(call) or "")
-    if project and call.world.project_number(project) != "0" and not felt(call.world, project, call.service):
+    project = call.world.project_id(quota_project or _named(call) or "")
+    if not project or call.world.project_number(project) == "0":
+        return
+    homes = [project] if quota_project or call.service not in _OWN else [project, _HOME]
+    if not any(felt(call.world, home, call.service) for home in homes):
         raise disabled(call.world, project, call.service)
 
 
 def _named(call: Call) -> str | None:
-    texts = [call.path, *(str(value) for value in call.params.values()), str(call.body.get("network", "")), str(call.body.get("consumerNetwork", ""))]
+    texts = [
+        call.path,
+        *(str(value) for value in call.params.values()),
+        str(call.body.get("network", "")),
+        str(call.body.get("consumerNetwork", "")),
+    ]
     return next((found.group(1) for text in texts if (found := _PROJECT.search(text))), None)
 
 
 def felt(world: World, project: str, service: str) -> bool:
     """Enabled, and long enough ago that calls notice."""
     record = world.get(USAGE, f"projects/{project}/services/{service}")
-    return record is not None and record.state == "ready" and world.clock.now() >= record.extra.get("felt_at", 0)
+    return (
+        record is not None and record.state == "ready" and world.clock.now() >= record.extra.get("felt_at", 0)
+    )
 
 
 def disabled(world: World, project: str, service: str) -> ApiError:
@@ -44,7 +66,19 @@ def disabled(world: World, project: str, service: str) -> ApiError:
     url = f"https://console.developers.google.com/apis/api/{service}/overview?project={number}"
     title = TITLES.get(service, service)
     metadata = {"service": service, "consumer": f"projects/{number}", "activationUrl": url}
-    info = {"@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": "SERVICE_DISABLED", "domain": "googleapis.com", "metadata": metadata}
-    return ApiError(403, f"{title} has not been used in project {number} before or it is disabled. Enable it by visiting {url} then retry. "
-                    "If you enabled this API recently, wait a few minutes for the action to propagate to our systems and retry.",
-                    "PERMISSION_DENIED", "accessNotConfigured", [info])
+    info = {
+        "@type": "type.googleapis.com/google.rpc.ErrorInfo",
+        "reason": "SERVICE_DISABLED",
+        "domain": "googleapis.com",
+        "metadata": metadata,
+    }
+    return ApiError(
+        403,
+        f"{title} has not been used in project {number} before or it is disabled. Enable it by visiting "
+        f"{url} then retry. "
+        "If you enabled this API recently, wait a few minutes for the action to propagate to our systems "
+        "and retry.",
+        "PERMISSION_DENIED",
+        "accessNotConfigured",
+        [info],
+    )

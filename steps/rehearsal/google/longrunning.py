@@ -1,4 +1,7 @@
-"""Long-running operations of the small services: google.longrunning.Operation under a flat name (`operations/acf.…`)."""
+"""Long-running operations of the small services.
+
+Google.longrunning.Operation under a flat name (`operations/acf.…`).
+"""
 
 from __future__ import annotations
 
@@ -7,16 +10,38 @@ import secrets
 from ..contract import JSON, ApiError, Call, Record, World, happens, serves
 
 
-def start(call: Call, prefix: str, seconds: float, response: JSON, metadata: JSON, project: str, effect: str = "",
-          args: JSON | None = None) -> JSON:
-    """Starts an operation that ends after `seconds` of the real thing's time. At its end EVENTS[effect](world, **args) is called first.
+def start(
+    call: Call,
+    prefix: str,
+    seconds: float,
+    response: JSON,
+    metadata: JSON,
+    project: str,
+    effect: str = "",
+    args: JSON | None = None,
+) -> JSON:
+    """Starts an operation that ends after `seconds` of the real thing's time. At its end
+    EVENTS[effect](world, **args) is called first.
 
     A fault's `operation_error` becomes its error, and then nothing is done.
     """
     name = f"operations/{prefix}.p0-{call.world.next()}-{secrets.token_hex(8)}"
     body: JSON = {"name": name, "metadata": metadata}
     extra = {"response": response, "error": call.operation_error}
-    call.world.put(Record(call.service, "operation", name.removeprefix("operations/"), project, "global", name, body, "creating", hidden=True, extra=extra))
+    call.world.put(
+        Record(
+            call.service,
+            "operation",
+            name.removeprefix("operations/"),
+            project,
+            "global",
+            name,
+            body,
+            "creating",
+            hidden=True,
+            extra=extra,
+        )
+    )
     call.world.later(seconds, "operation.end", service=call.service, key=name, effect=effect, args=args or {})
     return body
 
@@ -25,6 +50,7 @@ def start(call: Call, prefix: str, seconds: float, response: JSON, metadata: JSO
 def end(world: World, service: str, key: str, effect: str, args: JSON) -> None:
     """Ends an operation: its effect, then `response` or `error`."""
     from ..contract import EVENTS
+
     record = world.get(service, key)
     if record is None:
         return
@@ -33,7 +59,11 @@ def end(world: World, service: str, key: str, effect: str, args: JSON) -> None:
         try:
             EVENTS[effect](world, **args)
         except ApiError as problem:
-            error = {"code": _canonical(problem.status), "message": problem.message, "details": problem.details}
+            error = {
+                "code": _canonical(problem.status),
+                "message": problem.message,
+                "details": problem.details,
+            }
     record.body["done"] = True
     record.body["error" if error else "response"] = error or record.extra["response"]
     record.state = "failed" if error else "ready"
@@ -41,12 +71,30 @@ def end(world: World, service: str, key: str, effect: str, args: JSON) -> None:
 
 
 def _canonical(status: str) -> int:
-    names = ["OK", "CANCELLED", "UNKNOWN", "INVALID_ARGUMENT", "DEADLINE_EXCEEDED", "NOT_FOUND", "ALREADY_EXISTS", "PERMISSION_DENIED",
-             "RESOURCE_EXHAUSTED", "FAILED_PRECONDITION", "ABORTED", "OUT_OF_RANGE", "UNIMPLEMENTED", "INTERNAL", "UNAVAILABLE", "DATA_LOSS"]
+    names = [
+        "OK",
+        "CANCELLED",
+        "UNKNOWN",
+        "INVALID_ARGUMENT",
+        "DEADLINE_EXCEEDED",
+        "NOT_FOUND",
+        "ALREADY_EXISTS",
+        "PERMISSION_DENIED",
+        "RESOURCE_EXHAUSTED",
+        "FAILED_PRECONDITION",
+        "ABORTED",
+        "OUT_OF_RANGE",
+        "UNIMPLEMENTED",
+        "INTERNAL",
+        "UNAVAILABLE",
+        "DATA_LOSS",
+    ]
     return names.index(status) if status in names else 2
 
 
-@serves("serviceusage.operations.get", "cloudresourcemanager.operations.get", "servicenetworking.operations.get")
+@serves(
+    "serviceusage.operations.get", "cloudresourcemanager.operations.get", "servicenetworking.operations.get"
+)
 def get(call: Call) -> JSON:
     """One operation of the service that is asked."""
     record = call.world.get(call.service, call.params["name"])
@@ -57,5 +105,7 @@ def get(call: Call) -> JSON:
 
 @serves("serviceusage.operations.list", "servicenetworking.operations.list")
 def list_all(call: Call) -> JSON:
-    """All operations of the service that is asked, newest first; not filtered (the services filter by a consumer's name only)."""
+    """All operations of the service that is asked, newest first; not filtered (the services filter by a
+    consumer's name only).
+    """
     return {"operations": [r.body for r in reversed(call.world.all(call.service, "operation"))]}

@@ -1,4 +1,7 @@
-"""Service Usage: which APIs a project has enabled. Enabling takes seconds, and longer until it is felt by calls (gate.py)."""
+"""Service Usage: which APIs a project has enabled.
+
+Enabling takes seconds, and longer until it is felt by calls (gate.py).
+"""
 
 from __future__ import annotations
 
@@ -10,15 +13,20 @@ from . import longrunning
 from .apis import BRINGS, DEFAULT, TITLES
 
 SERVICE = "serviceusage.googleapis.com"
-_ENABLING_S = 12.0      # inferred: gcloud users wait 5 to 30 s for one API
-_FELT_S = 60.0          # Google's own text: "wait a few minutes"
-_MOST = 20              # services of one batchEnable, as documented
+_ENABLING_S = 12.0  # inferred: gcloud users wait 5 to 30 s for one API
+_FELT_S = 60.0  # Google's own text: "wait a few minutes"
+_MOST = 20  # services of one batchEnable, as documented
 
 
 def _project(call: Call, name: str) -> str:
     project = call.world.project_id(name.split("/")[1]) if name.startswith("projects/") else ""
     if call.world.project_number(project) == "0":
-        raise ApiError(403, f"Project '{name.split('/')[-1]}' not found or permission denied.", "PERMISSION_DENIED", "AUTH_PERMISSION_DENIED")
+        raise ApiError(
+            403,
+            f"Project '{name.split('/')[-1]}' not found or permission denied.",
+            "PERMISSION_DENIED",
+            "AUTH_PERMISSION_DENIED",
+        )
     return project
 
 
@@ -31,15 +39,38 @@ def shown(world: World, project: str, service: str) -> JSON:
     number = world.project_number(project)
     record = world.get(SERVICE, _key(project, service))
     on = record is not None and record.state in ("ready", "deleting")
-    config: JSON = {"name": service, "title": TITLES.get(service, service), "documentation": {}, "quota": {}, "authentication": {}, "usage": {}}
-    return {"name": f"projects/{number}/services/{service}", "parent": f"projects/{number}", "config": config, "state": "ENABLED" if on else "DISABLED"}
+    config: JSON = {
+        "name": service,
+        "title": TITLES.get(service, service),
+        "documentation": {},
+        "quota": {},
+        "authentication": {},
+        "usage": {},
+    }
+    return {
+        "name": f"projects/{number}/services/{service}",
+        "parent": f"projects/{number}",
+        "config": config,
+        "state": "ENABLED" if on else "DISABLED",
+    }
 
 
 def _known(service: str, project: str) -> str:
     if service not in TITLES:
-        raise ApiError(403, f"Not found or permission denied for service(s): {service}.", "PERMISSION_DENIED", "SERVICE_CONFIG_NOT_FOUND_OR_PERMISSION_DENIED",
-                       [{"@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": "SERVICE_CONFIG_NOT_FOUND_OR_PERMISSION_DENIED",
-                         "domain": "serviceusage.googleapis.com", "metadata": {"services": service}}])
+        raise ApiError(
+            403,
+            f"Not found or permission denied for service(s): {service}.",
+            "PERMISSION_DENIED",
+            "SERVICE_CONFIG_NOT_FOUND_OR_PERMISSION_DENIED",
+            [
+                {
+                    "@type": "type.googleapis.com/google.rpc.ErrorInfo",
+                    "reason": "SERVICE_CONFIG_NOT_FOUND_OR_PERMISSION_DENIED",
+                    "domain": "serviceusage.googleapis.com",
+                    "metadata": {"services": service},
+                }
+            ],
+        )
     return service
 
 
@@ -64,13 +95,21 @@ def list_all(call: Call) -> JSON:
     project = _project(call, call.params["parent"])
     wanted = re.fullmatch(r"\s*(?:state[:=](ENABLED|DISABLED))?\s*", call.params.get("filter", ""))
     if wanted is None:
-        raise ApiError(400, f"Invalid filter: {call.params['filter']}. Only state:ENABLED and state:DISABLED are allowed.", "INVALID_ARGUMENT")
+        raise ApiError(
+            400,
+            f"Invalid filter: {call.params['filter']}. Only state:ENABLED and state:DISABLED are allowed.",
+            "INVALID_ARGUMENT",
+        )
     every = [shown(call.world, project, name) for name in sorted(TITLES)]
     found = [service for service in every if wanted.group(1) in (None, service["state"])]
     size = min(call.params.get("pageSize") or 50, 200)
     start = _offset(call.params.get("pageToken", ""))
-    rest = {"nextPageToken": base64.urlsafe_b64encode(str(start + size).encode()).decode()} if start + size < len(found) else {}
-    return {"services": found[start:start + size], **rest}
+    rest = (
+        {"nextPageToken": base64.urlsafe_b64encode(str(start + size).encode()).decode()}
+        if start + size < len(found)
+        else {}
+    )
+    return {"services": found[start : start + size], **rest}
 
 
 def _offset(token: str) -> int:
@@ -93,7 +132,9 @@ def batch_enable(call: Call) -> JSON:
     project = _project(call, call.params["parent"])
     names = call.body.get("serviceIds", [])
     if not names or len(names) > _MOST:
-        raise ApiError(400, f"The number of services in a batch must be between 1 and {_MOST}.", "INVALID_ARGUMENT")
+        raise ApiError(
+            400, f"The number of services in a batch must be between 1 and {_MOST}.", "INVALID_ARGUMENT"
+        )
     return _enabling(call, project, names, "acat", one=False)
 
 
@@ -103,12 +144,25 @@ def _enabling(call: Call, project: str, names: list[str], prefix: str, *, one: b
     number = call.world.project_number(project)
     on = [shown(call.world, project, name) | {"state": "ENABLED"} for name in names]
     kind = "EnableServiceResponse" if one else "BatchEnableServicesResponse"
-    response = {"@type": f"type.googleapis.com/google.api.serviceusage.v1.{kind}", **({"service": on[0]} if one else {"services": on})}
-    metadata = {"@type": "type.googleapis.com/google.api.serviceusage.v1.OperationMetadata",
-                "resourceNames": [f"projects/{number}/services/{name}" for name in names]}
+    response = {
+        "@type": f"type.googleapis.com/google.api.serviceusage.v1.{kind}",
+        **({"service": on[0]} if one else {"services": on}),
+    }
+    metadata = {
+        "@type": "type.googleapis.com/google.api.serviceusage.v1.OperationMetadata",
+        "resourceNames": [f"projects/{number}/services/{name}" for name in names],
+    }
     fresh = any(call.world.get(SERVICE, _key(project, name)) is None for name in names)
-    return longrunning.start(call, prefix, _ENABLING_S if fresh else 0, response, metadata, project, "apis.enabled",
-                             {"project": project, "names": names})
+    return longrunning.start(
+        call,
+        prefix,
+        _ENABLING_S if fresh else 0,
+        response,
+        metadata,
+        project,
+        "apis.enabled",
+        {"project": project, "names": names},
+    )
 
 
 @happens("apis.enabled")
@@ -118,32 +172,77 @@ def enabled(world: World, project: str, names: list[str]) -> None:
     for name in [*names, *sorted(brought - set(names))]:
         old = world.get(SERVICE, _key(project, name))
         if old is None:
-            put(world, project, name, derived=name in brought and name not in names, felt_at=world.clock.now() + world.clock.shrink(_FELT_S))
+            put(
+                world,
+                project,
+                name,
+                derived=name in brought and name not in names,
+                felt_at=world.clock.now() + world.clock.shrink(_FELT_S),
+            )
         elif old.derived and name in names:
             old.derived = False
 
 
-def put(world: World, project: str, name: str, *, derived: bool = False, hidden: bool = False, felt_at: float = 0) -> None:
+def put(
+    world: World, project: str, name: str, *, derived: bool = False, hidden: bool = False, felt_at: float = 0
+) -> None:
     """An enabled API; enabled ones stay after a deployment is gone."""
     body = {"name": f"projects/{world.project_number(project)}/services/{name}", "state": "ENABLED"}
-    world.put(Record(SERVICE, "api", name, project, "global", _key(project, name), body, kept_by_design=True, derived=derived, hidden=hidden,
-                     extra={"felt_at": felt_at}))
+    world.put(
+        Record(
+            SERVICE,
+            "api",
+            name,
+            project,
+            "global",
+            _key(project, name),
+            body,
+            kept_by_design=True,
+            derived=derived,
+            hidden=hidden,
+            extra={"felt_at": felt_at},
+        )
+    )
 
 
 @serves("serviceusage.services.disable")
 def disable(call: Call) -> JSON:
-    """Disables one API; refused while another enabled one needs it, unless disableDependentServices is set."""
+    """Disables one API; refused while another enabled one needs it, unless disableDependentServices is set.
+    """
     project = _project(call, call.params["name"])
     name = _known(call.params["name"].split("/")[3], project)
-    needing = [other for other, brings in BRINGS.items() if name in brings and call.world.get(SERVICE, _key(project, other))]
+    needing = [
+        other
+        for other, brings in BRINGS.items()
+        if name in brings and call.world.get(SERVICE, _key(project, other))
+    ]
     if needing and not call.body.get("disableDependentServices"):
-        raise ApiError(400, f"The service {name} is depended on by the following active service(s): {','.join(needing)}; Please specify "
-                       "disable_dependent_services=true if you want to proceed with disabling all services.", "FAILED_PRECONDITION")
+        raise ApiError(
+            400,
+            f"The service {name} is depended on by the following active service(s): {','.join(needing)}; "
+            "Please specify "
+            "disable_dependent_services=true if you want to proceed with disabling all services.",
+            "FAILED_PRECONDITION",
+        )
     off = shown(call.world, project, name) | {"state": "DISABLED"}
-    response = {"@type": "type.googleapis.com/google.api.serviceusage.v1.DisableServiceResponse", "service": off}
-    metadata = {"@type": "type.googleapis.com/google.api.serviceusage.v1.OperationMetadata", "resourceNames": [off["name"]]}
-    return longrunning.start(call, "acf", _ENABLING_S, response, metadata, project, "apis.disabled",
-                             {"project": project, "names": [name, *needing]})
+    response = {
+        "@type": "type.googleapis.com/google.api.serviceusage.v1.DisableServiceResponse",
+        "service": off,
+    }
+    metadata = {
+        "@type": "type.googleapis.com/google.api.serviceusage.v1.OperationMetadata",
+        "resourceNames": [off["name"]],
+    }
+    return longrunning.start(
+        call,
+        "acf",
+        _ENABLING_S,
+        response,
+        metadata,
+        project,
+        "apis.disabled",
+        {"project": project, "names": [name, *needing]},
+    )
 
 
 @happens("apis.disabled")

@@ -1,0 +1,165 @@
+"""Cloud Quotas: where the GPU quotas of B200 and H200 are told.
+
+Ids after Google's documentation; not compared with a live call.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterable
+
+from ..contract import JSON, ApiError, Call, Record, serves
+from .apis import TITLES
+from .catalogue import ground, regions
+from .stamps import zulu
+
+SERVICE = "cloudquotas.googleapis.com"
+_COMPUTE = "compute.googleapis.com"
+_FAMILIES = (
+    "NVIDIA_A100",
+    "NVIDIA_A100_80GB",
+    "NVIDIA_B200",
+    "NVIDIA_H100",
+    "NVIDIA_H100_MEGA",
+    "NVIDIA_H200",
+    "NVIDIA_L4",
+    "NVIDIA_T4",
+)
+# What a project with reservations for 4 machines of 8 GPUs each was granted; everywhere else a new project's
+# 0.
+_GRANTED = {
+    ("us-central1", "NVIDIA_B200"): 32,
+    ("us-central1", "NVIDIA_H200"): 32,
+    ("us-central1", "NVIDIA_L4"): 16,
+    ("us-central1", "NVIDIA_T4"): 16,
+}
+
+
+def _info(
+    call: Call, quota: str, metric: str, dimensions: list[str], rows: Iterable[tuple[JSON, float, list[str]]]
+) -> JSON:
+    parent = call.params.get("parent") or call.params["name"].rpartition("/quotaInfos/")[0]
+    number = call.world.project_number(parent.split("/")[1])
+    return {
+        "name": f"projects/{number}/{parent.split('/', 2)[2]}/quotaInfos/{quota}",
+        "quotaId": quota,
+        "metric": f"{_COMPUTE}/{metric}",
+        "service": _COMPUTE,
+        "containerType": "PROJECT",
+        "dimensions": dimensions,
+        "metricDisplayName": metric.replace("_", " "),
+        "quotaDisplayName": metric.replace("_", " "),
+        "metricUnit": "1",
+        "isPrecise": True,
+        "quotaIncreaseEligibility": {"isEligible": True},
+        "dimensionsInfos": [
+            {"dimensions": where, "details": {"value": str(int(value))}, "applicableLocations": locations}
+            for where, value, locations in rows
+        ],
+    }
+
+
+def _gpus(call: Call, quota: str, metric: str) -> JSON:
+    granted = {} if metric.startswith("preemptible") else _GRANTED
+    rows = [
+        ({"gpu_family": family, "region": region}, granted.get((region, family), 0), [region])
+        for family in _FAMILIES
+        for region in regions()
+    ]
+    return _info(call, quota, metric, ["gpu_family", "region"], rows)
+
+
+def infos(call: Call) -> list[JSON]:
+    """All quotas of Compute that are told here, by id."""
+    limits = ground()["quotas"]
+    found = [
+        _gpus(call, "GPUS-PER-GPU-FAMILY-per-project-region", "gpus_per_gpu_family"),
+        _gpus(call, "PREEMPTIBLE-GPUS-PER-GPU-FAMILY-per-project-region", "preemptible_gpus_per_gpu_family"),
+    ]
+    for metric, limit in limits["project"].items():
+        found.append(
+            _info(
+                call, f"{metric.replace('_', '-')}-per-project", metric.lower(), [], [({}, limit, ["global"])]
+            )
+        )
+    for metric, limit in limits["region"].items():
+        rows: list[tuple[JSON, float, list[str]]] = [({}, limit, regions())]
+        found.append(
+            _info(call, f"{metric.replace('_', '-')}-per-project-region", metric.lower(), ["region"], rows)
+        )
+    return sorted(found, key=lambda info: str(info["quotaId"]))
+
+
+@serves("cloudquotas.projects.locations.services.quotaInfos.list")
+def list_infos(call: Call) -> JSON:
+    """The quotas of one service, in pages."""
+    service = call.params["parent"].split("/")[5]
+    if service not in TITLES:
+        raise ApiError(404, f"Service {service} not found.", "NOT_FOUND")
+    found = infos(call) if service == _COMPUTE else []
+    size, start = call.params.get("pageSize") or 100, _offset(call.params.get("pageToken", ""))
+    rest = (
+        {"nextPageToken": base64.urlsafe_b64encode(str(start + size).encode()).decode()}
+        if start + size < len(found)
+        else {}
+    )
+    return {"quotaInfos": found[start : start + size], **rest}
+
+
+def _offset(token: str) -> int:
+    try:
+        return int(base64.urlsafe_b64decode(token or b"MA=="))
+    except ValueError:
+        raise ApiError(400, "The page token is not valid.", "INVALID_ARGUMENT") from None
+
+
+@serves("cloudquotas.projects.locations.services.quotaInfos.get")
+def get_info(call: Call) -> JSON:
+    """One quota by its id."""
+    quota = call.params["name"].rpartition("/")[2]
+    found = next((info for info in infos(call) if info["quotaId"] == quota), None)
+    if found is None or call.params["name"].split("/")[5] != _COMPUTE:
+        raise ApiError(404, f"Quota info '{call.params['name']}' not found.", "NOT_FOUND")
+    return found
+
+
+@serves("cloudquotas.projects.locations.quotaPreferences.list")
+def list_preferences(call: Call) -> JSON:
+    """The requests for more quota that were made here."""
+    project = call.params["parent"].split("/")[1]
+    return {
+        "quotaPreferences": [r.body for r in call.world.all(SERVICE, "quota_preference", project=project)]
+    }
+
+
+@serves("cloudquotas.projects.locations.quotaPreferences.create")
+def create_preference(call: Call) -> JSON:
+    """A request for more quota.
+
+    Taken down, never granted by itself (`reconciling` stays true), as Google reviews GPU quota by hand.
+    """
+    project = call.params["parent"].split("/")[1]
+    name = call.params.get("quotaPreferenceId") or f"preference-{call.world.next()}"
+    key = f"{call.params['parent']}/quotaPreferences/{name}"
+    if call.world.get(SERVICE, key) is not None:
+        raise ApiError(409, f"Resource '{key}' already exists", "ALREADY_EXISTS")
+    body = {
+        **call.body,
+        "name": key,
+        "reconciling": True,
+        "createTime": zulu(call.world),
+        "updateTime": zulu(call.world),
+    }
+    call.world.put(
+        Record(SERVICE, "quota_preference", name, project, "global", key, body, kept_by_design=True)
+    )
+    return body
+
+
+@serves("cloudquotas.projects.locations.quotaPreferences.get")
+def get_preference(call: Call) -> JSON:
+    """One request for more quota."""
+    record = call.world.get(SERVICE, call.params["name"])
+    if record is None:
+        raise ApiError(404, f"Resource '{call.params['name']}' was not found", "NOT_FOUND")
+    return record.body
