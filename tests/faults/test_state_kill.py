@@ -10,17 +10,16 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-import pytest
 from grpo_wizard.state.errors import StateChanged, StateMissing
 from grpo_wizard.state.home import Home
 from grpo_wizard.state.store import Store
 
-pytestmark = pytest.mark.skipif(sys.platform == "darwin", reason="forked children are unsafe on macOS")
-
 NAME = "nemo-cluster"
 SEED = 20260131
-# A fresh interpreter for each of a hundred kills would cost a minute.
-FORK = multiprocessing.get_context("fork")
+# Each victim is forked from a clean server process: a fresh interpreter for each of a hundred costs a minute,
+# and a fork of the tests' own process carries the locks of whatever threads other tests have left.
+FORK = multiprocessing.get_context("forkserver")
+FORK.set_forkserver_preload(["__main__", "grpo_wizard.state.store"])
 EVENTS = {"open", "os.link", "os.rename", "os.remove"}
 
 
@@ -68,7 +67,7 @@ def _what_else(ear: Connection) -> list[int]:
         return told
 
 
-def _die_at(count: int, work: Callable[[], Any]) -> None:
+def _die_at(count: int, work: Callable[[Home], Any], home: Home) -> None:
     """Do the work; die by SIGKILL just before its `count`-th act on the file system."""
     left = count
 
@@ -80,11 +79,11 @@ def _die_at(count: int, work: Callable[[], Any]) -> None:
                 os.kill(os.getpid(), signal.SIGKILL)
 
     sys.addaudithook(hook)
-    work()
+    work(home)
 
 
-def _killed(count: int, work: Callable[[], Any]) -> bool:
-    child = FORK.Process(target=_die_at, args=(count, work))
+def _killed(count: int, work: Callable[[Home], Any], home: Home) -> bool:
+    child = FORK.Process(target=_die_at, args=(count, work, home))
     child.start()
     child.join()
     assert child.exitcode in (0, -signal.SIGKILL)
@@ -98,7 +97,7 @@ def test_a_save_killed_before_each_act_on_the_disk_leaves_the_old_or_the_new_sta
     kills = 0
     while True:
         before = store.load(NAME)
-        died = _killed(kills + 1, lambda: store.save(store.load(NAME)))
+        died = _killed(kills + 1, _save_once, home)
         after = store.load(NAME)
         assert after.serial in (before.serial, before.serial + 1)
         assert Home(tmp_path).backup_file(NAME).exists()
@@ -115,7 +114,7 @@ def test_a_create_killed_before_each_act_leaves_nothing_or_a_whole_state(tmp_pat
     while True:
         home = Home.choose(str(tmp_path / str(kills)))
         store = Store(home)
-        died = _killed(kills + 1, lambda store=store: store.create(NAME, "real", {}))  # type: ignore[misc]
+        died = _killed(kills + 1, _create, home)
         try:
             assert store.load(NAME).serial == 1
         except StateMissing:
@@ -126,12 +125,17 @@ def test_a_create_killed_before_each_act_leaves_nothing_or_a_whole_state(tmp_pat
     assert kills >= 3
 
 
+def _create(home: Home) -> None:
+    Store(home).create(NAME, "real", {})
+
+
 def _save_often(home: Home, times: int) -> None:
     for _ in range(times):
-        _save_once(Store(home))
+        _save_once(home)
 
 
-def _save_once(store: Store) -> None:
+def _save_once(home: Home) -> None:
+    store = Store(home)
     while True:
         try:
             store.save(store.load(NAME))
