@@ -18,9 +18,9 @@ from textual.color import Color
 from textual.filter import LineFilter
 from textual.theme import Theme
 
-ORANGE, SKY, YELLOW, BLUE, PURPLE = "#E69F00", "#56B4E9", "#F0E442", "#0072B2", "#CC79A7"
-# Relatives of the set's vermilion, green and orange: the originals miss 4.5:1 on one of the grounds.
-_CORAL, _MINT, _RUST, _PINE, _OCHRE = "#FF8247", "#2FC79A", "#B24A00", "#00704F", "#8F5A00"
+ORANGE, SKY, YELLOW, PURPLE = "#E69F00", "#56B4E9", "#F0E442", "#CC79A7"
+# Relatives of the set's vermilion, green, orange and blue: the originals miss 4.5:1 on one of the grounds.
+_CORAL, _MINT, _RUST, _PINE, _OCHRE, _BLUE = "#FF8247", "#2FC79A", "#AA4500", "#006B4B", "#855300", "#00649C"
 
 
 def _variables(muted: str, line: str, key: str, series: tuple[str, str, str, str]) -> dict[str, str]:
@@ -56,7 +56,7 @@ DARK = Theme(
 LIGHT = Theme(
     name="wizard-light",
     dark=False,
-    primary=BLUE,
+    primary=_BLUE,
     secondary="#3F5F78",
     accent=_OCHRE,
     warning=_OCHRE,
@@ -65,8 +65,8 @@ LIGHT = Theme(
     foreground="#15191D",
     background="#FBFBFA",
     surface="#F2F3F3",
-    panel="#E4E7E9",
-    variables=_variables("#5A6671", "#B9C2CA", BLUE, (BLUE, _RUST, "#9A3F73", "#6B6300")),
+    panel="#E8EBED",
+    variables=_variables("#5A6671", "#B9C2CA", _BLUE, (_BLUE, _RUST, "#9A3F73", "#6B6300")),
 )
 
 

@@ -47,7 +47,7 @@ def step_axis(values: Iterable[float], count: int) -> Axis:
 
 
 def value_axis(values: Iterable[float], rows: int) -> Axis:
-    """An axis over the finite `values` for `rows` cells of 4 dots: ticks at 1, 2 or 5 times a power of ten.
+    """An axis over the finite `values` for `rows` >= 2 cells: ticks at 1, 2 or 5 times a power of ten.
 
     Ticks lie a whole number of rows apart, so that they look regular; of all such axes it is the closest fit.
     """
@@ -55,7 +55,7 @@ def value_axis(values: Iterable[float], rows: int) -> Axis:
     if high - low < 1e-12 * max(1.0, abs(high)):
         margin = abs(high) / 2 or 0.5
         low, high = low - margin, high + margin
-    apart = range(max(min(2, rows), rows // 7), max(2, rows // 2) + 1)
+    apart = range(max(1 if rows < 4 else 2, rows // 7), max(1, rows // 2) + 1)
     axes = [_axis_with(low, high, rows * 4 - 1, 4 * every) for every in apart]
     return min(axes, key=lambda axis: axis.high - axis.low)
 

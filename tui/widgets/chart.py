@@ -1,7 +1,7 @@
 """A line chart in braille dots: reward, loss and the like over the training steps.
 
 Own because of a look at textual-plot 0.10.1 beside it (tests/looks/charts_side_by_side.py): that one needs
-numpy, which the first paint must not load; its legend lies over the data; its ticks stand unevenly, its margins
+numpy, which the first paint must not load; its legend lies over the data, its ticks stand unevenly, margins
 take a sixth of 80 columns; it has no mark for a gap and no ASCII. A redraw takes 12 ms of CPU, its own 20.
 """
 

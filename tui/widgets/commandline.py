@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import shlex
+import re
 from typing import ClassVar
 
 from grpo_wizard.tui.i18n import _
 from rich.text import Text
 from textual.binding import Binding, BindingType
+from textual.content import Content
 from textual.reactive import reactive
 from textual.widget import Widget
 
@@ -27,13 +28,14 @@ def fold(command: str, width: int) -> str:
     return " \\\n".join(lines)
 
 
+# A word as a shell reads it, with its quotes: runs of plain letters, escapes, '…' and "…".
+_WORD = re.compile(r"""(?:[^\s'"\\]|\\.|'[^']*'|"(?:[^"\\]|\\.)*")+""")
+
+
 def _words(command: str) -> list[str]:
     """Words as they are quoted already; a flag and the value behind it stay together."""
-    lexer = shlex.shlex(command, posix=False, punctuation_chars=False)
-    lexer.whitespace_split, lexer.commenters = True, ""
-    try:
-        words = list(lexer)
-    except ValueError:  # an open quote: better one long line than a wrong one
+    words = _WORD.findall(command)
+    if _WORD.sub("", command).strip():  # an open quote: better one long line than a wrong one
         return [command]
     joined: list[str] = []
     for word in words:
@@ -65,7 +67,7 @@ class CommandLine(Widget, can_focus=True):
 
     def _name_box(self, note: str = "") -> None:
         parts = [self._title, note or "y " + _("Copy command")]
-        self.border_title = " " + " · ".join(part for part in parts if part) + " "
+        self.border_title = Content(" " + " · ".join(part for part in parts if part) + " ")
 
     def show(self, command: str, title: str) -> None:
         """Another command under another title."""

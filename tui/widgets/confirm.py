@@ -12,6 +12,7 @@ from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, VerticalScroll
+from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widgets import Button, Input, Label, Static
 
@@ -42,7 +43,7 @@ class Confirm(ModalScreen[bool]):
     def compose(self) -> ComposeResult:
         """The box: what happens, the question, the buttons."""
         with VerticalScroll() as box:
-            box.border_title = self._title
+            box.border_title = Content(self._title)
             for key, line in self._lines:
                 yield Static(self._row(key, line), markup=False)
             yield Label(_("Type the deployment's name") + f": {self._wanted}", markup=False)

@@ -26,7 +26,7 @@ def shown(raw: bytes, left_out: int = 0) -> str:
     """
     text = codecs.getincrementaldecoder("utf-8")("replace").decode(raw)
     states = [state for state in text.split("\r") if state.strip()]
-    text = _ESCAPES.sub("", states[-1] if states else "").expandtabs(8).translate(_CONTROLS)
+    text = _ESCAPES.sub("", states[-1] if states else "").translate(_CONTROLS).expandtabs(8)
     if len(text) <= MAX_CELLS // 2 and not left_out:
         return text
     if cell_len(text) <= MAX_CELLS and not left_out:

@@ -18,13 +18,15 @@ from grpo_wizard.tui.widgets.log_text import coloured, shown
 from grpo_wizard.tui.widgets.spool import ERROR, Spool
 from rich.segment import Segment
 from rich.style import Style
-from textual import work
+from textual import on, work
 from textual.binding import Binding, BindingType
 from textual.cache import LRUCache
+from textual.events import MouseScrollUp
 from textual.geometry import Size
 from textual.message import Message
 from textual.reactive import reactive
 from textual.scroll_view import ScrollView
+from textual.scrollbar import ScrollTo, ScrollUp
 from textual.strip import Strip
 from textual.worker import get_current_worker
 
@@ -180,11 +182,32 @@ class LogView(ScrollView, can_focus=True):
         elif first_new < self.scroll_offset.y + self.size.height:
             self.refresh()
 
-    def watch_scroll_y(self, old_value: float, new_value: float) -> None:
-        """Scrolling up ends following; reaching the end by hand begins it again."""
-        super().watch_scroll_y(old_value, new_value)
-        if new_value < old_value and new_value < self.max_scroll_y:
-            self.follow = False
+    # Only what a person does ends following; positions change by layout and growth too, so they tell nothing.
+    def action_scroll_up(self) -> None:
+        """One row up; following ends."""
+        self.follow = False
+        super().action_scroll_up()
+
+    def action_page_up(self) -> None:
+        """One page up; following ends."""
+        self.follow = False
+        super().action_page_up()
+
+    def action_scroll_home(self) -> None:
+        """To the first row; following ends."""
+        self.follow = False
+        super().action_scroll_home()
+
+    def action_scroll_end(self) -> None:
+        """To the last row, and along with it."""
+        self.follow = True
+        self.scroll_end(animate=False, immediate=True, x_axis=False)
+
+    @on(MouseScrollUp)
+    @on(ScrollTo)
+    @on(ScrollUp)
+    def _by_mouse(self) -> None:
+        self.follow = False
 
     def watch_follow(self, follow: bool) -> None:
         """Jumps to the end when following begins."""
