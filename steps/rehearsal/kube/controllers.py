@@ -1,0 +1,82 @@
+"""The loop that lets things happen: every controller looks at the whole state, changes what it must, until nothing moves."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable
+
+from grpo_wizard.steps.rehearsal.kube import (
+    autoscaler,
+    daemonsets,
+    deployments,
+    endpoints,
+    garbage,
+    gkenetworks,
+    kubelet,
+    kuberay,
+    nodes,
+    scheduler,
+    volumes,
+)
+from grpo_wizard.steps.rehearsal.kube.core import Kube
+from grpo_wizard.steps.rehearsal.kube.store import Change
+
+_LOG = logging.getLogger(__name__)
+_ROUNDS = 12            # one pass settles chains such as RayCluster -> pod -> node; the rest waits for the next
+_GAP_S = 0.02           # changes that come in a burst are looked at together
+_IDLE_S = 20.0          # the longest sleep; capacity of the cloud below can come back without a word
+
+CONTROLLERS: tuple[Callable[[Kube], None], ...] = (
+    garbage.reconcile, nodes.reconcile, gkenetworks.reconcile, volumes.reconcile, daemonsets.reconcile,
+    deployments.reconcile, kuberay.reconcile, scheduler.reconcile, autoscaler.reconcile, kubelet.reconcile,
+    endpoints.reconcile)
+
+
+class Manager:
+    """Runs the controllers when something changed or a timer ran out."""
+
+    def __init__(self, kube: Kube) -> None:
+        self.kube = kube
+        self._wake = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        self.kube.kick = self._wake.set
+        self.kube.store.listeners.add(self._heard)
+        self._wake.set()
+        self._task = asyncio.create_task(self._run(), name=f"controllers of {self.kube.name}")
+
+    async def stop(self) -> None:
+        if self._task:
+            self._task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._task
+        await kubelet.forget_processes(self.kube)
+
+    def _heard(self, change: Change) -> None:
+        self._wake.set()
+
+    async def _run(self) -> None:
+        while True:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._wake.wait(), min(self.kube.next_timer() + 0.005, _IDLE_S))
+            await asyncio.sleep(_GAP_S)
+            self._wake.clear()
+            settle(self.kube, self._wake)
+
+
+def settle(kube: Kube, wake: asyncio.Event | None = None) -> None:
+    """Runs all controllers until nothing changes any more."""
+    for _ in range(_ROUNDS):
+        before = kube.store.version
+        for reconcile in CONTROLLERS:
+            try:
+                reconcile(kube)
+            except Exception:       # one controller's mistake must not stop the cluster; it is in the log
+                _LOG.exception("controller %s", reconcile.__module__)
+        if kube.store.version == before:
+            if wake:
+                wake.clear()
+            return

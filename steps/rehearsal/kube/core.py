@@ -1,0 +1,112 @@
+"""What all parts of one cluster's Kubernetes share: its settings, its objects, its notes and its clock."""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from grpo_wizard.steps.rehearsal.contract import JSON, Clock, Ground, Heads
+from grpo_wizard.steps.rehearsal.kube import kinds
+from grpo_wizard.steps.rehearsal.kube.defaults import suffix
+from grpo_wizard.steps.rehearsal.kube.kinds import Kind
+from grpo_wizard.steps.rehearsal.kube.store import Store, stamp
+
+
+@dataclass
+class Kube:
+    """One cluster. `notes` is what controllers remember; it is dumped with the objects and must stay plain JSON."""
+
+    project: str
+    location: str
+    name: str
+    cluster_key: str
+    version: str
+    addons: set[str]
+    workload_pool: str
+    ground: Ground
+    heads: Heads | None
+    clock: Clock
+    ca_path: Path
+    token: str
+    root: Path
+    store: Store
+    url: str = ""
+    notes: JSON = field(default_factory=dict)
+    kick: Callable[[], None] = lambda: None      # asks the controllers to look again soon
+
+    def note(self, name: str) -> JSON:
+        """A named drawer of the notes."""
+        drawer: JSON = self.notes.setdefault(name, {})
+        return drawer
+
+    def due(self, key: str, seconds: float, least: float = 0.0) -> bool:
+        """Starts a timer of `seconds` of the real thing's time (`least` seconds of ours) at the first call; True once
+        it has run out."""
+        timers = self.note("timers")
+        if key not in timers:
+            timers[key] = self.clock.now() + max(self.clock.shrink(seconds), least)
+        return bool(timers[key] <= self.clock.now())
+
+    def forget(self, prefix: str) -> None:
+        """Drops timers whose key starts so."""
+        timers = self.note("timers")
+        for key in [k for k in timers if k.startswith(prefix)]:
+            del timers[key]
+
+    def next_timer(self) -> float:
+        """Seconds until the next timer that has not run out; inf when there is none."""
+        now = self.clock.now()
+        return min((at - now for at in self.note("timers").values() if at > now), default=math.inf)
+
+    def change(self, kind: Kind, obj: JSON, edit: Callable[[JSON], None]) -> JSON:
+        """Edits a copy of the newest state of an object and stores it. Gone objects are passed over."""
+        meta = obj["metadata"]
+        current = self.store.find(kind, meta.get("namespace", ""), meta["name"])
+        if current is None or current["metadata"]["uid"] != meta["uid"]:
+            return obj
+        new = copy.deepcopy(current)
+        edit(new)
+        return self.store.update(kind, new)
+
+    def set_status(self, kind: Kind, obj: JSON, **fields: Any) -> JSON:
+        """Changes status fields when they differ."""
+        if all(obj.get("status", {}).get(k) == v for k, v in fields.items()):
+            return obj
+        return self.change(kind, obj, lambda o: o.setdefault("status", {}).update(copy.deepcopy(fields)))
+
+    def event(self, kind: Kind, obj: JSON, reason: str, message: str, source: str, *, warning: bool = False) -> None:
+        """Books an Event; the same one again only counts up, as the recorder of Kubernetes does."""
+        meta = obj["metadata"]
+        namespace = meta.get("namespace") or "default"
+        index = self.note("events")
+        key = f"{meta['uid']}/{reason}/{source}/{message}"
+        known = self.store.find(kinds.EVENT, namespace, index.get(key, ""))
+        now = self.store.now()
+        if known is not None:
+            self.change(kinds.EVENT, known, lambda e: e.update(count=e["count"] + 1, lastTimestamp=now))
+            return
+        name = f"{meta['name']}.{suffix(16)}"
+        index[key] = name
+        about = {"kind": kind.kind, "namespace": meta.get("namespace", ""), "name": meta["name"], "uid": meta["uid"],
+                 "apiVersion": kind.api_version, "resourceVersion": meta["resourceVersion"]}
+        self.store.create(kinds.EVENT, {
+            "apiVersion": "v1", "kind": "Event", "metadata": {"name": name, "namespace": namespace},
+            "involvedObject": {k: v for k, v in about.items() if v}, "reason": reason, "message": message,
+            "source": {"component": source}, "reportingComponent": source, "reportingInstance": "",
+            "firstTimestamp": now, "lastTimestamp": now, "count": 1, "type": "Warning" if warning else "Normal"})
+
+    def events_of(self, obj: JSON) -> list[JSON]:
+        """The events about an object."""
+        uid = obj["metadata"]["uid"]
+        return [e for e in self.store.list(kinds.EVENT) if e["involvedObject"].get("uid") == uid]
+
+    def stamp(self) -> str:
+        return stamp(self.clock.now())
+
+    def lustre_folder(self, handle: str) -> Path:
+        """A Lustre instance's data: beside the clusters' folders, so that it outlives pods and clusters."""
+        return self.root.parent / "lustre" / handle.replace("/", "_")

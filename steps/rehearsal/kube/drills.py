@@ -1,0 +1,22 @@
+"""Drills: an annotation `rehearsal/drill` on a pod or a node makes it fail as the real one does.
+
+Pods: `oom`, `crash`, `evict`, `image`, `mount` (with `:CONTAINER` after oom and crash; default the first container).
+Nodes: `preempt`, `lost`, `repair`. Taking the annotation away ends a drill that repeats itself (oom, crash, image, mount).
+"""
+
+from __future__ import annotations
+
+from grpo_wizard.steps.rehearsal.contract import JSON
+
+ANNOTATION = "rehearsal/drill"
+
+
+def of(obj: JSON) -> str:
+    """The drill's word without its argument; empty when there is none."""
+    return str((obj["metadata"].get("annotations") or {}).get(ANNOTATION, "")).split(":")[0]
+
+
+def container(obj: JSON) -> str:
+    """Which container is meant."""
+    word = str((obj["metadata"].get("annotations") or {}).get(ANNOTATION, ""))
+    return word.split(":")[1] if ":" in word else str(obj["spec"]["containers"][0]["name"])

@@ -1,0 +1,87 @@
+"""Deletion: owners and dependents, foreground and orphan, namespaces, protection of volumes."""
+
+from __future__ import annotations
+
+from grpo_wizard.steps.rehearsal.contract import JSON
+from grpo_wizard.steps.rehearsal.kube import kinds, objects
+from grpo_wizard.steps.rehearsal.kube.core import Kube
+from grpo_wizard.steps.rehearsal.kube.kinds import Kind
+
+_PVC_GUARD, _PV_GUARD = "kubernetes.io/pvc-protection", "kubernetes.io/pv-protection"
+
+
+def reconcile(kube: Kube) -> None:
+    """Only looks when something was deleted or is being deleted."""
+    seen = kube.note("garbage")
+    if seen.get("version") == kube.store.version:
+        return
+    everything = list(kube.store.every())
+    uids = {obj["metadata"]["uid"]: obj for _, obj in everything}
+    for kind, obj in everything:
+        if obj["metadata"].get("ownerReferences"):
+            _orphaned(kube, kind, obj, uids)
+    for kind, obj in everything:
+        if "deletionTimestamp" in obj["metadata"]:
+            _leaving(kube, kind, obj, everything)
+    seen["version"] = kube.store.version
+
+
+def _orphaned(kube: Kube, kind: Kind, obj: JSON, uids: dict[str, JSON]) -> None:
+    owners = obj["metadata"]["ownerReferences"]
+    if any(o["uid"] in uids and not _foreground(uids[o["uid"]]) for o in owners):
+        return
+    if "deletionTimestamp" not in obj["metadata"]:
+        _delete(kube, kind, obj)
+
+
+def _foreground(owner: JSON) -> bool:
+    meta = owner["metadata"]
+    return "deletionTimestamp" in meta and "foregroundDeletion" in meta.get("finalizers", ())
+
+
+def _delete(kube: Kube, kind: Kind, obj: JSON) -> None:
+    meta = obj["metadata"]
+    if kube.store.find(kind, meta.get("namespace", ""), meta["name"]) is not None:
+        objects.delete(kube.store, kind, meta.get("namespace", ""), meta["name"], {}, False)
+
+
+def _leaving(kube: Kube, kind: Kind, obj: JSON, everything: list[tuple[Kind, JSON]]) -> None:
+    meta = obj["metadata"]
+    finalizers = meta.get("finalizers", ())
+    if kind is kinds.NAMESPACE:
+        _empty(kube, obj)
+    dependents = [(k, o) for k, o in everything
+                  if any(r["uid"] == meta["uid"] for r in o["metadata"].get("ownerReferences", ()))]
+    if "foregroundDeletion" in finalizers and not dependents:
+        _release(kube, kind, obj, "foregroundDeletion")
+    if "orphan" in finalizers:
+        for dependent_kind, dependent in dependents:
+            kube.change(dependent_kind, dependent, lambda o: o["metadata"].update(
+                ownerReferences=[r for r in o["metadata"]["ownerReferences"] if r["uid"] != meta["uid"]]))
+        _release(kube, kind, obj, "orphan")
+    if _PVC_GUARD in finalizers and not _claim_in_use(kube, obj):
+        _release(kube, kind, obj, _PVC_GUARD)
+    if _PV_GUARD in finalizers and obj.get("status", {}).get("phase") != "Bound":
+        _release(kube, kind, obj, _PV_GUARD)
+
+
+def _release(kube: Kube, kind: Kind, obj: JSON, finalizer: str) -> None:
+    kube.change(kind, obj, lambda o: o["metadata"].update(
+        finalizers=[f for f in o["metadata"].get("finalizers", ()) if f != finalizer]))
+
+
+def _claim_in_use(kube: Kube, claim: JSON) -> bool:
+    meta = claim["metadata"]
+    return any(v.get("persistentVolumeClaim", {}).get("claimName") == meta["name"]
+               for pod in kube.store.list(kinds.POD, meta["namespace"]) for v in pod["spec"].get("volumes", ())
+               if pod["status"].get("phase") not in ("Succeeded", "Failed"))
+
+
+def _empty(kube: Kube, namespace: JSON) -> None:
+    name = namespace["metadata"]["name"]
+    inside = [(k, o) for k, o in kube.store.every() if o["metadata"].get("namespace") == name]
+    for kind, obj in inside:
+        if "deletionTimestamp" not in obj["metadata"]:
+            _delete(kube, kind, obj)
+    if not any(o["metadata"].get("namespace") == name for _, o in kube.store.every()):
+        kube.store.remove(kinds.NAMESPACE, namespace)

@@ -1,0 +1,63 @@
+"""Processes of this machine that stand for a head pod's containers: started when the pod is up, ended when it goes."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Coroutine
+from typing import Any
+
+from grpo_wizard.steps.rehearsal.contract import JSON
+from grpo_wizard.steps.rehearsal.kube import environment, mounting
+from grpo_wizard.steps.rehearsal.kube.core import Kube
+
+_LOG = logging.getLogger(__name__)
+_NOT_RUN = ("fluent-bit",)      # ships logs to a service that a rehearsal does not have
+_TASKS: set[asyncio.Task[None]] = set()
+
+
+def is_head(pod: JSON) -> bool:
+    return bool((pod["metadata"].get("labels") or {}).get("ray.io/node-type") == "head")
+
+
+def _later(work: Coroutine[Any, Any, None]) -> None:
+    async def guarded() -> None:
+        try:
+            await work
+        except Exception:       # a sidecar that cannot start is told in the log; the pod's own life goes on
+            _LOG.exception("process of a pod")
+    task = asyncio.get_running_loop().create_task(guarded())
+    _TASKS.add(task)
+    task.add_done_callback(_TASKS.discard)
+
+
+def start(kube: Kube, pod: JSON) -> None:
+    """Runs the commands of a head's sidecars through Heads."""
+    if kube.heads is None or not is_head(pod):
+        return
+    for container in pod["spec"]["containers"][1:]:
+        argv = [*container.get("command", ()), *container.get("args", ())]
+        if container.get("command") and container["name"] not in _NOT_RUN:
+            view = environment.view(kube, pod, container)
+            _later(kube.heads.start_sidecar(view, container["name"], argv, view.env))
+
+
+def resume(kube: Kube, pods: list[JSON]) -> None:
+    """After a restart of the server: heads that were up get their sidecars again."""
+    for pod in pods:
+        if kube.note("pods").get(pod["metadata"]["uid"]) == "up":
+            start(kube, pod)
+
+
+def gone(kube: Kube, pod: JSON) -> None:
+    """Ends what runs for a pod and takes its files away."""
+    meta = pod["metadata"]
+    if kube.heads is not None and is_head(pod):
+        _later(kube.heads.pod_gone(kube.cluster_key, meta["namespace"], meta["name"]))
+    mounting.drop(kube, pod)
+
+
+async def settle(kube: Kube) -> None:
+    """Waits for starts and ends under way."""
+    if _TASKS:
+        await asyncio.wait(_TASKS, timeout=5)

