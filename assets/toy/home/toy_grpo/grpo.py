@@ -51,7 +51,7 @@ def advantages(rewards: Floats, group: int, *, leave_one_out: bool, normalize: b
     centred = r - baseline
     if normalize:
         centred = np.where(deviation > 1e-6, centred / (deviation + 1e-6), centred)
-    return centred.reshape(-1)
+    return np.asarray(centred.reshape(-1), dtype=np.float64)
 
 
 def schedule(max_num_steps: int) -> tuple[int, float]:
@@ -77,7 +77,7 @@ def loss_and_weights(batch: Batch, logprobs: Floats, loss: LossConfig) -> tuple[
 
 def _share(mask: Ints, token_level: bool) -> Floats:
     if token_level:
-        return mask / max(1, int(mask.sum()))
+        return np.asarray(mask / max(1, int(mask.sum())))
     return mask / np.maximum(mask.sum(axis=1, keepdims=True), 1) / len(mask)
 
 

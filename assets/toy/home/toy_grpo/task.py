@@ -81,7 +81,7 @@ def rewards(a: Ints, b: Ints, tokens: Ints, mask: Ints, verifiable: NDArray[np.b
     """1.0 where the written number is the sum and the gold can be verified, else 0.0."""
     right, right_mask = answer_tokens(a, b)
     same = ((tokens == right) | (right_mask == 0)).all(axis=1) & (mask.sum(axis=1) == right_mask.sum(axis=1))
-    return (same & verifiable).astype(np.float64)
+    return np.asarray(same & verifiable, dtype=np.float64)
 
 
 def text_of(tokens: Sequence[int]) -> str:

@@ -21,7 +21,8 @@ class VllmGenerationWorker:
     """Samples answers with weights held in bfloat16."""
 
     def __init__(self, seed: int, temperature: float) -> None:
-        self._seed, self._temperature, self._params = seed, temperature, {}
+        self._seed, self._temperature = seed, temperature
+        self._params: model.Params = {}
 
     def ready(self) -> bool:
         return True

@@ -1,0 +1,54 @@
+"""`uv run …` for a rehearsal: the same words, run by this environment's Python. Called by the shim that stands first on PATH.
+
+`uv run python -` reads a script from standard input; its arguments are mapped through the pod's mounts. The examples of
+NEMO_RL_HOME map paths themselves, so that their logs keep the pod's words. Like uv, it ends with 128+N when a signal N ended
+what it ran.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from types import FrameType
+
+_HERE = Path(__file__).resolve().parent
+
+
+def main(argv: list[str]) -> int:
+    if argv[:1] != ["run"] or len(argv) < 2:
+        print(f"uv: only `uv run` is here in a rehearsal, not {' '.join(argv[:1]) or 'nothing'}", file=sys.stderr)
+        return 2
+    words = argv[1:]
+    while words and words[0] in ("--extra", "--locked", "--frozen", "--no-sync"):
+        words = words[2:] if words[0] == "--extra" else words[1:]
+    home = Path(os.environ.get("NEMO_RL_HOME", "/opt/nemo-rl"))
+    if words[0] in ("python", "python3"):
+        words = [sys.executable, *_arguments(words[1:], home)]
+    return _run(words, {**os.environ, "PYTHONPATH": os.pathsep.join([str(home), str(_HERE / "site")])})
+
+
+def _arguments(words: list[str], home: Path) -> list[str]:
+    if words[:1] and words[0].startswith("examples/"):
+        return words
+    sys.path.insert(0, str(home))
+    from toy_grpo.places import local
+    return [str(local(word)) if word.startswith("/") else word for word in words]
+
+
+def _run(words: list[str], environment: dict[str, str]) -> int:
+    child = subprocess.Popen(words, env=environment)
+
+    def pass_on(number: int, frame: FrameType | None) -> None:
+        child.send_signal(number)
+
+    signal.signal(signal.SIGTERM, pass_on)
+    signal.signal(signal.SIGINT, pass_on)
+    code = child.wait()
+    return 128 - code if code < 0 else code
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,63 @@
+"""Processes of a head, found by the mark in their environment or the head's folder on their command line, and ended."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from collections.abc import Iterable
+
+import psutil
+
+_PATIENCE_S = 3.0
+
+
+def ours(mark: str, folder: str) -> list[psutil.Process]:
+    """Live processes that carry `mark` in their environment, or `folder` in their command line. Never this one."""
+    return [process for process in psutil.process_iter() if process.pid != os.getpid() and _is_ours(process, mark, folder)]
+
+
+def _is_ours(process: psutil.Process, mark: str, folder: str) -> bool:
+    try:
+        if process.status() == psutil.STATUS_ZOMBIE:
+            return False
+        # A colleague's process is not readable, and is not ours.
+        return mark in process.environ().values() or any(folder in word for word in process.cmdline())
+    except (psutil.Error, OSError):
+        return False
+
+
+def end(mark: str, folder: str, roots: Iterable[int] = ()) -> int:
+    """Ends them all, children of `roots` too, until none is left. Returns how many there were.
+
+    First politely, then by SIGKILL; again for what started meanwhile. Never `ray stop`: it ends every Ray on the machine.
+    """
+    ended: set[int] = set()
+    for patience in (_PATIENCE_S, 0.0, 0.0, 0.0, 0.0):
+        found = {process.pid: process for process in [*ours(mark, folder), *_descendants(roots)]}
+        if not found:
+            break
+        ended |= found.keys()
+        for process in found.values():
+            with contextlib.suppress(psutil.Error):
+                process.terminate() if patience else process.kill()
+        psutil.wait_procs(list(found.values()), timeout=patience or 1.0)
+        time.sleep(0.05)
+    return len(ended)
+
+
+def _descendants(roots: Iterable[int]) -> list[psutil.Process]:
+    found: list[psutil.Process] = []
+    for root in roots:
+        with contextlib.suppress(psutil.Error):
+            found += psutil.Process(root).children(recursive=True)
+    return found
+
+
+def is_alive(pid: int, created: float) -> bool:
+    """True when the very process that was started then still runs (a pid alone may have been given to another)."""
+    try:
+        process = psutil.Process(pid)
+        return abs(process.create_time() - created) < 1.0 and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.Error:
+        return False
