@@ -36,6 +36,7 @@ _AGENT_TRIES = 3            # failures of the agent, while the dashboard answers
 _AGENT_AGAIN_S = 15.0
 _WHOLE_EVERY_S = 3.0        # the whole text each time: 9 MB take 0.35 s
 _LAST_TRIES = 20            # after the job's end, for the rest of its log
+_STRAGGLERS_S = 5.0         # a process that outlived its job may print for ever; whole passes count, not this time
 _TOO_BIG = 1009
 _SESSION_TIME = re.compile(r"session_(\d{4}-\d\d-\d\d)_(\d\d)-(\d\d)-(\d\d)")
 
@@ -106,7 +107,7 @@ class _Follower:
         self._asked_at = -1e9
         self._failures = 0                  # in a row, of the dashboard
         self._agent_failures = 0
-        self._agent_at = 0.0
+        self._agent_at = self._whole_at = -1e9
         self._outage = False
         self._stream_end: str | None = None
         self._ws: aiohttp.ClientWebSocketResponse | None = None
@@ -114,7 +115,7 @@ class _Follower:
 
     async def run(self) -> AsyncGenerator[Following, None]:
         """Status, then output, over and over; the last look at the output comes after the last status."""
-        last_tries = 0
+        last_tries, ended_at = 0, 0.0
         while True:
             async for event in self._ask_status():
                 yield event
@@ -127,7 +128,8 @@ class _Follower:
             async for event in self._read(ended):
                 yield event
             quiet = self.spool.size == before
-            if ended and quiet:
+            ended_at = ended_at or (time.monotonic() if ended else 0.0)
+            if ended and (quiet or self._failing() or time.monotonic() - ended_at > _STRAGGLERS_S):
                 last_tries += 1
                 if not self._failing():
                     return
@@ -143,8 +145,6 @@ class _Follower:
     def _pause(self, quiet: bool) -> float:
         if failures := self._failing():
             return float(min(0.1 * 2 ** min(failures, 6), 5.0))
-        if self.mode == "whole":
-            return max(self.poll_s, _WHOLE_EVERY_S)
         return self.poll_s if quiet else min(self.poll_s, 0.2)
 
     async def _ask_status(self) -> AsyncGenerator[Following, None]:
@@ -258,7 +258,8 @@ class _Follower:
             if self.mode == "tail" and not ended:
                 async for event in self._read_tail():
                     yield event
-            else:
+            elif ended or time.monotonic() - self._whole_at > _WHOLE_EVERY_S:
+                self._whole_at = time.monotonic()
                 async for event in self._read_whole():
                     yield event
             self._failures = 0

@@ -134,6 +134,7 @@ class ClosingProxy:
                     await near.send_str(message.data)
                     count += 1
                 if closes and count >= self.messages:
+                    await near.close(code=self.code)
                     break
-        await near.close(code=self.code if closes else 1000)
+        await near.close(code=1000)
         return near
