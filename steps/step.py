@@ -149,7 +149,6 @@ class Sight:
     drift: tuple[Drift, ...] = ()
     detail: str = ""                # what it waits for, or what is wrong with it
     facts: Mapping[str, str] = field(default_factory=dict)
-    ours: bool = False              # proof of our making that is not a mark (our own range inside a shared peering)
 
 
 ABSENT = Sight()

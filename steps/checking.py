@@ -1,0 +1,58 @@
+"""Preflight: all checks of all steps side by side. Creates nothing; one that cannot run warns, it does not block."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from grpo_wizard.state.errors import WizardError
+
+from .step import Answers, Check, Finding, Step, World
+
+_AT_ONCE = 12
+
+
+@dataclass(frozen=True)
+class Checked:
+    """What one check of one step saw."""
+
+    step: str
+    check: Check
+    finding: Finding
+
+    @property
+    def id(self) -> str:
+        return f"{self.step}.{self.check.id}"
+
+    def document(self) -> dict[str, str]:
+        seen = self.finding
+        return {"id": self.id, "step": self.step, "level": seen.level, "title": seen.title, "detail": seen.detail, "fix": seen.fix}
+
+
+def run_check(step: str, check: Check, answers: Answers, world: World) -> list[Checked]:
+    """Blocking; run it in a thread."""
+    try:
+        found = list(check.run(answers, world))
+    except WizardError as error:
+        later = getattr(error, "kind", "") == "api_disabled"
+        found = [Finding("info" if later else "warn", f"{check.title}: cannot be looked up yet" if later else f"{check.title}: could not be looked up",
+                         error.detail or error.title if not later else f"{error.title}; it is looked up again before anything billable is made",
+                         "" if later else error.fix)]
+    return [Checked(step, check, finding) for finding in found]
+
+
+async def run_checks(steps: Iterable[Step], answers: Answers, world: World) -> list[Checked]:
+    """All of them, in the order of steps."""
+    gate = asyncio.Semaphore(_AT_ONCE)
+
+    async def one(step: Step, check: Check) -> list[Checked]:
+        async with gate:
+            return await asyncio.to_thread(run_check, step.name, check, answers, world)
+
+    found = await asyncio.gather(*(one(step, check) for step in steps for check in step.checks))
+    return [checked for group in found for checked in group]
+
+
+def blocking(found: Sequence[Checked]) -> list[Checked]:
+    return [checked for checked in found if checked.finding.level == "block"]

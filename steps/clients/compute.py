@@ -1,0 +1,110 @@
+"""Networks, subnets, firewalls and global addresses: four collections of Compute Engine that work alike."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ..step import Sight
+from .cloud import Cloud, call
+from .driver import Driver, Progress, Task
+from .errors import CloudError, from_message
+from .wire import JSON, differences, document, mark_in, marked, message
+
+_MODULE = "google.cloud.compute_v1"
+
+
+@dataclass(frozen=True)
+class _Collection:
+    client: str
+    argument: str
+    message: str
+    regional: bool = False
+
+
+_COLLECTIONS = {
+    "network": _Collection("NetworksClient", "network", "Network"),
+    "subnet": _Collection("SubnetworksClient", "subnetwork", "Subnetwork", regional=True),
+    "firewall": _Collection("FirewallsClient", "firewall", "Firewall"),
+    "address": _Collection("GlobalAddressesClient", "address", "Address"),
+}
+
+
+def compute(cloud: Cloud, client: str) -> Any:
+    return cloud.rest("compute", _MODULE, client)
+
+
+class ComputeDriver(Driver):
+    """`insert(...).result()` would poll compute.googleapis.com whatever the endpoint says: the unary calls are used, and operations are asked after here."""
+
+    def __init__(self, kind: str) -> None:
+        self._about = _COLLECTIONS[kind]
+
+    def _where(self, task: Task) -> JSON:
+        place = {"project": task.at("project")}
+        return place | {"region": task.at("region")} if self._about.regional else place
+
+    def _named(self, task: Task) -> JSON:
+        return self._where(task) | {self._about.argument: task.name}
+
+    def fetch(self, cloud: Cloud, task: Task) -> JSON | None:
+        """The thing as Compute returns it, None when it is not there."""
+        try:
+            return document(call("compute", compute(cloud, self._about.client).get, request=self._named(task)))
+        except CloudError as error:
+            if error.kind == "not_found":
+                return None
+            raise
+
+    def look(self, cloud: Cloud, task: Task) -> Sight:
+        live = self.fetch(cloud, task)
+        if live is None:
+            return Sight()
+        facts = {"self_link": live.get("selfLink", "")}
+        if "prefixLength" in live and "address" in live:
+            facts["cidr"] = f"{live['address']}/{live['prefixLength']}"
+        return Sight("ready", mark_in(live, "description", "labels"), str(live.get("id", "")),
+                     tuple(differences(task.spec, live)), facts=facts)
+
+    def create(self, cloud: Cloud, task: Task) -> str:
+        import google.cloud.compute_v1 as types
+        body = marked(task.spec, task.mark, "description")
+        if self._about.argument == "address":
+            body = marked(body, task.mark, "labels")
+        request = self._where(task) | {f"{self._about.argument}_resource": message(getattr(types, self._about.message), body),
+                                       "request_id": task.request_id}
+        return str(call("compute", compute(cloud, self._about.client).insert_unary, request=request).name)
+
+    def delete(self, cloud: Cloud, task: Task, sight: Sight) -> str:
+        return str(call("compute", compute(cloud, self._about.client).delete_unary, request=self._named(task)).name)
+
+    def progress(self, cloud: Cloud, task: Task, operation: str) -> Progress:
+        client = compute(cloud, "RegionOperationsClient" if self._about.regional else "GlobalOperationsClient")
+        seen = call("compute", client.get, request=self._where(task) | {"operation": operation})
+        if seen.status.name != "DONE":
+            return Progress(False)
+        if seen.error.errors or seen.http_error_status_code:
+            first = seen.error.errors[0] if seen.error.errors else None
+            raise from_message("compute.googleapis.com", int(seen.http_error_status_code or 0),
+                               str(first.message if first else seen.http_error_message), str(first.code if first else ""))
+        return Progress(True)
+
+
+class NetworkDriver(ComputeDriver):
+    """A network cannot go while firewall rules use it, and GKE leaves its own behind: those are taken away first, on this network only."""
+
+    def __init__(self) -> None:
+        super().__init__("network")
+
+    def delete(self, cloud: Cloud, task: Task, sight: Sight) -> str:
+        for rule in self._left_behind(cloud, task):
+            task.tell(f"firewall rule {rule} was left behind by GKE on {task.name}: deleting it")
+            call("compute", compute(cloud, "FirewallsClient").delete_unary, request={"project": task.at("project"), "firewall": rule})
+        return super().delete(cloud, task, sight)
+
+    def _left_behind(self, cloud: Cloud, task: Task) -> list[str]:
+        """Names of GKE's rules whose network is exactly this one. The whole list is read and compared here: a server-side filter
+        matches words, and would name rules of other networks too (gcloud-wire.md §6)."""
+        rules = call("compute", compute(cloud, "FirewallsClient").list, request={"project": task.at("project")})
+        mine = f"/projects/{task.at('project')}/global/networks/{task.name}"
+        return [rule.name for rule in rules if rule.network.endswith(mine) and rule.name.startswith(("gke-", "k8s-"))]

@@ -1,0 +1,81 @@
+"""Opening the outside for one deployment: the rehearsal's server, or Google Cloud with application default credentials."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from grpo_wizard.state.errors import WrongUsage
+from grpo_wizard.state.secret import Secret
+
+from ..rehearsal import life
+from .cloud import AuditSink, Cloud
+from .errors import translate
+
+REHEARSAL_IDENTITY = "rehearsal-user@example.com"
+_SCOPE = "https://www.googleapis.com/auth/cloud-platform"
+_MADE_UP_TOKEN = "hf_rehearsal_made_up"      # a rehearsal needs some text; it opens nothing
+
+
+def rehearsal(home: Path, speed: str | None, audit: AuditSink, secrets: Mapping[str, Secret]) -> Cloud:
+    """Joins the rehearsal server of this home (or the one that the environment names); starts it when there is none.
+
+    Google credentials are never looked at here.
+    """
+    from google.oauth2.credentials import Credentials
+    try:
+        address = life.start(home, speed)
+    except life.RehearsalError as error:
+        raise WrongUsage(str(error)) from error
+    pace = float("inf") if address.speed == "max" else float(address.speed)
+    given = dict(secrets)
+    given.setdefault("hf_token", Secret(_MADE_UP_TOKEN))
+    return Cloud("rehearsal", Credentials(address.token), REHEARSAL_IDENTITY, address.base_url, address.token, pace, audit, given)
+
+
+def real(audit: AuditSink, secrets: Mapping[str, Secret]) -> Cloud:
+    """Application default credentials: gcloud's, a service account's file, an external account's file, or the metadata server's."""
+    import google.auth
+    from google.auth.transport.requests import Request
+    try:
+        credentials, _ = google.auth.default(scopes=[_SCOPE])
+        if not credentials.valid:
+            credentials.refresh(Request())
+    except Exception as error:
+        raise translate("google.auth", error) from error
+    return Cloud("real", credentials, _identity(credentials), "", "", 1.0, audit, dict(secrets))
+
+
+def _identity(credentials: Any) -> str:
+    """Who the credentials speak for, as IAM names it; the sort of credentials when they do not say."""
+    for name in ("service_account_email", "account", "signer_email"):
+        value = getattr(credentials, name, "")
+        if value and value != "default":
+            return str(value)
+    return f"{type(credentials).__module__.split('.')[-1]} credentials"
+
+
+def secrets_from(environment: Mapping[str, str]) -> dict[str, Secret]:
+    """HF_TOKEN and WANDB_API_KEY of the environment, cleaned. Raises SecretRefused for one that cannot be right."""
+    from grpo_wizard.state.secret import clean
+    found: dict[str, Secret] = {}
+    if environment.get("HF_TOKEN", "").strip():
+        found["hf_token"] = clean(environment["HF_TOKEN"])[0]
+    if environment.get("WANDB_API_KEY", "").strip():
+        found["wandb_api_key"] = clean(environment["WANDB_API_KEY"])[0]
+        found["wandb_netrc"] = netrc(found["wandb_api_key"])
+    return found
+
+
+def netrc(key: Secret) -> Secret:
+    """The whole file that wandb reads: machine, login, key."""
+    return Secret(f"machine api.wandb.ai\n  login user\n  password {key.reveal()}\n")
+
+
+def open_cloud(mode: str, home: Path, speed: str | None, audit: AuditSink) -> Cloud:
+    secrets = secrets_from(os.environ)
+    return rehearsal(home, speed, audit, secrets) if mode == "rehearsal" else real(audit, secrets)
+
+

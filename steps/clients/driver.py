@@ -1,0 +1,73 @@
+"""What every kind of resource can do: be looked at, made, changed, taken away. The engine knows nothing else of a cloud."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from ..step import Resource, Sight
+
+if TYPE_CHECKING:
+    from .cloud import Cloud
+
+Tell = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Task:
+    """One resource to work on: its spec with every Fact filled in, our mark, and what is remembered of it."""
+
+    resource: Resource
+    spec: Mapping[str, Any]
+    mark: str                                   # lineage to write on it; empty: none
+    request_id: str = ""                        # the same for every try of one create
+    memo: Mapping[str, str] = field(default_factory=dict)
+    tell: Tell = lambda text: None              # a notice for the user
+
+    @property
+    def name(self) -> str:
+        return self.resource.name
+
+    def at(self, key: str) -> str:
+        """Where it is: project, location, cluster, namespace …"""
+        return self.resource.where[key]
+
+
+@dataclass(frozen=True)
+class Progress:
+    """A long-running operation just now. `counter` is the operation's own, where it has one."""
+
+    done: bool
+    counter: str = ""
+
+
+class Driver:
+    """One kind of resource. Methods are plain and blocking (the engine runs them in threads) and raise CloudError.
+
+    `create`, `change` and `delete` return the operation's name, or "" where the API answers at once.
+    """
+
+    changeable: frozenset[str] = frozenset()    # spec paths (or their heads) that can be changed in place
+
+    def look(self, cloud: Cloud, task: Task) -> Sight:
+        raise NotImplementedError
+
+    def create(self, cloud: Cloud, task: Task) -> str:
+        raise NotImplementedError
+
+    def progress(self, cloud: Cloud, task: Task, operation: str) -> Progress:
+        """Asks after an operation; raises CloudError when it ended with an error."""
+        return Progress(True)
+
+    def nudge(self, cloud: Cloud, task: Task, sight: Sight) -> None:
+        """Called while the thing is still being made; some need a hand on the way (workers are raised when the head is ready)."""
+
+    def change(self, cloud: Cloud, task: Task, sight: Sight) -> str:
+        raise NotImplementedError
+
+    def delete(self, cloud: Cloud, task: Task, sight: Sight) -> str:
+        raise NotImplementedError
+
+    def can_change(self, path: str) -> bool:
+        return any(path == head or path.startswith(head + ".") for head in self.changeable)

@@ -1,0 +1,117 @@
+"""Private services access: our address range inside the connection between a VPC and Google's producers.
+
+A connection is shared: ranges of others may be in it. Ours is added, and only ours is taken out again. The connection itself goes
+only when it was made here and no other range is left.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..step import Sight
+from .cloud import Cloud, call
+from .compute import compute
+from .driver import Driver, Progress, Task
+from .errors import CloudError, from_message, translate
+from .project import project_number
+from .wire import JSON, document, mark_in
+
+SERVICE = "servicenetworking.googleapis.com"
+_PARENT = f"services/{SERVICE}"
+_MADE = "connection"            # memo: "created" when the connection itself is ours
+
+
+class PeeringDriver(Driver):
+    changeable = frozenset({"reservedPeeringRanges"})
+
+    def look(self, cloud: Cloud, task: Task) -> Sight:
+        live = self._connection(cloud, task)
+        mine = task.spec["reservedPeeringRanges"][0]
+        if live is None or mine not in live.get("reservedPeeringRanges", []):
+            return Sight(facts={"connection": "shared"} if live else {})
+        return Sight("ready", self._mark_of_range(cloud, task, mine), f"{live.get('peering', '')}/{mine}",
+                     facts={"peering": live.get("peering", "")})
+
+    def _mark_of_range(self, cloud: Cloud, task: Task, name: str) -> str:
+        """A connection has no place for a mark; the range inside it has one."""
+        try:
+            found = call("compute", compute(cloud, "GlobalAddressesClient").get, request={"project": task.at("project"), "address": name})
+        except CloudError:
+            return ""
+        return mark_in(document(found), "description", "labels")
+
+    def create(self, cloud: Cloud, task: Task) -> str:
+        live = self._connection(cloud, task)
+        network = self._network(cloud, task)
+        wanted = list(task.spec["reservedPeeringRanges"])
+        if live is None:
+            return self._send(cloud, "create", parent=_PARENT, body={"network": network, "reservedPeeringRanges": wanted})
+        others = [name for name in live.get("reservedPeeringRanges", []) if name not in wanted]
+        task.tell(f"{task.at('network')} is peered already: adding our range to {len(others)} others")
+        return self._set_ranges(cloud, network, others + wanted)
+
+    def delete(self, cloud: Cloud, task: Task, sight: Sight) -> str:
+        live = self._connection(cloud, task) or {}
+        network = self._network(cloud, task)
+        others = [name for name in live.get("reservedPeeringRanges", []) if name not in task.spec["reservedPeeringRanges"]]
+        if others or task.memo.get(_MADE) == "shared":
+            return self._set_ranges(cloud, network, others)
+        return self._send(cloud, "deleteConnection", name=f"{_PARENT}/connections/-", body={"consumerNetwork": network})
+
+    def progress(self, cloud: Cloud, task: Task, operation: str) -> Progress:
+        seen = self._call(cloud, lambda api: api.operations().get(name=operation))
+        if seen.get("error"):
+            raise from_message(SERVICE, 400, str(seen["error"].get("message", "")))
+        return Progress(bool(seen.get("done")))
+
+    def _network(self, cloud: Cloud, task: Task) -> str:
+        return f"projects/{project_number(cloud, task.at('project'))}/global/networks/{task.at('network')}"
+
+    def _connection(self, cloud: Cloud, task: Task) -> JSON | None:
+        try:
+            network = self._network(cloud, task)
+            listed = self._call(cloud, lambda api: api.services().connections().list(parent=_PARENT, network=network))
+        except CloudError as error:
+            if error.kind == "not_found":
+                return None
+            raise
+        return next(iter(listed.get("connections", [])), None)
+
+    def _set_ranges(self, cloud: Cloud, network: str, ranges: list[str]) -> str:
+        return self._send(cloud, "patch", name=f"{_PARENT}/connections/-", updateMask="reservedPeeringRanges", force=True,
+                          body={"network": network, "reservedPeeringRanges": ranges})
+
+    def _send(self, cloud: Cloud, method: str, **arguments: Any) -> str:
+        started = self._call(cloud, lambda api: getattr(api.services().connections(), method)(**arguments), write=method)
+        if started.get("error"):
+            raise from_message(SERVICE, 400, str(started["error"].get("message", "")))
+        return str(started["name"])
+
+    def _call(self, cloud: Cloud, request: Any, write: str = "") -> JSON:
+        try:
+            prepared = request(_api(cloud))
+            found: JSON = prepared.execute(http=_http(cloud), num_retries=0)
+        except Exception as error:
+            problem = translate(SERVICE, error)
+            if write:
+                cloud.audit(cloud.identity, prepared.method, prepared.uri, write, str(getattr(problem, "status", "")))
+            raise problem from error
+        if write:
+            cloud.audit(cloud.identity, prepared.method, prepared.uri, found.get("name", write), "200")
+        return found
+
+
+def _api(cloud: Cloud) -> Any:
+    def build() -> Any:
+        from googleapiclient import discovery
+        options = {"api_endpoint": cloud.endpoint("servicenetworking") + "/"} if cloud.base_url else {}
+        return discovery.build("servicenetworking", "v1", static_discovery=True, credentials=cloud.credentials, client_options=options,
+                               cache_discovery=False)
+    return cloud.once("servicenetworking", build)
+
+
+def _http(cloud: Cloud) -> Any:
+    """httplib2 is not safe to share between threads: a fresh one for each request."""
+    import google_auth_httplib2
+    import httplib2
+    return google_auth_httplib2.AuthorizedHttp(cloud.credentials, http=httplib2.Http(timeout=60))

@@ -1,0 +1,88 @@
+"""RayClusters: made with no workers, raised when the head is ready, ready when every worker is."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from ..step import Sight, State
+from .cloud import Cloud
+from .driver import Task
+from .kube import Kube
+from .kube_objects import KubeDriver
+from .pods import explain
+from .wire import JSON
+
+RELEASED = "grpo-wizard/released"
+
+
+class RayClusterDriver(KubeDriver):
+    """`status.state` latches and is not trusted: the head's live condition and the workers' own readiness count."""
+
+    changeable = frozenset({"spec.workerGroupSpecs", "metadata.annotations"})
+
+    def look(self, cloud: Cloud, task: Task) -> Sight:
+        seen = super().look(cloud, task)
+        kube = self.kube(cloud, task)
+        if kube is None or seen.state in ("absent", "deleting"):
+            return seen
+        live = kube.get(self.path(task)) or {}
+        state, detail = self._state(kube, task, live)
+        return Sight(state, seen.mark, seen.identity, self._drift(seen, live, state), detail, self._facts(live))
+
+    def _state(self, kube: Kube, task: Task, live: JSON) -> tuple[State, str]:
+        head_ready = _condition(live, "HeadPodReady") == "True"
+        wanted = int(task.spec["spec"]["workerGroupSpecs"][0]["replicas"])
+        ready = int(live.get("status", {}).get("readyWorkerReplicas", 0))
+        if head_ready and (released(live) or (ready >= wanted and _replicas(live) >= wanted)):
+            return "ready", f"head and {ready} workers ready"
+        what = f"head ready, workers {ready} of {wanted}" if head_ready else "waiting for the head"
+        trouble = explain(kube, task.at("namespace"), task.name)
+        return "creating", f"{what}: {trouble}" if trouble else what
+
+    def _drift(self, seen: Sight, live: JSON, state: State) -> tuple[Any, ...]:
+        """Fewer replicas than wanted are no drift while they are being raised, nor after a release."""
+        coming = state == "creating" or released(live)
+        return tuple(d for d in seen.drift if not (coming and d.path.endswith(("replicas", "minReplicas"))))
+
+    def _facts(self, live: JSON) -> dict[str, str]:
+        found = live.get("metadata", {}).get("annotations", {}).get(RELEASED)
+        return {"released": found} if found else {}
+
+    def body(self, cloud: Cloud, task: Task) -> JSON:
+        made = super().body(cloud, task)
+        group: Mapping[str, Any] = made["spec"]["workerGroupSpecs"][0]
+        return json.loads(json.dumps(made)) | {"spec": made["spec"] | {"workerGroupSpecs": [{**group, "replicas": 0}]}}
+
+    def change(self, cloud: Cloud, task: Task, sight: Sight) -> str:
+        self._up(cloud, task).send("PATCH", self.path(task), super().body(cloud, task))
+        return ""
+
+    def nudge(self, cloud: Cloud, task: Task, sight: Sight) -> None:
+        kube = self.kube(cloud, task)
+        live = kube.get(self.path(task)) if kube else None
+        wanted = int(task.spec["spec"]["workerGroupSpecs"][0]["replicas"])
+        if kube and live and not released(live) and _condition(live, "HeadPodReady") == "True" and _replicas(live) < wanted:
+            task.tell(f"the head is ready: asking for {wanted} workers")
+            raise_workers(kube, self.path(task), wanted)
+
+
+def raise_workers(kube: Kube, path: str, wanted: int) -> None:
+    """Replicas of the first worker group to `wanted`; a release note is taken off."""
+    live = kube.get(path) or {}
+    groups = live["spec"]["workerGroupSpecs"]
+    groups[0] = {**groups[0], "replicas": wanted}
+    kube.send("PATCH", path, {"metadata": {"annotations": {RELEASED: None}}, "spec": {"workerGroupSpecs": groups}})
+
+
+def released(live: JSON) -> bool:
+    return bool(live.get("metadata", {}).get("annotations", {}).get(RELEASED))
+
+
+def _replicas(live: JSON) -> int:
+    return int(live["spec"]["workerGroupSpecs"][0].get("replicas", 0))
+
+
+def _condition(live: JSON, kind: str) -> str:
+    return next((c.get("status", "") for c in live.get("status", {}).get("conditions", []) if c.get("type") == kind), "")

@@ -1,0 +1,219 @@
+"""plan, apply, undo: written once for every kind of resource. Async generators of events; front ends only render them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from grpo_wizard.state.errors import WizardError
+
+from . import events
+from .events import Event
+from .plan import Decision, make_plan, order, price
+from .session import Session
+from .step import Resource
+from .steps import NAMES
+from .survey import survey
+from .teardown import take_down
+from .work import Outcome, Work
+
+# These cost nothing: they are made before the last look at the checks, which need the APIs.
+_FREE = {"project", "api", "iam_binding"}
+Gate = Callable[[], Awaitable[Sequence[Mapping[str, str]]]]
+
+
+@dataclass(frozen=True)
+class Options:
+    """What the user allowed. `gate` is asked once the free things stand; what it returns stops the rest."""
+
+    adopt: bool = False
+    replace: Collection[str] = ()
+    until: str = NAMES[-1]
+    gate: Gate | None = None
+    max_usd_per_hour: float | None = None
+
+
+@dataclass
+class _Tally:
+    created: int = 0
+    adopted: int = 0
+    kept: int = 0
+    deleted: int = 0
+    failed: list[dict[str, str]] = field(default_factory=list)
+
+    def add(self, outcome: Outcome) -> None:
+        setattr(self, outcome.counted, getattr(self, outcome.counted) + 1)
+
+
+async def plan(session: Session, options: Options) -> list[Decision]:
+    """What apply would do, by looking. Writes nothing."""
+    wanted = session.resources()
+    orphans = session.orphans()
+    seen = await survey(session, [*wanted, *orphans])
+    last = NAMES.index(options.until)
+    within = [r for r in wanted if NAMES.index(r.step) <= last]
+    return make_plan(within, orphans, seen, session.deployment, options.replace)
+
+
+def refusals(decisions: Sequence[Decision], options: Options) -> list[dict[str, str]]:
+    """Why a plan cannot be carried out, one entry a resource; empty when it can."""
+    found = []
+    for d in decisions:
+        if d.action == "conflict":
+            found.append(_failure(d.resource.id, "conflict", d.note, "delete it, name it otherwise, or see the note"))
+        elif d.action == "adopt" and not options.adopt:
+            found.append(_failure(d.resource.id, "not made by this deployment", d.note, "run apply with --adopt to take it over, or choose another name"))
+    limit, (known, _) = options.max_usd_per_hour, price([d.resource for d in decisions if d.action != "delete"])
+    if limit is not None and known > limit:
+        found.append(_failure("price", f"{known:.2f} USD an hour are more than the limit of {limit:.2f}", "", "raise --max-usd-per-hour"))
+    return found
+
+
+def _failure(id: str, title: str, detail: str = "", fix: str = "") -> dict[str, str]:
+    return {"id": id, "title": title, "detail": detail, "fix": fix}
+
+
+async def apply(session: Session, options: Options) -> AsyncIterator[Event]:
+    """Brings about what is missing. Ends with a summary; whether all went well is in it."""
+    start = asyncio.get_running_loop().time()
+    decisions = await plan(session, options)
+    yield Event("plan", None, plan_data(decisions))
+    tally = _Tally(failed=refusals(decisions, options))
+    if not tally.failed:
+        async for event in _carry_out(session, decisions, options, tally):
+            yield event
+    yield _summary(session, tally, asyncio.get_running_loop().time() - start, "status" if not tally.failed else "apply")
+
+
+async def _carry_out(session: Session, decisions: Sequence[Decision], options: Options, tally: _Tally) -> AsyncIterator[Event]:
+    work = Work(session, options.adopt)
+    free = [d for d in decisions if d.resource.kind in _FREE and d.action != "delete"]
+    async for event in _run(work, free, tally):
+        yield event
+    if not tally.failed and options.gate and any(d.action in ("create", "replace") for d in decisions):
+        tally.failed.extend(dict(entry) for entry in await options.gate())
+    if tally.failed:
+        return
+    rest = [d for d in decisions if d.resource.kind not in _FREE and d.action != "delete"]
+    async for event in _run(work, rest, tally):
+        yield event
+    gone = [d.resource for d in decisions if d.action == "delete"]
+    if gone and not tally.failed:
+        async for event in _undo(session, gone, tally):
+            yield event
+
+
+async def _run(work: Work, decisions: Sequence[Decision], tally: _Tally) -> AsyncIterator[Event]:
+    """Everything whose needs are met runs at the same time; events come as they happen."""
+    queue: asyncio.Queue[Event | None] = asyncio.Queue()
+    results: dict[str, asyncio.Future[bool]] = {d.resource.id: asyncio.get_running_loop().create_future() for d in decisions}
+
+    async def one(decision: Decision) -> None:
+        resource = decision.resource
+        met = [await results[need] for need in resource.needs if need in results]
+        ok = all(met) and await _attempt(work, decision, queue.put_nowait, tally)
+        results[resource.id].set_result(ok)
+
+    async for event in _drain(queue, [one(d) for d in decisions]):
+        yield event
+
+
+async def _drain(queue: asyncio.Queue[Event | None], jobs: Sequence[Any]) -> AsyncIterator[Event]:
+    async def all_of_them() -> None:
+        try:
+            await asyncio.gather(*jobs)
+        finally:
+            queue.put_nowait(None)
+
+    running = asyncio.create_task(all_of_them())
+    try:
+        while (event := await queue.get()) is not None:
+            yield event
+        await running
+    finally:
+        running.cancel()
+
+
+async def _attempt(work: Work, decision: Decision, tell: Callable[[Event], None], tally: _Tally) -> bool:
+    """One resource to its end; a failure is told once, with its fix."""
+    id = decision.resource.id
+    try:
+        outcome = await work.bring_up(decision, tell)
+    except WizardError as error:
+        tally.failed.append(_failure(id, error.title, error.detail, error.fix))
+        tell(events.failed(id, error.title, error.detail, error.fix, error.command))
+        return False
+    tally.add(outcome)
+    return True
+
+
+async def undo(session: Session, keep: Collection[str] = (), delete_project: str = "") -> AsyncIterator[Event]:
+    """Runs the graph backwards and deletes what this deployment created.
+
+    `keep` are steps whose Google resources stay, with all that those need. `delete_project` names the one project that may go too.
+    """
+    start = asyncio.get_running_loop().time()
+    everything = [_may_go(r, delete_project) for r in (*session.resources(), *session.orphans())]
+    staying = _with_needs(everything, {r.id for r in everything if r.step in keep and "cluster" not in r.where})
+    tally = _Tally()
+    async for event in _undo(session, [r for r in everything if r.id not in staying], tally, everything):
+        yield event
+    yield _summary(session, tally, asyncio.get_running_loop().time() - start, "nothing left" if not tally.failed else "destroy")
+
+
+def _may_go(resource: Resource, project: str) -> Resource:
+    return replace(resource, kept=False) if resource.kind == "project" and resource.name == project else resource
+
+
+def _with_needs(resources: Sequence[Resource], ids: set[str]) -> set[str]:
+    """`ids` and everything below them."""
+    by_id = {r.id: r for r in resources}
+    found: set[str] = set()
+    waiting = list(ids)
+    while waiting:
+        id = waiting.pop()
+        if id not in found and id in by_id:
+            found.add(id)
+            waiting += by_id[id].needs
+    return found
+
+
+async def _undo(session: Session, targets: Sequence[Resource], tally: _Tally, everything: Sequence[Resource] = ()) -> AsyncIterator[Event]:
+    queue: asyncio.Queue[Event | None] = asyncio.Queue()
+    known = {r.id: r for r in (everything or targets)}
+    ids = {r.id for r in targets}
+    results: dict[str, asyncio.Future[bool]] = {id: asyncio.get_running_loop().create_future() for id in ids}
+    dependents: dict[str, list[str]] = {id: [other.id for other in known.values() if id in other.needs and other.id in ids] for id in ids}
+    seen = await survey(session, targets)
+
+    async def one(resource: Resource) -> None:
+        above = [await results[id] for id in dependents[resource.id]]
+        try:
+            counted = await take_down(session, resource, seen[resource.id], queue.put_nowait) if all(above) else "skipped"
+            ok = counted != "skipped"
+            tally.deleted += counted == "deleted"
+            tally.kept += counted == "kept"
+        except WizardError as error:
+            ok = False
+            tally.failed.append(_failure(resource.id, error.title, error.detail, error.fix))
+            queue.put_nowait(events.failed(resource.id, error.title, error.detail, error.fix, error.command))
+        results[resource.id].set_result(ok)
+
+    yield Event("plan", None, {"resources": [{"id": r.id, "action": "delete", "state": seen[r.id].state} for r in targets]})
+    async for event in _drain(queue, [one(r) for r in targets]):
+        yield event
+
+
+def plan_data(decisions: Sequence[Decision]) -> dict[str, Any]:
+    """The plan inside an event stream: what happens to which resource."""
+    ordered = {r.id for r in order([d.resource for d in decisions if d.action != "delete"])} if decisions else set()
+    return {"resources": [{"id": d.resource.id, "action": d.action, "needs": [n for n in d.resource.needs if n in ordered]} for d in decisions]}
+
+
+def _summary(session: Session, tally: _Tally, seconds: float, following: str) -> Event:
+    known, _ = price(session.resources())
+    return Event("summary", None, {
+        "ok": not tally.failed, "created": tally.created, "adopted": tally.adopted, "kept": tally.kept, "deleted": tally.deleted,
+        "failed": tally.failed, "seconds": round(seconds, 3), "usd_per_hour": known, "next": following})

@@ -1,0 +1,136 @@
+"""Deciding: what apply would do with each resource, from what shall be, what was seen, and what is remembered. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from grpo_wizard.state.model import Deployment, ResourceRecord
+
+from .clients.drivers import driver
+from .step import ABSENT, Drift, Origin, Resource, Sight
+
+Action = Literal["create", "keep", "adopt", "change", "replace", "conflict", "delete"]
+
+# Data lives in these, or everything hangs on them: replaced only when --replace names them.
+_GUARDED = {"lustre", "cluster", "pv", "pvc", "network", "subnet", "address", "peering", "project"}
+
+
+@dataclass(frozen=True)
+class Decision:
+    """One line of the plan."""
+
+    resource: Resource
+    action: Action
+    sight: Sight
+    origin: Origin
+    note: str = ""
+
+
+def origin_of(sight: Sight, record: ResourceRecord | None, lineage: str) -> Origin:
+    """Whose is it? Our mark, or our own create that was seen to succeed; the user's word for adopted things; else nobody's we know."""
+    if sight.state == "absent":
+        return "none"
+    if sight.mark == lineage:
+        return "created"
+    same = record is not None and (not record.identity or not sight.identity or record.identity == sight.identity)
+    if record is not None and record.origin == "created" and same:
+        return "created"
+    return "adopted" if record is not None and record.origin == "adopted" else "none"
+
+
+def foreign_drift(resource: Resource, sight: Sight) -> list[Drift]:
+    """Where somebody else's thing does not fit: only what matters is compared."""
+    if resource.watch is None:
+        return list(sight.drift)
+    heads = tuple(resource.watch)
+    return [d for d in sight.drift if any(d.path == head or d.path.startswith(head + ".") for head in heads)]
+
+
+def decide(resource: Resource, sight: Sight, record: ResourceRecord | None, lineage: str, replace: Collection[str] = ()) -> Decision:
+    origin = origin_of(sight, record, lineage)
+    if sight.state == "absent" or (sight.state == "deleting" and origin != "none"):
+        return Decision(resource, "create", sight, origin, resource.note)
+    if resource.kept and sight.state == "ready":
+        return Decision(resource, "keep", sight, origin, "there already" if origin == "none" else resource.note)
+    if origin == "created":
+        return _ours(resource, sight, replace)
+    drift = foreign_drift(resource, sight)
+    if sight.state in ("failed", "deleting"):
+        return Decision(resource, "conflict", sight, origin, f"is there, not made by this deployment, and {sight.state}: {sight.detail}".rstrip(": "))
+    if drift:
+        return Decision(resource, "conflict", sight, origin, "is there, not made by this deployment, and does not fit: " + "; ".join(map(str, drift[:3])))
+    return Decision(resource, "keep" if origin == "adopted" else "adopt", sight, origin,
+                    "adopted" if origin == "adopted" else "is there, not made by this deployment, and fits")
+
+
+def _ours(resource: Resource, sight: Sight, replace: Collection[str]) -> Decision:
+    def decision(action: Action, note: str) -> Decision:
+        return Decision(resource, action, sight, "created", note)
+
+    if sight.state == "failed":
+        what = f"is in an error: {sight.detail}" if sight.detail else "is in an error"
+        return _replacement(resource, sight, replace, what)
+    if sight.state == "creating" or not sight.drift:
+        return decision("keep", "still being made" if sight.state == "creating" else resource.note)
+    stuck = [d for d in sight.drift if not driver(resource.kind).can_change(d.path)]
+    if not stuck:
+        return decision("change", "; ".join(map(str, sight.drift[:3])))
+    return _replacement(resource, sight, replace, "cannot be changed in place: " + "; ".join(map(str, stuck[:3])))
+
+
+def _replacement(resource: Resource, sight: Sight, replace: Collection[str], why: str) -> Decision:
+    if resource.kind in _GUARDED and resource.id not in replace:
+        return Decision(resource, "conflict", sight, "created", f"{why}; `apply --replace {resource.id}` deletes it and makes it again")
+    return Decision(resource, "replace", sight, "created", why)
+
+
+def make_plan(resources: Sequence[Resource], orphans: Sequence[Resource], seen: Mapping[str, Sight], deployment: Deployment,
+              replace: Collection[str] = ()) -> list[Decision]:
+    """The whole plan, in the wizard's order; things that are no longer wanted come last."""
+    records = deployment.resources
+    decisions = [decide(r, seen.get(r.id, ABSENT), records.get(r.id), deployment.lineage, replace) for r in resources]
+    for orphan in orphans:
+        sight = seen.get(orphan.id, ABSENT)
+        if origin_of(sight, records.get(orphan.id), deployment.lineage) == "created" and not orphan.kept:
+            decisions.append(Decision(orphan, "delete", sight, "created", orphan.note))
+    return decisions
+
+
+def order(resources: Sequence[Resource]) -> list[Resource]:
+    """So that everything stands behind what it needs. Raises ValueError for a circle or for a need that is nowhere."""
+    by_id = {resource.id: resource for resource in resources}
+    placed: dict[str, Resource] = {}
+
+    def place(resource: Resource, above: tuple[str, ...]) -> None:
+        if resource.id in above:
+            raise ValueError(" -> ".join((*above, resource.id)))
+        if resource.id not in placed:
+            for need in resource.needs:
+                if need not in by_id:
+                    raise ValueError(f"{resource.id} needs {need}, which is no resource")
+                place(by_id[need], (*above, resource.id))
+            placed[resource.id] = resource
+
+    for resource in resources:
+        place(resource, ())
+    return list(placed.values())
+
+
+def expected_seconds(decisions: Sequence[Decision]) -> float:
+    """Wall time of the longest chain of what is still to be made, at the upper end of what is usual."""
+    finish: dict[str, float] = {}
+    by_id = {d.resource.id: d for d in decisions if d.action != "delete"}
+    for resource in order([d.resource for d in by_id.values()]):
+        start = max((finish[need] for need in resource.needs), default=0.0)
+        pending = by_id[resource.id].action in ("create", "replace") or by_id[resource.id].sight.state == "creating"
+        finish[resource.id] = start + (resource.usual.high if pending else 0.0)
+    return max(finish.values(), default=0.0)
+
+
+def price(resources: Sequence[Resource]) -> tuple[float, list[str]]:
+    """USD an hour of what has a known price, and the ids of what has none."""
+    known = round(sum(r.usd_per_hour for r in resources if r.usd_per_hour), 4)
+    return known, [r.id for r in resources if r.usd_per_hour is None]
+

@@ -1,0 +1,72 @@
+"""The seven steps in the wizard's order, and what follows from all of them together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from . import cluster, grpo, lustre, networks, project, quotas, raycluster
+from .step import Answers, Field, Refused, Resource, Step
+
+STEPS: tuple[Step, ...] = (project.STEP, quotas.STEP, networks.STEP, cluster.STEP, lustre.STEP, raycluster.STEP, grpo.STEP)
+NAMES = tuple(step.name for step in STEPS)
+
+
+def step(name: str) -> Step:
+    return STEPS[NAMES.index(name)]
+
+
+def fields() -> Iterator[tuple[Step, Field]]:
+    """Every question, in order."""
+    for each in STEPS:
+        for field in each.fields:
+            yield each, field
+
+
+class Refusals(ValueError):
+    """Answers that were refused: a sentence for each, by step.field. `unknown` are keys that no step has."""
+
+    def __init__(self, by_field: Mapping[str, str], unknown: tuple[str, ...] = ()) -> None:
+        super().__init__("; ".join(f"{key}: {rule}" for key, rule in by_field.items()))
+        self.by_field, self.unknown = dict(by_field), unknown
+
+
+def complete(given: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
+    """Parses what was given and fills in the defaults. Secrets are left out: they live nowhere but in the Secret.
+
+    Raises Refusals with all that is wrong at once, required fields that are missing among it.
+    """
+    answers: dict[str, dict[str, Any]] = {each.name: {} for each in STEPS}
+    refused: dict[str, str] = {}
+    unknown = tuple(f"{s}.{f}" for s, values in given.items() for f in values if not _known(s, f))
+    for each, field in fields():
+        if field.kind == "secret":
+            continue
+        key = f"{each.name}.{field.name}"
+        try:
+            answers[each.name][field.name] = _value(field, given.get(each.name, {}), answers)
+        except Refused as refusal:
+            refused[key] = str(refusal)
+        except KeyError:
+            pass        # its default follows from an answer that was refused, and that one is named already
+    if refused or unknown:
+        raise Refusals(refused, unknown)
+    return answers
+
+
+def _known(step_name: str, field_name: str) -> bool:
+    return step_name in NAMES and any(f.name == field_name for f in step(step_name).fields)
+
+
+def _value(field: Field, given: Mapping[str, Any], answers: Answers) -> Any:
+    if field.name in given and given[field.name] is not None:
+        return field.parse(given[field.name])
+    default = field.default_for(answers)
+    if default is None:
+        raise Refused(f"must be answered: {field.help[:1].lower()}{field.help[1:]}")
+    return default
+
+
+def all_resources(answers: Answers) -> list[Resource]:
+    """Every resource of the deployment, in the wizard's order."""
+    return [resource for each in STEPS for resource in each.resources(answers)]

@@ -1,0 +1,68 @@
+"""Observing: every resource is looked at, many at a time. What the cloud says counts, never the file."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from .clients.driver import Task, Tell
+from .clients.drivers import driver
+from .session import Session
+from .step import ABSENT, Fact, Resource, Sight
+
+_AT_ONCE = 12
+
+
+def resolve(value: Any, facts: Mapping[str, Mapping[str, str]]) -> Any:
+    """A spec with its Facts filled in. What is not known yet is left out, so that it is not compared either."""
+    if isinstance(value, Mapping):
+        filled = {key: resolve(item, facts) for key, item in value.items()}
+        return {key: item for key, item in filled.items() if item is not None or value[key] is None}
+    if isinstance(value, list):
+        items = [resolve(item, facts) for item in value]
+        return [item for item in items if item is not None] or None if any(isinstance(item, Fact) for item in value) else items
+    if isinstance(value, Fact):
+        return facts.get(value.id, {}).get(value.key)
+    return value
+
+
+def facts_in(value: Any) -> set[str]:
+    """Ids of the resources that a spec takes Facts from."""
+    if isinstance(value, Mapping):
+        return set().union(*map(facts_in, value.values())) if value else set()
+    if isinstance(value, list):
+        return set().union(*map(facts_in, value)) if value else set()
+    return {value.id} if isinstance(value, Fact) else set()
+
+
+def task_for(session: Session, resource: Resource, facts: Mapping[str, Mapping[str, str]], tell: Tell = lambda text: None) -> Task:
+    record = session.deployment.resources.get(resource.id)
+    return Task(resource, resolve(resource.spec, facts), session.mark, record.request_id if record else "",
+                dict(record.facts) if record else {}, tell)
+
+
+async def look(session: Session, resource: Resource, facts: Mapping[str, Mapping[str, str]]) -> Sight:
+    return await asyncio.to_thread(driver(resource.kind).look, session.cloud, task_for(session, resource, facts))
+
+
+async def survey(session: Session, resources: Iterable[Resource]) -> dict[str, Sight]:
+    """What is there of each, by id. An API that is off has nothing behind it; any other error is raised."""
+    from .clients.errors import CloudError
+    listed = list(resources)
+    gate = asyncio.Semaphore(_AT_ONCE)
+    seen: dict[str, Sight] = {}
+
+    async def one(resource: Resource) -> None:
+        async with gate:
+            try:
+                seen[resource.id] = await look(session, resource, {id: sight.facts for id, sight in seen.items()})
+            except CloudError as error:
+                if error.kind != "api_disabled":
+                    raise
+                seen[resource.id] = ABSENT
+
+    plain = [r for r in listed if not facts_in(r.spec)]
+    await asyncio.gather(*map(one, plain))
+    await asyncio.gather(*(one(r) for r in listed if facts_in(r.spec)))
+    return seen

@@ -1,0 +1,134 @@
+"""Taking down one resource: only what this deployment created, and only when it is really gone is it said to be."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Literal
+
+from grpo_wizard.state.errors import WizardError
+
+from . import events, pace
+from .clients.drivers import driver
+from .clients.errors import CloudError
+from .events import Event
+from .plan import origin_of
+from .session import Session
+from .step import Resource, Sight
+from .survey import look, task_for
+
+Tell = Callable[[Event], None]
+
+
+async def take_down(session: Session, resource: Resource, sight: Sight, tell: Tell) -> Literal["deleted", "kept", "gone"]:
+    """Deletes it if it is ours; keeps and names it if it is not, or if it stays by design."""
+    origin = origin_of(sight, session.deployment.resources.get(resource.id), session.deployment.lineage)
+    pending = _still_coming(session, resource)
+    if sight.state == "absent" and not pending:
+        session.forget(resource.id)
+        session.save()
+        return "gone"
+    if resource.kept:
+        tell(events.notice(f"{resource.kind} {resource.name} {resource.note or 'stays'}", resource.id))
+        return "kept"
+    if origin != "created" and not (sight.state == "absent" and pending):
+        tell(events.notice(f"{resource.kind} {resource.name} was not made by this deployment: it stays", resource.id))
+        return "kept"
+    started = asyncio.get_running_loop().time()
+    tell(events.started(resource.id, "delete", f"delete {resource.kind} {resource.name}"))
+    await delete_and_wait(session, resource, sight, tell)
+    session.forget(resource.id)
+    session.save()
+    tell(events.done(resource.id, "delete", asyncio.get_running_loop().time() - started))
+    return "deleted"
+
+
+def _still_coming(session: Session, resource: Resource) -> bool:
+    """A create that was sent and not seen to end: the thing may appear a moment later."""
+    record = session.deployment.resources.get(resource.id)
+    return record is not None and record.origin == "intended" and bool(record.operation or record.request_id)
+
+
+async def delete_and_wait(session: Session, resource: Resource, sight: Sight, tell: Tell) -> None:
+    """Sends the delete until it is accepted, then waits until nothing is seen any more. Raises WizardError."""
+    removal = _Removal(session, resource, tell)
+    for wait in pace.looks(session.cloud.pace):
+        try:
+            if await removal.one_turn():
+                return
+        except WizardError as error:
+            await removal.again_or_raise(error)
+            continue
+        await asyncio.sleep(wait)
+
+
+class _Removal:
+    def __init__(self, session: Session, resource: Resource, tell: Tell) -> None:
+        self.session, self.resource, self.tell = session, resource, tell
+        self.driver = driver(resource.kind)
+        self.operation, self.said, self.settled = "", "", False
+        self.failures = pace.tries(session.cloud.pace)
+        self.started = asyncio.get_running_loop().time()
+
+    async def one_turn(self) -> bool:
+        cloud, task = self.session.cloud, task_for(self.session, self.resource, {}, self._notice)
+        if not self.operation:
+            await self._finish_pending()
+        if self.operation:
+            progress = await asyncio.to_thread(self.driver.progress, cloud, task, self.operation)
+            if not progress.done:
+                return False
+            self.operation = ""
+        sight = await look(self.session, self.resource, {})
+        if sight.state == "absent":
+            return True
+        if sight.state == "deleting":
+            self._say(sight.detail or "being deleted")
+            return False
+        if origin_of(sight, self.session.deployment.resources.get(self.resource.id), self.session.deployment.lineage) != "created":
+            raise CloudError("conflict", f"{self.resource.kind} {self.resource.name} was not made by this deployment", "", "it stays")
+        self.operation = await asyncio.to_thread(self.driver.delete, cloud, task, sight)
+        return False
+
+    async def _finish_pending(self) -> None:
+        """Waits for a create that an earlier run left behind: what is still being made cannot be deleted."""
+        record = self.session.deployment.resources.get(self.resource.id)
+        if self.settled or record is None or not record.operation:
+            return
+        task = task_for(self.session, self.resource, {}, self._notice)
+        self._say("waiting for its creation to end before deleting it")
+        for wait in pace.looks(self.session.cloud.pace):
+            try:
+                progress = await asyncio.to_thread(self.driver.progress, self.session.cloud, task, record.operation)
+            except CloudError as error:
+                if error.transient:
+                    raise
+                break               # it failed or is forgotten: the look decides
+            if progress.done:
+                record.origin = "created"
+                break
+            await asyncio.sleep(wait)
+        self.settled, record.operation = True, ""
+        self.session.save()
+
+    async def again_or_raise(self, error: WizardError) -> None:
+        """In use and busy pass with time (a peering is held for minutes after its last user); others only a few times."""
+        if isinstance(error, CloudError) and error.kind == "not_found":
+            self.operation = ""
+            return
+        patient = isinstance(error, CloudError) and error.kind in ("in_use", "busy")
+        late = asyncio.get_running_loop().time() - self.started > pace.patience(self.resource, self.session.cloud.pace)
+        if not (isinstance(error, CloudError) and error.transient) or (late if patient else not self.failures):
+            raise error
+        self.operation = "" if patient else self.operation
+        wait = max(0.1, 10.0 / self.session.cloud.pace) if patient else self.failures.pop(0)
+        self.tell(events.retry(self.resource.id, f"{error.title}: {error.detail}"[:300], wait))
+        await asyncio.sleep(wait)
+
+    def _notice(self, text: str) -> None:
+        self.tell(events.notice(text, self.resource.id))
+
+    def _say(self, detail: str) -> None:
+        if detail != self.said:
+            self.said = detail
+            self.tell(events.waiting(self.resource.id, detail, asyncio.get_running_loop().time() - self.started))

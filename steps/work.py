@@ -1,0 +1,198 @@
+"""Bringing up one resource: look, act, wait, and look again. A kill at any instant resumes by looking."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+from grpo_wizard.state.errors import WizardError
+from grpo_wizard.state.model import ResourceRecord, now
+
+from . import events, pace
+from .clients.driver import Task
+from .clients.drivers import driver
+from .clients.errors import CloudError
+from .events import Event
+from .plan import Decision, foreign_drift, origin_of
+from .session import Session
+from .step import Resource, Sight
+from .survey import look, task_for
+from .teardown import delete_and_wait
+
+Tell = Callable[[Event], None]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of a resource, for the count at the end."""
+
+    counted: Literal["created", "adopted", "kept"]
+
+
+class Work:
+    """One apply. `facts` grow as resources become ready; specs of later ones take values from them."""
+
+    def __init__(self, session: Session, adopt: bool) -> None:
+        self.session, self.adopt = session, adopt
+        self.facts: dict[str, dict[str, str]] = {}
+
+    async def bring_up(self, decision: Decision, tell: Tell) -> Outcome:
+        """Until it is ready, adopted or kept. Raises WizardError with what is wrong and the one fix."""
+        resource = decision.resource
+        started = _clock()
+        if decision.action == "adopt":
+            self._adopted(resource, decision.sight)
+        if decision.action in ("adopt", "keep") and decision.sight.state == "ready":
+            self.facts[resource.id] = dict(decision.sight.facts)
+            self._note_ownership(resource, decision)
+            return Outcome("adopted" if decision.action == "adopt" else "kept")
+        tell(events.started(resource.id, decision.action, f"{decision.action} {resource.kind} {resource.name}"))
+        if decision.action == "replace":
+            await delete_and_wait(self.session, resource, decision.sight, tell)
+        await _Pursuit(self, resource, tell, started, change=decision.action == "change").to_the_end()
+        tell(events.done(resource.id, decision.action, _clock() - started))
+        self.session.deployment.timings[resource.id] = round(_clock() - started, 3)
+        return Outcome("kept" if decision.action in ("keep", "change") else "created")
+
+    def _adopted(self, resource: Resource, sight: Sight) -> None:
+        record = self.session.record(resource)
+        record.origin, record.identity, record.done_at = "adopted", sight.identity, now()
+        self.session.save()
+
+    def _note_ownership(self, resource: Resource, decision: Decision) -> None:
+        """A resource that bears our mark but is not in the file (the file was lost, or a kill came in between) is written down."""
+        record = self.session.record(resource) if decision.origin == "created" else None
+        if record is not None and record.origin != "created":
+            _confirm(record, decision.sight)
+            self.session.save()
+
+
+class _Pursuit:
+    """The loop around one resource."""
+
+    def __init__(self, work: Work, resource: Resource, tell: Tell, started: float, change: bool) -> None:
+        self.work, self.session, self.resource, self.tell = work, work.session, resource, tell
+        self.started, self.change_wanted = started, change
+        self.pace = work.session.cloud.pace
+        self.failures: list[float] = pace.tries(self.pace)
+        self.made = False           # our own create was seen to succeed
+        self.again = False          # its create answered "already exists": look before judging
+        self.said = ""
+        self.driver = driver(resource.kind)
+
+    @property
+    def record(self) -> ResourceRecord:
+        return self.session.record(self.resource)
+
+    def task(self) -> Task:
+        return task_for(self.session, self.resource, self.work.facts, lambda text: self.tell(events.notice(text, self.resource.id)))
+
+    async def to_the_end(self) -> None:
+        for wait in pace.looks(self.pace):
+            try:
+                if await self._one_turn():
+                    return
+            except WizardError as error:
+                await self._again_or_raise(error)
+                continue
+            if _clock() - self.started > pace.patience(self.resource, self.pace):
+                raise CloudError("slow", f"{self.resource.kind} {self.resource.name} takes longer than it should", self.said,
+                                 "look at it in the console, then run apply again: it goes on by looking")
+            await asyncio.sleep(wait)
+
+    async def _again_or_raise(self, error: WizardError) -> None:
+        """Temporary trouble is told and tried again, after a look; anything else ends this resource."""
+        if isinstance(error, CloudError) and error.kind == "exists" and not self.again:
+            self.again = True
+            return
+        patient = isinstance(error, CloudError) and error.kind in ("busy", "api_disabled")
+        waited = _clock() - self.started
+        if not (isinstance(error, CloudError) and error.transient) or (patient and waited > pace.patience(self.resource, self.pace)) \
+                or (not patient and not self.failures):
+            raise error
+        wait = max(0.1, 10.0 / self.pace) if patient else self.failures.pop(0)
+        self.tell(events.retry(self.resource.id, error.title, wait))
+        await asyncio.sleep(wait)
+
+    async def _one_turn(self) -> bool:
+        """One look and at most one act. True when the resource is ready and ours."""
+        if self.record.operation and not await self._operation_done():
+            return False
+        sight = await look(self.session, self.resource, self.work.facts)
+        if sight.state == "absent":
+            await self._create()
+            return False
+        if sight.state == "ready":
+            return await self._settle(sight)
+        if sight.state == "failed":
+            raise CloudError("failed", f"{self.resource.kind} {self.resource.name} is in an error", sight.detail,
+                             "run apply again: it is deleted and made anew where that loses nothing, else the plan says how")
+        self._say(sight.detail or sight.state)
+        if sight.state == "creating":
+            await asyncio.to_thread(self.driver.nudge, self.session.cloud, self.task(), sight)
+        return False
+
+    async def _operation_done(self) -> bool:
+        """Asks after the operation that was written down, perhaps by an earlier run."""
+        try:
+            progress = await asyncio.to_thread(self.driver.progress, self.session.cloud, self.task(), self.record.operation)
+        except CloudError as error:
+            if not error.transient:
+                self.record.request_id = ""         # it has failed for good: a new try is a new request
+                self._remember("")
+            if error.kind == "not_found":
+                return True         # operations are forgotten after a while; the look decides
+            raise
+        if progress.done:
+            self.made = True
+            self._remember("")
+        else:
+            self._say(progress.counter or "in progress")
+        return progress.done
+
+    async def _create(self) -> None:
+        """The intent is on disk before the call, the operation's name right after it."""
+        if not self.record.request_id or self.record.origin != "intended":
+            self.record.request_id = str(uuid.uuid4())
+        self.record.origin, self.record.intended_at, self.record.identity = "intended", now(), ""
+        self.session.save()
+        operation = await asyncio.to_thread(self.driver.create, self.session.cloud, self.task())
+        self.made = self.made or not operation
+        self._remember(operation)
+
+    async def _settle(self, sight: Sight) -> bool:
+        lineage = self.session.deployment.lineage
+        if not self.made and origin_of(sight, self.record, lineage) == "none" and not self.resource.kept:
+            raise CloudError("conflict", f"{self.resource.kind} {self.resource.name} is there and was not made by this deployment",
+                             "it appeared after the plan" if not foreign_drift(self.resource, sight) else "and it does not fit",
+                             "run apply with --adopt to take it over, or choose another name")
+        if sight.drift and self.change_wanted:
+            self.change_wanted = False
+            self._remember(await asyncio.to_thread(self.driver.change, self.session.cloud, self.task(), sight))
+            return False
+        if self.record.origin != "adopted":
+            _confirm(self.record, sight)
+            self.session.save()
+        self.work.facts[self.resource.id] = dict(sight.facts)
+        return True
+
+    def _remember(self, operation: str) -> None:
+        self.record.operation = operation
+        self.session.save()
+
+    def _say(self, detail: str) -> None:
+        if detail != self.said:
+            self.said = detail
+            self.tell(events.waiting(self.resource.id, detail, _clock() - self.started))
+
+
+def _confirm(record: ResourceRecord, sight: Sight) -> None:
+    record.origin, record.operation, record.done_at, record.identity = "created", "", now(), sight.identity
+    record.facts |= {key: value for key, value in sight.facts.items() if value}
+
+
+def _clock() -> float:
+    return asyncio.get_running_loop().time()

@@ -1,0 +1,79 @@
+"""`apply`: makes what is missing. Run again, it resumes by looking."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Mapping, Sequence
+
+from grpo_wizard.state.errors import WizardError, WrongUsage
+from grpo_wizard.state.journal import Journal
+from grpo_wizard.steps.checking import blocking, run_checks
+from grpo_wizard.steps.clients.world import LiveWorld
+from grpo_wizard.steps.engine import Options, apply
+from grpo_wizard.steps.events import Event
+from grpo_wizard.steps.session import Session
+from grpo_wizard.steps.steps import NAMES, STEPS
+from grpo_wizard.tui.opening import choose, home_of, locked
+from grpo_wizard.tui.rendering import Renderer
+
+
+def run(args: argparse.Namespace) -> int:
+    if not args.yes:
+        raise WrongUsage("apply makes things that cost money", "", "look at grpo-wizard plan first, then add --yes")
+    if args.until is not None and args.until not in NAMES:
+        raise WrongUsage(f"--until {args.until}", f"it is one of {', '.join(NAMES)}")
+    if args.detach:
+        return _detached(args)
+    with locked(args) as session:
+        return asyncio.run(_carry_out(session, args))
+
+
+async def _carry_out(session: Session, args: argparse.Namespace) -> int:
+    options = Options(adopt=args.adopt, replace=tuple(args.replace), until=args.until or NAMES[-1],
+                      gate=None if args.skip_checks else lambda: checks_gate(session), max_usd_per_hour=args.max_usd_per_hour)
+    ok = await play(session, apply(session, options), args.json)
+    if ok and args.wait and options.until == NAMES[-1]:
+        from grpo_wizard.tui.commands.wait import until_ended
+        return await until_ended(session, None, args.json)
+    return 0 if ok else 1
+
+
+async def checks_gate(session: Session) -> Sequence[Mapping[str, str]]:
+    """The last look before anything billable: every check, with the APIs on. What blocks stops the rest."""
+    found = await run_checks(STEPS, session.answers, LiveWorld(session.cloud))
+    return [{"id": f"check {checked.id}", "title": checked.finding.title, "detail": checked.finding.detail, "fix": checked.finding.fix}
+            for checked in blocking(found)]
+
+
+async def play(session: Session, story: AsyncIterator[Event], as_json: bool) -> bool:
+    """Writes every event into the journal and shows it. True when the summary says so."""
+    journal = Journal(session.store.home.journal_file(session.deployment.name))
+    renderer = Renderer(session.deployment.mode, session.deployment.name, as_json)
+    ok = False
+    try:
+        async for event in story:
+            journal.append(event.document())
+            renderer.show(event)
+            ok = bool(event.data.get("ok")) if event.event == "summary" else ok
+    except WizardError as error:
+        journal.append(Event("summary", None, {"ok": False, "failed": [error.as_dict()]}).document())
+        raise
+    return ok
+
+
+def _detached(args: argparse.Namespace) -> int:
+    """The same command in a process of its own, which lives on when this terminal closes."""
+    home = home_of(args)
+    name = choose(home, args)
+    words = [word for word in sys.argv[1:] if word != "--detach"]
+    log = home.folder(name) / "apply.log"
+    with log.open("ab") as out:
+        os.chmod(log, 0o600)
+        child = subprocess.Popen([sys.executable, "-m", "grpo_wizard", *words], stdin=subprocess.DEVNULL, stdout=out, stderr=out,
+                                 start_new_session=True)
+    print(f"going on in the background as process {child.pid}; grpo-wizard status shows it, {log} holds what it says")
+    return 0

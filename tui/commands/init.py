@@ -1,0 +1,116 @@
+"""`init`: answers are parsed, all errors said at once, and only a whole set is written."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from grpo_wizard.state.errors import WizardError, WrongUsage
+from grpo_wizard.state.home import valid_name
+from grpo_wizard.state.lock import Lock
+from grpo_wizard.state.store import Store
+from grpo_wizard.steps.steps import Refusals, complete, fields
+from grpo_wizard.tui.opening import home_of, mode_of
+
+Given = dict[str, dict[str, Any]]
+
+
+def run(args: argparse.Namespace) -> int:
+    home = home_of(args)
+    store = Store(home)
+    given = _given(args)
+    name = _name(args, given, store)
+    known = home.known(name)
+    before = store.load(name) if known else None
+    if before is not None and before.mode != mode_of(args):
+        raise WrongUsage(f"{name} is a {before.mode} deployment", "", "add --rehearse" if before.mode == "rehearsal" else "leave out --rehearse")
+    merged = _merge(before.answers if before else {}, given)
+    answers = parsed(merged)
+    with Lock(home, name, "grpo-wizard init"):
+        if before is None:
+            store.create(name, mode_of(args), answers)      # type: ignore[arg-type]
+        else:
+            before.answers = answers
+            store.save(before)
+    print(f"{'answers of' if known else 'began'} {name}{' changed' if known else ''}: {store.home.state_file(name)}")
+    print(f"next: grpo-wizard check{_flags(args, name)}")
+    return 0
+
+
+def _flags(args: argparse.Namespace, name: str) -> str:
+    return (" --rehearse" if args.rehearse else "") + f" --deployment {name}"
+
+
+def _given(args: argparse.Namespace) -> Given:
+    """From the file, then the environment, then --set: the later wins."""
+    given: Given = _from_file(args.answers) if args.answers else {}
+    if args.from_env:
+        given = _merge(given, from_environment(os.environ))
+    for item in args.set:
+        given = _merge(given, _from_set(item))
+    return given
+
+
+def _from_file(path: str) -> Given:
+    try:
+        document = tomllib.loads(Path(path).read_text("utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise WrongUsage(f"{path} cannot be read", str(error)) from error
+    except tomllib.TOMLDecodeError as error:
+        raise WrongUsage(f"{path} is no TOML", str(error)) from error
+    for key, value in document.items():
+        if not isinstance(value, dict):
+            raise WrongUsage(f"unknown key {key} in {path}", "answers stand in a table for each step", "see grpo-wizard export --answers")
+    return document
+
+
+def _from_set(item: str) -> Given:
+    key, equals, value = item.partition("=")
+    step, dot, field = key.partition(".")
+    if not (equals and dot and step and field):
+        raise WrongUsage(f"--set {item}", "it is step.field=value", "for instance --set networks.network=my-net")
+    return {step: {field: value}}
+
+
+def from_environment(environment: Mapping[str, str]) -> Given:
+    """The tutorial's own variables. Tokens are read where they are needed and are no answers."""
+    given: Given = {}
+    for step, field in fields():
+        value = next((environment[name] for name in field.env if environment.get(name)), None)
+        if value is not None and field.kind != "secret":
+            given.setdefault(step.name, {})[field.name] = value
+    return given
+
+
+def _merge(below: Mapping[str, Mapping[str, Any]], above: Mapping[str, Mapping[str, Any]]) -> Given:
+    merged: Given = {step: dict(values) for step, values in below.items()}
+    for step, values in above.items():
+        merged.setdefault(step, {}).update(values)
+    return merged
+
+
+def parsed(given: Given) -> dict[str, dict[str, Any]]:
+    """Complete answers. Raises what says every wrong field at once; unknown keys are wrong usage."""
+    try:
+        return complete(given)
+    except Refusals as refused:
+        if refused.unknown:
+            raise WrongUsage(f"unknown key {', '.join(refused.unknown)}", "no step asks that", "see grpo-wizard export --answers for all keys") from refused
+        rules = [f"{key}: {rule}" for key, rule in refused.by_field.items()]
+        raise WizardError("values were refused, nothing was written" if len(rules) > 1 else "a value was refused, nothing was written",
+                          "\n       ".join(rules), "correct them and run init again") from refused
+
+
+def _name(args: argparse.Namespace, given: Given, store: Store) -> str:
+    """As named; else the only deployment there is when no cluster is named; else the cluster's name."""
+    if args.deployment:
+        return valid_name(args.deployment)
+    names = store.home.deployments()
+    cluster = given.get("cluster", {}).get("cluster_name")
+    if cluster is None and len(names) == 1:
+        return names[0]
+    return valid_name(str(cluster)) if cluster else valid_name("nemo-cluster")

@@ -1,0 +1,54 @@
+"""`status`: the cloud as it is, drift, and the job. Looks only."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+from grpo_wizard.steps.engine import Options, plan
+from grpo_wizard.steps.plan import Decision, price
+from grpo_wizard.steps.session import Session
+from grpo_wizard.tui.opening import open_session
+from grpo_wizard.tui.output import glyph, money, print_json
+
+_SIGNS = {"ready": "pass", "creating": "work", "absent": "todo", "failed": "failed", "deleting": "work"}
+
+
+def run(args: argparse.Namespace) -> int:
+    session = open_session(args)
+    decisions = asyncio.run(plan(session, Options()))
+    job = job_document(session, decisions)
+    if args.json:
+        print_json(session.deployment.mode, session.deployment.name, {"resources": [row(d) for d in decisions], "job": job})
+    else:
+        show(session, decisions, job)
+    return 0
+
+
+def row(decision: Decision) -> dict[str, Any]:
+    r, seen = decision.resource, decision.sight
+    return {"id": r.id, "kind": r.kind, "name": r.name, "step": r.step, "needs": list(r.needs), "usd_per_hour": r.usd_per_hour,
+            "state": seen.state, "origin": decision.origin, "detail": seen.detail,
+            "drift": [str(d) for d in seen.drift] if decision.origin != "none" else []}
+
+
+def job_document(session: Session, decisions: Sequence[Decision]) -> dict[str, Any] | None:
+    """The job as Ray tells it now, with the step that its log has come to; None when none was ever submitted."""
+    from grpo_wizard.steps.job import describe
+    sight = next((d.sight for d in decisions if d.resource.kind == "job"), None)
+    return describe(session, sight) if sight is not None else None
+
+
+def show(session: Session, decisions: Sequence[Decision], job: dict[str, Any] | None) -> None:
+    for d in decisions:
+        detail = f"  {d.sight.detail}" if d.sight.detail and d.sight.state != "ready" else ""
+        print(f"{glyph(_SIGNS[d.sight.state])} {d.sight.state:9}{d.origin:9}{d.resource.id}{detail}")
+        for drift in d.sight.drift if d.origin != "none" else ():
+            print(f"  {glyph('warn')} drift: {drift}")
+    known, unknown = price([d.resource for d in decisions if d.sight.state not in ("absent", "deleting")])
+    print(f"\nprice now: {money(known, len(unknown))}; a reservation bills on whether it is used or not")
+    if job:
+        step = f", step {job['step']} of {job['total_steps']}" if job.get("step") is not None else ""
+        print(f"job {job['id']}: {job['status']}{step}")

@@ -1,0 +1,79 @@
+"""Events as lines: for people, or as JSON. The engine knows neither."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from grpo_wizard.steps.events import Event
+from grpo_wizard.tui.output import duration, glyph, money, print_json
+
+
+class Renderer:
+    """Shows events as they come."""
+
+    def __init__(self, mode: str, deployment: str, as_json: bool) -> None:
+        self.mode, self.deployment, self.as_json = mode, deployment, as_json
+
+    def show(self, event: Event) -> None:
+        if self.as_json:
+            print_json(self.mode, self.deployment, event.document())
+            return
+        for line in _LINES.get(event.event, _nothing)(event, dict(event.data)):
+            print(line, flush=True)
+
+
+def _nothing(event: Event, data: dict[str, Any]) -> list[str]:
+    return []
+
+
+def _plan(event: Event, data: dict[str, Any]) -> list[str]:
+    actions: dict[str, int] = {}
+    for row in data["resources"]:
+        actions[row["action"]] = actions.get(row["action"], 0) + 1
+    return ["plan: " + ", ".join(f"{count} to {action}" for action, count in actions.items())]
+
+
+def _started(event: Event, data: dict[str, Any]) -> list[str]:
+    return [f"{glyph('work')} start   {event.id}"]
+
+
+def _waiting(event: Event, data: dict[str, Any]) -> list[str]:
+    return [f"{glyph('look')} waiting {event.id}: {data['detail']}"]
+
+
+def _done(event: Event, data: dict[str, Any]) -> list[str]:
+    return [f"{glyph('pass')} done    {event.id} ({data['action']}, {duration(data['seconds'])})"]
+
+
+def _failed(event: Event, data: dict[str, Any]) -> list[str]:
+    lines = [f"{glyph('block')} failed  {event.id}: {data['title']}"]
+    return lines + [f"          {name}: {data[key]}" for name, key in (("why", "detail"), ("fix", "fix"), ("command", "command")) if data.get(key)]
+
+
+def _retry(event: Event, data: dict[str, Any]) -> list[str]:
+    return [f"{glyph('warn')} retry   {event.id}: {data['detail']}; again in {duration(data['after_seconds'])}"]
+
+
+def _notice(event: Event, data: dict[str, Any]) -> list[str]:
+    return [f"{glyph('info')} note    {event.id + ': ' if event.id else ''}{data['detail']}"]
+
+
+def _job(event: Event, data: dict[str, Any]) -> list[str]:
+    step = f" step {data['step']}/{data['total_steps']}" if data.get("step") is not None else ""
+    return [f"{glyph('work')} job     {data.get('job_id', '')} {data.get('status', '')}{step}{' ' + data['detail'] if data.get('detail') else ''}"]
+
+
+def _summary(event: Event, data: dict[str, Any]) -> list[str]:
+    counts = ", ".join(f"{data[key]} {key}" for key in ("created", "adopted", "kept", "deleted") if data[key]) or "nothing to do"
+    lines = [f"{'done' if data['ok'] else 'not done'}: {counts} in {duration(data['seconds'])}"]
+    for entry in data["failed"]:
+        lines.append(f"{glyph('block')} {entry['id']}: {entry['title']}" + (f" ({entry['detail']})" if entry["detail"] else ""))
+        lines += [f"  fix: {entry['fix']}"] if entry["fix"] else []
+    if data["next"] == "nothing left":
+        return [*lines, "nothing left"]
+    return [*lines, f"price now: {money(data['usd_per_hour'])} known; next: grpo-wizard {data['next']}" if data["ok"] else
+            "what was made stays and is listed by grpo-wizard status; run the same command again to go on, or destroy to take it down"]
+
+
+_LINES = {"plan": _plan, "resource_started": _started, "resource_waiting": _waiting, "resource_done": _done, "resource_failed": _failed,
+          "retry": _retry, "notice": _notice, "job": _job, "summary": _summary}
