@@ -23,7 +23,7 @@ ORANGE, SKY, YELLOW, PURPLE = "#E69F00", "#56B4E9", "#F0E442", "#CC79A7"
 _CORAL, _MINT, _RUST, _PINE, _OCHRE, _BLUE = "#FF8247", "#2FC79A", "#AA4500", "#006B4B", "#855300", "#00649C"
 
 
-def _variables(muted: str, line: str, key: str, series: tuple[str, str, str, str]) -> dict[str, str]:
+def _variables(ground: str, muted: str, line: str, key: str, series: tuple[str, ...]) -> dict[str, str]:
     return {
         "muted": muted,
         "line": line,
@@ -34,6 +34,10 @@ def _variables(muted: str, line: str, key: str, series: tuple[str, str, str, str
         "border": key,
         "border-blurred": line,
         "block-cursor-text-style": "bold",
+        **dict.fromkeys(("scrollbar", "scrollbar-hover"), line),
+        "scrollbar-active": muted,
+        **dict.fromkeys(("scrollbar-background", "scrollbar-background-hover"), ground),
+        **dict.fromkeys(("scrollbar-background-active", "scrollbar-corner-color"), ground),
         "input-selection-background": f"{key} 30%",
     }
 
@@ -51,7 +55,7 @@ DARK = Theme(
     background="#101418",
     surface="#171D23",
     panel="#202830",
-    variables=_variables("#8A97A3", "#36424D", SKY, (SKY, ORANGE, PURPLE, YELLOW)),
+    variables=_variables("#101418", "#8A97A3", "#36424D", SKY, (SKY, ORANGE, PURPLE, YELLOW)),
 )
 LIGHT = Theme(
     name="wizard-light",
@@ -66,7 +70,7 @@ LIGHT = Theme(
     background="#FBFBFA",
     surface="#F2F3F3",
     panel="#E8EBED",
-    variables=_variables("#5A6671", "#B9C2CA", _BLUE, (_BLUE, _RUST, "#9A3F73", "#6B6300")),
+    variables=_variables("#FBFBFA", "#5A6671", "#B9C2CA", _BLUE, (_BLUE, _RUST, "#9A3F73", "#6B6300")),
 )
 
 

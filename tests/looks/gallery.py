@@ -107,11 +107,8 @@ def _charts() -> ComposeResult:
         yield chart
 
 
-LOG: list[Path] = []
-
-
 def _log() -> ComposeResult:
-    yield LogPane(LOG[0] if LOG else None)
+    yield LogPane()
 
 
 PAGES: dict[str, Callable[[], ComposeResult]] = {
@@ -132,9 +129,11 @@ class Gallery(WizardLook[None]):
     """
     BINDINGS = [Binding("f5", "bell", "Check again", id="gallery.check", tooltip="Look again")]  # noqa: RUF012
 
-    def __init__(self, page: str, *, ascii_only: bool = False, light: bool = False) -> None:
+    def __init__(
+        self, page: str, *, ascii_only: bool | None = False, light: bool = False, log: Path | None = None
+    ) -> None:
         super().__init__(ascii_only=ascii_only, light=light)
-        self._page = page
+        self._page, self._spool = page, log
 
     def compose(self) -> ComposeResult:
         """The title, the page, the footer."""
@@ -144,7 +143,10 @@ class Gallery(WizardLook[None]):
         yield Footer(show_command_palette=True)
 
     def on_mount(self) -> None:
-        """Opens the dialogue on its page."""
+        """Opens the dialogue on its page, and the log."""
+        for pane in self.query(LogPane):
+            if self._spool is not None:
+                pane.open(self._spool)
         if self._page == "confirm":
             lines = [
                 ("", "goes: 31 things made by this deployment · stays: nemo-net (adopted)"),
@@ -160,5 +162,4 @@ if __name__ == "__main__":
     parser.add_argument("--light", action="store_true")
     parser.add_argument("--log", type=Path)
     asked = parser.parse_args()
-    LOG.extend([asked.log] if asked.log else [])
-    Gallery(asked.page, ascii_only=asked.ascii, light=asked.light).run()
+    Gallery(asked.page, ascii_only=asked.ascii or None, light=asked.light, log=asked.log).run()

@@ -73,7 +73,7 @@ def test_in_ascii_a_chart_is_drawn_with_stars() -> None:
 
 
 def test_a_sparkline_shows_the_last_values_and_what_is_not_finite() -> None:
-    assert sparkline([9, 1, 2, NAN, 3], 4) == "▁▅×█"
+    assert sparkline([9, 1, 2, NAN, 3], 4) == "▁▄×▇"
     assert sparkline([2, 2], 8) == "▁▁" and sparkline([], 5) == "" and sparkline([1], 0) == ""
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import shlex
+import subprocess
+import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
@@ -90,6 +92,18 @@ def test_the_log_follows_its_end_and_stops_when_one_scrolls_up(tmp_path: Path) -
         assert "line 0 " in screen(app)[0]
         await pilot.press("f")
         await until(pilot, lambda: any("newer still" in row for row in screen(app)))
+
+    play(app, act)
+
+
+def test_the_very_last_row_is_seen_when_both_scroll_bars_come(tmp_path: Path) -> None:
+    (tmp_path / "log").write_text("x" * 200 + "\n" + "row\n" * 22 + "the last\n")
+    app = Stage(LogView(tmp_path / "log"))
+
+    async def act(pilot: Pilot[None]) -> None:
+        await until(pilot, lambda: any("the last" in row for row in screen(app)))
+        await pilot.resize_terminal(60, 12)
+        await until(pilot, lambda: any("the last" in row for row in screen(app)))
 
     play(app, act)
 
@@ -283,3 +297,13 @@ def test_a_lane_lies_on_the_common_axis_and_shows_no_percentage() -> None:
     times = [duration(seconds) for seconds in (0.4, 59.6, 547, 1860, 33_120)]
     assert times == ["0 s", "1 m 00 s", "9 m 07 s", "31 m", "9 h 12 m"]
     assert duration_range((2400, 4800)) == "40–80 m" and duration_range((20, 90)) == "20–90 s"
+
+
+def test_no_widget_loads_an_sdk_or_numpy_before_the_first_paint() -> None:
+    code = (
+        "import importlib, pkgutil, sys; import grpo_wizard.tui.widgets as w, grpo_wizard.tui.title;"
+        "[importlib.import_module(f'{w.__name__}.{m.name}') for m in pkgutil.iter_modules(w.__path__)];"
+        "print(sorted({'google', 'kubernetes', 'ray', 'numpy', 'aiohttp', 'pydantic'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

@@ -150,7 +150,8 @@ def _mark(canvas: Canvas, cell: tuple[int, int], letter: str, series: int) -> No
     canvas.owner[cell] = series
 
 
-_BARS = "▁▂▃▄▅▆▇█"
+# Not up to the full block: rows of tiles would grow together.
+_BARS = "▁▂▃▄▅▆▇"
 
 
 def sparkline(values: Sequence[float], width: int) -> str:

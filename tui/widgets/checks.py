@@ -89,7 +89,7 @@ class Checks(Widget):
         """One sentence: how many block, how many warn."""
         counts, parts = Counter(finding.level for finding in self.findings), list[str]()
         if n := counts["block"]:
-            parts.append(ngettext("{n} blocks", "{n} block", n).format(n=n))
+            parts.append(ngettext("{n} block", "{n} blocks", n).format(n=n))
         if n := counts["warn"]:
             parts.append(ngettext("{n} warning", "{n} warnings", n).format(n=n))
         if counts["look"] or self.stale:

@@ -60,8 +60,7 @@ class LogView(ScrollView, can_focus=True):
 
     HELP = _("The job's log. It follows the end until you scroll up. `/` searches, `n` and `N` go on.")
     DEFAULT_CSS = """
-    LogView { background: $background; height: 1fr; scrollbar-size: 1 1; scrollbar-color: $line;
-              scrollbar-background: $background; scrollbar-corner-color: $background; }
+    LogView { background: $background; height: 1fr; scrollbar-size: 1 1; }
     LogView:focus { background-tint: $foreground 3%; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -166,7 +165,11 @@ class LogView(ScrollView, can_focus=True):
     def on_resize(self) -> None:
         """Keeps the end in view when the window changes, and when it gets its first size."""
         if self.follow:
-            self.scroll_end(animate=False, immediate=True, x_axis=False)
+            self.call_after_refresh(self._to_end)
+
+    def watch_show_horizontal_scrollbar(self) -> None:
+        """The bar takes the row that was the last."""
+        self.on_resize()
 
     def on_log_view_grown(self) -> None:
         """Fits the scroll bars to what has been read, and goes along when following."""
@@ -178,7 +181,7 @@ class LogView(ScrollView, can_focus=True):
         first_new, self._shown_rows = self._shown_rows, self.rows
         self.virtual_size = Size(self._wide, self._shown_rows)
         if self.follow:
-            self.scroll_end(animate=False, immediate=True, x_axis=False)
+            self._to_end()
         elif first_new < self.scroll_offset.y + self.size.height:
             self.refresh()
 
@@ -201,7 +204,7 @@ class LogView(ScrollView, can_focus=True):
     def action_scroll_end(self) -> None:
         """To the last row, and along with it."""
         self.follow = True
-        self.scroll_end(animate=False, immediate=True, x_axis=False)
+        self._to_end()
 
     @on(MouseScrollUp)
     @on(ScrollTo)
@@ -209,10 +212,14 @@ class LogView(ScrollView, can_focus=True):
     def _by_mouse(self) -> None:
         self.follow = False
 
+    def _to_end(self) -> None:
+        # Forced: before the layout knows of a scroll bar, Textual takes the view for one that cannot scroll.
+        self.scroll_end(animate=False, immediate=True, x_axis=False, force=True)
+
     def watch_follow(self, follow: bool) -> None:
         """Jumps to the end when following begins."""
         if follow and self.is_mounted:
-            self.scroll_end(animate=False, immediate=True, x_axis=False)
+            self._to_end()
 
     def render_line(self, y: int) -> Strip:
         """One visible row."""

@@ -99,6 +99,8 @@ class Rail(Widget, can_focus=True):
         total = sum(1 for item in self.items if item.number)
         item = self.items[self.cursor if self.has_focus else self._here()] if self.items else RailItem("", "")
         where = _("Step {n} of {total}: {title}").format(n=item.number, total=total, title=item.title)
+        if self.has_focus and item.key != self.current:
+            where += " · enter " + _("Open")
         style = f"bold {colours['background']} on {colours['primary']}" if self.has_focus else "bold"
         text = Text(no_wrap=True, end="").append(where if item.number else item.title, style)
         for key, count in Counter(o.sign for o in self.items if o.number and o.sign != "here").items():
