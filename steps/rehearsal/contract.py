@@ -245,7 +245,7 @@ class House:
     record: Callable[
         [str, str, str, JSON, Any, int], None
     ]  # service, method, path, query, body, status: one line for --record
-    heads: Heads | None  # None with --ray none
+    heads: Heads  # with --ray none it refuses to connect
 
 
 _HOUSE: list[House] = []

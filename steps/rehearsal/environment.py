@@ -22,6 +22,8 @@ def of(base_url: str, root: Path, token: str, ca: Path) -> dict[str, str]:
         "CLOUDSDK_CORE_DISABLE_PROMPTS": "1",
         "CLOUDSDK_CORE_DISABLE_USAGE_REPORTING": "true",
         "CLOUDSDK_CORE_CUSTOM_CA_CERTS_FILE": str(ca),
+        # Python's requests, which gcloud uses, prefers this variable to gcloud's own property (measured).
+        "REQUESTS_CA_BUNDLE": str(ca),
         "CLOUDSDK_COMPONENT_MANAGER_DISABLE_UPDATE_CHECK": "true",
         "CLOUDSDK_SURVEY_DISABLE_PROMPTS": "true",
         "CLOUDSDK_AUTH_ACCESS_TOKEN_FILE": str(root / "token"),

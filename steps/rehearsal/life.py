@@ -167,7 +167,7 @@ def _spawn(home: Path, options: list[str]) -> Address:
         process = subprocess.Popen(
             [sys.executable, "-m", "grpo_wizard.steps.rehearsal", "serve", *options],
             stdin=subprocess.DEVNULL,
-            stdout=out,
+            stdout=subprocess.DEVNULL,
             stderr=out,
             start_new_session=True,
         )

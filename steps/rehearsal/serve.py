@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import fcntl
-import importlib
-import importlib.util
 import json
 import logging
 import os
@@ -24,7 +22,9 @@ from .app import Application, kube_urls
 from .contract import KUBES, Heads, House, set_house
 from .dispatch import Dispatcher
 from .front import Front
+from .google.kubeground import revive
 from .google.seed import CALLER, seed
+from .heads import RayHeads
 from .life import Address, RehearsalError, folder, normal_speed
 from .tls import Authority, write_private
 from .wire import Recorder, Wire, read_faults
@@ -86,7 +86,7 @@ async def _serve(options: Options, root: Path, out: TextIO) -> None:
     wire = Wire(Recorder(options.record), read_faults(options.faults))
     speed = normal_speed(options.speed)
     world = Store(root / "world.json", FastClock(float("inf") if speed == "max" else float(speed)))
-    heads = _heads(root) if options.ray == "real" else None
+    heads = RayHeads(root, options.ray == "real", speed=world.clock.speed)
     set_house(
         House(
             root,
@@ -102,7 +102,7 @@ async def _serve(options: Options, root: Path, out: TextIO) -> None:
     if not world.load():
         seed(world)
     app = Application(world, wire, Dispatcher(world, CALLER, options.check_answers), token, over.set)
-    await _resume(world)
+    await revive(world)
     runner = web.AppRunner(app.web, access_log=None, shutdown_timeout=1.0)
     await runner.setup()
     try:
@@ -149,29 +149,15 @@ async def _until(over: asyncio.Event, wire: Wire, idle_minutes: float) -> None:
             await asyncio.wait_for(over.wait(), _LOOK_S)
 
 
-async def _end(runner: web.AppRunner, world: Store, heads: Heads | None, root: Path) -> None:
+async def _end(runner: web.AppRunner, world: Store, heads: Heads, root: Path) -> None:
     """Everything that was started here ends; the world is saved first, with its clusters as they are."""
     world.save()
     for kube in list(KUBES.values()):
         with contextlib.suppress(Exception):
             await kube.stop()
-    if heads is not None:
-        await heads.close()
+    await heads.close()
     await runner.cleanup()
     (root / "address.json").unlink(missing_ok=True)
-
-
-async def _resume(world: Store) -> None:
-    """Starts the Kubernetes of clusters that the world's file holds."""
-    if importlib.util.find_spec(f"{__package__}.google.kubeground"):
-        await importlib.import_module(f"{__package__}.google.kubeground").revive(world)
-
-
-def _heads(root: Path) -> Heads | None:
-    if importlib.util.find_spec(f"{__package__}.heads") is None:
-        return None
-    heads: Heads = importlib.import_module(f"{__package__}.heads").RayHeads(root)
-    return heads
 
 
 def _token(path: Path) -> str:

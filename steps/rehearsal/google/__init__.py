@@ -6,14 +6,10 @@ Each module registers its handlers when it is imported.
 from __future__ import annotations
 
 import importlib
-import logging
 import pkgutil
 
 
 def load() -> None:
     """Imports every module here, so that all handlers are known."""
     for module in pkgutil.iter_modules(__path__):
-        try:
-            importlib.import_module(f"{__name__}.{module.name}")
-        except ImportError:
-            logging.getLogger(__name__).exception("the handlers of %s are missing", module.name)
+        importlib.import_module(f"{__name__}.{module.name}")

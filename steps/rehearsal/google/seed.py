@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
-
 from ..contract import World
-from . import cloudbilling, cloudresourcemanager, serviceusage
+from . import cloudbilling, cloudresourcemanager, ground, serviceusage
 
 PROJECT, NUMBER = "my-project", "123456789012"
 CALLER = "rehearsal-user@example.com"
@@ -17,5 +14,4 @@ def seed(world: World) -> None:
     record = cloudresourcemanager.add(world, PROJECT, NUMBER, CALLER, name=PROJECT, hidden=True)
     record.extra["billing"] = cloudbilling.ACCOUNT
     serviceusage.seed(world, PROJECT)
-    if importlib.util.find_spec(f"{__package__}.ground"):
-        importlib.import_module(f"{__package__}.ground").seed(world)
+    ground.seed(world)
