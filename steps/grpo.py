@@ -122,7 +122,7 @@ def _resources(answers: Answers) -> Sequence[Resource]:
                         final_number_answers=mine["final_number_answers"])
     where = {"project": place["project_id"], "location": place["region"], "cluster": answers["cluster"]["cluster_name"],
              "namespace": ray["namespace"], "raycluster": ray["raycluster_name"]}
-    spec = {"entrypoint": script, "checkpoint_dir": mine["checkpoint_dir"], "max_num_steps": mine["max_num_steps"]}
+    spec = {"entrypoint": script, "workers": answers["quotas"]["gpu_nodes"], "checkpoint_dir": mine["checkpoint_dir"], "max_num_steps": mine["max_num_steps"]}
     return [Resource("grpo", "job", mine["job_name"], spec, where, (resource_id("raycluster", "raycluster", ray["raycluster_name"]),),
                      "ray job submit --address http://127.0.0.1:8265 -- bash job.sh",
                      Usual(9250, 10760, "925 to 1,076 s a step on 3 nodes, and 300 s of set-up, for ten steps (published log)"))]

@@ -69,11 +69,15 @@ def _ours(resource: Resource, sight: Sight, replace: Collection[str]) -> Decisio
     def decision(action: Action, note: str) -> Decision:
         return Decision(resource, action, sight, "created", note)
 
+    if sight.state == "failed" and driver(resource.kind).repeatable:
+        return decision("create", f"{sight.detail}; it goes on from the last complete step_N")
     if sight.state == "failed":
         what = f"is in an error: {sight.detail}" if sight.detail else "is in an error"
         return _replacement(resource, sight, replace, what)
     if sight.state == "creating" or not sight.drift:
         return decision("keep", "still being made" if sight.state == "creating" else resource.note)
+    if resource.kind == "job":
+        return decision("conflict", f"{sight.drift[0]}; wait for it, or grpo-wizard stop")
     stuck = [d for d in sight.drift if not driver(resource.kind).can_change(d.path)]
     if not stuck:
         return decision("change", "; ".join(map(str, sight.drift[:3])))

@@ -38,7 +38,7 @@ def facts_in(value: Any) -> set[str]:
 
 def task_for(session: Session, resource: Resource, facts: Mapping[str, Mapping[str, str]], tell: Tell = lambda text: None) -> Task:
     record = session.deployment.resources.get(resource.id)
-    return Task(resource, resolve(resource.spec, facts), session.mark, record.request_id if record else "",
+    return Task(resource, resolve(resource.spec, facts), session.mark, session.deployment.lineage, record.request_id if record else "",
                 dict(record.facts) if record else {}, tell)
 
 

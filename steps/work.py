@@ -127,6 +127,10 @@ class _Pursuit:
             return False
         if sight.state == "ready":
             return await self._settle(sight)
+        if sight.state == "failed" and self.driver.repeatable and not self.made:
+            self.record.origin = "created"      # what failed is done with: the next one is a new request
+            await self._create()
+            return False
         if sight.state == "failed":
             raise CloudError("failed", f"{self.resource.kind} {self.resource.name} is in an error", sight.detail,
                              "run apply again: it is deleted and made anew where that loses nothing, else the plan says how")

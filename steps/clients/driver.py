@@ -21,6 +21,7 @@ class Task:
     resource: Resource
     spec: Mapping[str, Any]
     mark: str                                   # lineage to write on it; empty: none
+    lineage: str = ""                           # whose deployment this is, marks or not
     request_id: str = ""                        # the same for every try of one create
     memo: Mapping[str, str] = field(default_factory=dict)
     tell: Tell = lambda text: None              # a notice for the user
@@ -48,6 +49,7 @@ class Driver:
     `create`, `change` and `delete` return the operation's name, or "" where the API answers at once.
     """
 
+    repeatable = False                          # one that ended badly is simply made again
     changeable: frozenset[str] = frozenset()    # spec paths (or their heads) that can be changed in place
 
     def look(self, cloud: Cloud, task: Task) -> Sight:

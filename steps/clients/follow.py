@@ -1,9 +1,10 @@
 """A job's log and status, from the first byte to the end, over connections that break.
 
-The bytes come by Range from the agent of the head, which serves the log folder (`/logs/job-driver-ID.log`): a cut
-connection goes on at the spool's length. Where the agent cannot be reached, Ray's own interfaces stand in: the WebSocket
-tail, which always begins at byte 0, and the whole text. Both turn carriage returns into newlines (Ray 2.49.2 and 2.60).
-The end of a stream is never the end of a job: only its status is (ray-project/ray/issues/60665).
+The bytes come by Range from the agent of the head, which serves the log folder
+(`/logs/job-driver-ID.log`): a cut connection goes on at the spool's length. Where the agent cannot be
+reached, Ray's own interfaces stand in: the WebSocket tail, which always begins at byte 0, and the whole
+text. Both turn carriage returns into newlines (Ray 2.49.2 and 2.60). The end of a stream is never the end
+of a job: only its status is (ray-project/ray/issues/60665).
 """
 
 from __future__ import annotations
@@ -36,7 +37,8 @@ _AGENT_TRIES = 3            # failures of the agent, while the dashboard answers
 _AGENT_AGAIN_S = 15.0
 _WHOLE_EVERY_S = 3.0        # the whole text each time: 9 MB take 0.35 s
 _LAST_TRIES = 20            # after the job's end, for the rest of its log
-_STRAGGLERS_S = 5.0         # a process that outlived its job may print for ever; whole passes count, not this time
+# a process that outlived its job may print for ever; whole passes count, not this time
+_STRAGGLERS_S = 5.0
 _TOO_BIG = 1009
 _SESSION_TIME = re.compile(r"session_(\d{4}-\d\d-\d\d)_(\d\d)-(\d\d)-(\d\d)")
 
@@ -68,7 +70,8 @@ class StatusChange:
 
 @dataclass(frozen=True)
 class Notice:
-    """Said once each time. `kind`: reconnecting, reconnected, stream_ended, text (stands in), bytes (again), incomplete."""
+    """Said once each time. `kind`: reconnecting, reconnected, stream_ended, text (stands in), bytes
+    (again), incomplete."""
 
     kind: str
     detail: str
@@ -77,8 +80,15 @@ class Notice:
 Following: TypeAlias = Output | Rewound | StatusChange | Notice
 
 
-async def follow(jobs: RayJobs, job_id: str, spool: Path, agent_url: str | None = None, *, poll_s: float = 1.0,
-                 status_s: float = 2.0) -> AsyncGenerator[Following, None]:
+async def follow(
+    jobs: RayJobs,
+    job_id: str,
+    spool: Path,
+    agent_url: str | None = None,
+    *,
+    poll_s: float = 1.0,
+    status_s: float = 2.0,
+) -> AsyncGenerator[Following, None]:
     """Follows until the job has ended and its log is complete, or is lost. The spool goes on where it stands.
 
     `agent_url`: the head's agent (port 52365), usually of a second forward; without it text is all there is.
@@ -185,7 +195,11 @@ class _Follower:
         """One pass over what is new, by the best way there is."""
         if self._outage:
             return
-        if self.mode != "bytes" and self.agent_url and (ended or time.monotonic() - self._agent_at > _AGENT_AGAIN_S):
+        if (
+            self.mode != "bytes"
+            and self.agent_url
+            and (ended or time.monotonic() - self._agent_at > _AGENT_AGAIN_S)
+        ):
             async for event in self._back_to_bytes():
                 yield event
         if self.mode == "bytes":
@@ -195,7 +209,8 @@ class _Follower:
             async for event in self._read_text(ended):
                 yield event
 
-    # -- bytes ----------------------------------------------------------------------------------------------------
+    # -- bytes
+    # ----------------------------------------------------------------------------------------------------
 
     async def _read_bytes(self) -> AsyncGenerator[Following, None]:
         if self.spool.size > self.spool.exact:
@@ -248,7 +263,8 @@ class _Follower:
         await self._close_tail()
         yield Notice("bytes", "the head's own log file can be read again")
 
-    # -- text -----------------------------------------------------------------------------------------------------
+    # -- text
+    # -----------------------------------------------------------------------------------------------------
 
     def _stand_in(self, mode: str) -> None:
         self.mode, self._agent_at = mode, time.monotonic()
@@ -297,7 +313,8 @@ class _Follower:
             await self._close_tail()
             if code == _TOO_BIG or message.type is aiohttp.WSMsgType.ERROR:
                 self._stand_in("whole")
-            self._asked_at = -1e9           # ask the status now: the stream's end says nothing about the job's
+            # ask the status now: the stream's end says nothing about the job's
+            self._asked_at = -1e9
             self._stream_end = f"the stream ended (close code {code})"
             return
 
@@ -308,7 +325,9 @@ class _Follower:
         try:
             ws = await asyncio.wait_for(self.jobs.session.ws_connect(url, max_msg_size=0), timeout=15)
         except (aiohttp.ClientError, OSError, TimeoutError) as error:
-            raise RayUnreachable("The log stream cannot be opened", str(error) or type(error).__name__) from error
+            raise RayUnreachable(
+                "The log stream cannot be opened", str(error) or type(error).__name__
+            ) from error
         self._ws, self._skip = ws, self.spool.text_length()
         return ws
 

@@ -13,7 +13,8 @@ TokenSupplier = Callable[[], str | Awaitable[str]]
 
 @dataclass(frozen=True)
 class KubeAccess:
-    """`server`: https://HOST[:PORT], no slash at the end. `ca_pem`: the cluster's own authority, None for the system's.
+    """`server`: https://HOST[:PORT], no slash at the end. `ca_pem`: the cluster's own authority, None for
+    the system's.
 
     `token` is asked before every request, so that it can be renewed there; None sends no Authorization.
     """
@@ -30,7 +31,8 @@ class KubeAccess:
         return {"Authorization": f"Bearer {await given if inspect.isawaitable(given) else given}"}
 
     def ssl_context(self) -> ssl.SSLContext:
-        """Trusts `ca_pem` alone when it is given. The same context for the same text: loading one takes milliseconds."""
+        """Trusts `ca_pem` alone when it is given. The same context for the same text: loading one takes
+        milliseconds."""
         return _context(self.ca_pem)
 
 

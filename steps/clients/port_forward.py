@@ -1,8 +1,9 @@
 """A port of the current head pod as a port of loopback, through the Kubernetes API server's WebSocket.
 
-Protocol v4.channel.k8s.io (k8s.io/kubelet, portforward/websocket.go): `GET …/pods/POD/portforward?ports=N`, binary
-messages whose first byte is the channel, 0 data and 1 errors; the first message of each channel is the port, 2 bytes
-little-endian. One WebSocket carries one TCP connection. It has no half-close: the end of one side ends both.
+Protocol v4.channel.k8s.io (k8s.io/kubelet, portforward/websocket.go): `GET
+…/pods/POD/portforward?ports=N`, binary messages whose first byte is the channel, 0 data and 1 errors; the
+first message of each channel is the port, 2 bytes little-endian. One WebSocket carries one TCP connection.
+It has no half-close: the end of one side ends both.
 """
 
 from __future__ import annotations
@@ -31,7 +32,8 @@ class ForwardError(WizardError):
 
 @dataclass(frozen=True)
 class Forwarding:
-    """What the user is told, once each time. `kind`: ready, lost (no way to the pod), restored, moved (another pod)."""
+    """What the user is told, once each time. `kind`: ready, lost (no way to the pod), restored, moved
+    (another pod)."""
 
     kind: str
     pod: str | None
@@ -51,9 +53,12 @@ def head_pod(access: KubeAccess, namespace: str, raycluster: str) -> Chooser:
         async with aiohttp.ClientSession(timeout=timeout) as session, session.get(
                 url, params={"labelSelector": labels}, headers=headers, ssl=ssl) as answer:
             if answer.status != 200:
-                raise ForwardError("The head's pod cannot be looked up", f"{answer.status}: {(await answer.text())[:200]}",
-                                   "Check that you may list pods in this namespace.",
-                                   f"kubectl get pods -n {namespace} -l {labels}")
+                raise ForwardError(
+                    "The head's pod cannot be looked up",
+                    f"{answer.status}: {(await answer.text())[:200]}",
+                    "Check that you may list pods in this namespace.",
+                    f"kubectl get pods -n {namespace} -l {labels}",
+                )
             return newest_running((await answer.json())["items"])
 
     return choose
@@ -61,8 +66,11 @@ def head_pod(access: KubeAccess, namespace: str, raycluster: str) -> Chooser:
 
 def newest_running(pods: list[dict[str, Any]]) -> str | None:
     """The name of the newest pod of a PodList that is Running and not being deleted."""
-    fit = [pod["metadata"] for pod in pods
-           if pod.get("status", {}).get("phase") == "Running" and not pod["metadata"].get("deletionTimestamp")]
+    fit = [
+        pod["metadata"]
+        for pod in pods
+        if pod.get("status", {}).get("phase") == "Running" and not pod["metadata"].get("deletionTimestamp")
+    ]
     newest = max(fit, key=lambda meta: str(meta.get("creationTimestamp", "")), default=None)
     return str(newest["name"]) if newest else None
 
@@ -70,8 +78,9 @@ def newest_running(pods: list[dict[str, Any]]) -> str | None:
 class Forward:
     """`async with Forward(access, "default", head_pod(…), 8265) as forward:` then use `forward.url`.
 
-    The local port stays the same while the server restarts or the pod is replaced. A connection that comes meanwhile
-    waits up to `patience_s` for a way to a pod. Every `check_s` the chooser is asked if the pod is still the same.
+    The local port stays the same while the server restarts or the pod is replaced. A connection that comes
+    meanwhile waits up to `patience_s` for a way to a pod. Every `check_s` the chooser is asked if the pod
+    is still the same.
     """
 
     def __init__(self, access: KubeAccess, namespace: str, choose: Chooser, port: int, *, local_port: int = 0,
@@ -101,13 +110,18 @@ class Forward:
     async def __aenter__(self) -> Forward:
         import aiohttp
 
-        self._session = aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0, ssl=self.access.ssl_context()))
+        self._session = aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(limit=0, ssl=self.access.ssl_context())
+        )
         try:
-            self._server = await asyncio.start_server(self._accept, "127.0.0.1", self._local_port, limit=_PIECE)
+            self._server = await asyncio.start_server(
+                self._accept, "127.0.0.1", self._local_port, limit=_PIECE
+            )
         except OSError as error:
             await self._session.close()
-            raise ForwardError(f"Port {self._local_port} of this machine cannot be used", str(error),
-                               "Choose another port.") from error
+            raise ForwardError(
+                f"Port {self._local_port} of this machine cannot be used", str(error), "Choose another port."
+            ) from error
         self._local_port = self._server.sockets[0].getsockname()[1]
         self._watch = asyncio.create_task(self._watch_pod())
         return self
@@ -129,7 +143,8 @@ class Forward:
             await asyncio.sleep(self.check_s)
 
     async def _look(self) -> None:
-        """Asks which pod it is now; a new one ends the tunnels to the old, whose clients then connect anew."""
+        """Asks which pod it is now; a new one ends the tunnels to the old, whose clients then connect
+        anew."""
         try:
             pod = await self.choose()
         except asyncio.CancelledError:
@@ -202,10 +217,10 @@ class Forward:
         import aiohttp
 
         assert self._session is not None
-        url = f"{self.access.server}/api/v1/namespaces/{self.namespace}/pods/{pod}/portforward?ports={self.port}"
+        path = f"/api/v1/namespaces/{self.namespace}/pods/{pod}/portforward?ports={self.port}"
         try:
             ws = await asyncio.wait_for(self._session.ws_connect(
-                url, protocols=("v4.channel.k8s.io",), headers=await self.access.headers(), max_msg_size=0,
+                self.access.server + path, protocols=("v4.channel.k8s.io",), headers=await self.access.headers(), max_msg_size=0,
                 autoping=True, autoclose=True), timeout=10)
         except (aiohttp.ClientError, OSError, TimeoutError) as error:
             self._tell_lost(f"{pod}: {error or type(error).__name__}")
@@ -217,7 +232,8 @@ class Forward:
             raise
 
     async def _greeted(self, ws: aiohttp.ClientWebSocketResponse, pod: str) -> bool:
-        """Reads the two messages that name the port; an error instead means that the pod cannot be reached."""
+        """Reads the two messages that name the port; an error instead means that the pod cannot be
+        reached."""
         import aiohttp
 
         awaited, detail = {_DATA, _ERROR}, "the connection ended at its start"
@@ -259,13 +275,15 @@ class _Broken(Exception):
 
 
 async def _send(reader: asyncio.StreamReader, ws: aiohttp.ClientWebSocketResponse) -> None:
-    """Local to pod. `send_bytes` waits while the socket is full, so the local client is slowed down, not buffered."""
+    """Local to pod. `send_bytes` waits while the socket is full, so the local client is slowed down, not
+    buffered."""
     while data := await reader.read(_PIECE):
         await ws.send_bytes(bytes([_DATA]) + data)
 
 
 async def _receive(ws: aiohttp.ClientWebSocketResponse, writer: asyncio.StreamWriter) -> None:
-    """Pod to local. Waits for the local client before the next message, so aiohttp stops reading the socket."""
+    """Pod to local. Waits for the local client before the next message, so aiohttp stops reading the
+    socket."""
     import aiohttp
 
     async for message in ws:

@@ -1,12 +1,15 @@
-"""Ray's Jobs and cluster interfaces over HTTP (Ray 2.49.2 and 2.60, API version "4"); no import of ray, no kubectl.
+"""Ray's Jobs and cluster interfaces over HTTP (Ray 2.49.2 and 2.60, API version "4"); no import of ray, no
+kubectl.
 
-A job is submitted with an id chosen beforehand, so that a lost answer is looked up and never repeated. Nothing but the
-entrypoint and metadata is sent: Ray answers env_vars in clear to whoever asks, and NeMo RL 0.5.0 fails with them.
+A job is submitted with an id chosen beforehand, so that a lost answer is looked up and never repeated.
+Nothing but the entrypoint and metadata is sent: Ray answers env_vars in clear to whoever asks, and NeMo RL
+0.5.0 fails with them.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import secrets
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -45,7 +48,8 @@ class JobExists(RayError):
 
 @dataclass(frozen=True)
 class Job:
-    """A job as Ray tells it. Times are epoch seconds. `agent_url`: the agent of the node that runs the driver."""
+    """A job as Ray tells it. Times are epoch seconds. `agent_url`: the agent of the node that runs the
+    driver."""
 
     id: str
     status: str
@@ -103,12 +107,14 @@ class RayJobs:
         return self._session
 
     async def version(self) -> dict[str, str]:
-        """`version` of the API, `ray_version`, and, where Ray has it, `session_name`, which a restart changes."""
+        """`version` of the API, `ray_version`, and, where Ray has it, `session_name`, which a restart
+        changes."""
         return dict(await self._json("GET", "/api/version"))
 
     async def submit(self, entrypoint: str, job_id: str, metadata: dict[str, str] | None = None, *,
                      attempts: int = 5) -> Job:
-        """Submits once, however often the answer is lost. Raises JobExists when the id is another entrypoint's."""
+        """Submits once, however often the answer is lost. Raises JobExists when the id is another
+        entrypoint's."""
         body = {"entrypoint": entrypoint, "submission_id": job_id, "metadata": metadata or {}}
         for attempt in range(attempts):
             try:
@@ -140,8 +146,11 @@ class RayJobs:
 
     def _same(self, job: Job, entrypoint: str) -> Job:
         if job.entrypoint != entrypoint:
-            raise JobExists(f"The job {job.id} is another one", "Its entrypoint differs from what was to be submitted.",
-                            "Submit under a new id.")
+            raise JobExists(
+                f"The job {job.id} is another one",
+                "Its entrypoint differs from what was to be submitted.",
+                "Submit under a new id.",
+            )
         return job
 
     async def get(self, job_id: str) -> Job:
@@ -157,8 +166,14 @@ class RayJobs:
         """Asks the job to end; False when it had ended already. It is STOPPED a second or two later."""
         return bool((await self._json("POST", f"/api/jobs/{job_id}/stop")).get("stopped"))
 
+    async def delete(self, job_id: str) -> None:
+        """Makes Ray forget an ended job; its log file stays. One that is unknown already is fine."""
+        with contextlib.suppress(JobUnknown):
+            await self._json("DELETE", f"/api/jobs/{job_id}")
+
     async def nodes(self) -> list[dict[str, Any]]:
-        """The nodes' summaries (`hostname`, `ip`, `cpu`, `mem`, `gpus` …, `raylet`), as the dashboard shows them."""
+        """The nodes' summaries (`hostname`, `ip`, `cpu`, `mem`, `gpus` …, `raylet`), as the dashboard
+        shows them."""
         answer = await self._json("GET", "/nodes?view=summary")
         return list(answer.get("data", {}).get("summary", []))
 
@@ -187,15 +202,20 @@ class RayJobs:
                 yield answer
         except (aiohttp.ClientError, OSError, TimeoutError) as error:
             path = url.removeprefix(self.base_url)
-            raise RayUnreachable("The Ray head does not answer", f"{method} {path}: {error or type(error).__name__}",
-                                 "It is asked again; check the network and the head pod if this lasts.") from error
+            raise RayUnreachable(
+                "The Ray head does not answer",
+                f"{method} {path}: {error or type(error).__name__}",
+                "It is asked again; check the network and the head pod if this lasts.",
+            ) from error
 
     async def check(self, answer: aiohttp.ClientResponse) -> None:
         """Raises the error that a status stands for."""
         if answer.status < 400:
             return
         text = (await answer.text())[:2000]
-        raise _error(answer.status, f"{answer.method} {answer.url.path}: {answer.status} {text.strip()[:300]}", text)
+        raise _error(
+            answer.status, f"{answer.method} {answer.url.path}: {answer.status} {text.strip()[:300]}", text
+        )
 
 
 def _error(status: int, detail: str, text: str) -> RayError:
@@ -205,11 +225,16 @@ def _error(status: int, detail: str, text: str) -> RayError:
     if "already exists" in text:
         return JobExists("A job has this id already", detail, "Submit under a new id.")
     if status == 404 and "does not exist" in text:
-        return JobUnknown("The Ray head does not know this job", detail,
-                          "Its head was restarted, or the job was deleted: apply again to go on from the last checkpoint.")
+        return JobUnknown(
+            "The Ray head does not know this job",
+            detail,
+            "Its head was restarted, or the job was deleted: apply again to go on from the last checkpoint.",
+        )
     # 500 with a TimeoutError: the head's agent has not joined yet, the first seconds of a head's life.
     if status in (502, 503, 504) or (status == 500 and "TimeoutError" in text):
-        return RayUnreachable("The Ray head is not ready", detail, "It is asked again; look at the head pod if this lasts.")
+        return RayUnreachable(
+            "The Ray head is not ready", detail, "It is asked again; look at the head pod if this lasts."
+        )
     return RayError("The Ray head answered with an error", detail, "Look at the head pod's log.")
 
 

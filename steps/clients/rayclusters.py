@@ -32,9 +32,9 @@ class RayClusterDriver(KubeDriver):
         return Sight(state, seen.mark, seen.identity, self._drift(seen, live, state), detail, self._facts(live))
 
     def _state(self, kube: Kube, task: Task, live: JSON) -> tuple[State, str]:
-        head_ready = _condition(live, "HeadPodReady") == "True"
+        head_ready = head_is_ready(live)
         wanted = int(task.spec["spec"]["workerGroupSpecs"][0]["replicas"])
-        ready = int(live.get("status", {}).get("readyWorkerReplicas", 0))
+        ready = workers_ready(live)
         if head_ready and (released(live) or (ready >= wanted and _replicas(live) >= wanted)):
             return "ready", f"head and {ready} workers ready"
         what = f"head ready, workers {ready} of {wanted}" if head_ready else "waiting for the head"
@@ -63,7 +63,7 @@ class RayClusterDriver(KubeDriver):
         kube = self.kube(cloud, task)
         live = kube.get(self.path(task)) if kube else None
         wanted = int(task.spec["spec"]["workerGroupSpecs"][0]["replicas"])
-        if kube and live and not released(live) and _condition(live, "HeadPodReady") == "True" and _replicas(live) < wanted:
+        if kube and live and not released(live) and head_is_ready(live) and _replicas(live) < wanted:
             task.tell(f"the head is ready: asking for {wanted} workers")
             raise_workers(kube, self.path(task), wanted)
 
@@ -76,13 +76,21 @@ def raise_workers(kube: Kube, path: str, wanted: int) -> None:
     kube.send("PATCH", path, {"metadata": {"annotations": {RELEASED: None}}, "spec": {"workerGroupSpecs": groups}})
 
 
-def released(live: JSON) -> bool:
+def released(live: Mapping[str, Any]) -> bool:
     return bool(live.get("metadata", {}).get("annotations", {}).get(RELEASED))
 
 
-def _replicas(live: JSON) -> int:
+def head_is_ready(live: Mapping[str, Any]) -> bool:
+    return _condition(live, "HeadPodReady") == "True"
+
+
+def workers_ready(live: Mapping[str, Any]) -> int:
+    return int(live.get("status", {}).get("readyWorkerReplicas", 0))
+
+
+def _replicas(live: Mapping[str, Any]) -> int:
     return int(live["spec"]["workerGroupSpecs"][0].get("replicas", 0))
 
 
-def _condition(live: JSON, kind: str) -> str:
+def _condition(live: Mapping[str, Any], kind: str) -> str:
     return next((c.get("status", "") for c in live.get("status", {}).get("conditions", []) if c.get("type") == kind), "")

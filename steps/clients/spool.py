@@ -15,8 +15,9 @@ class SpoolError(WizardError):
 class Spool:
     """An append-only file, 0600. `exact`: up to here the bytes came from the head's file itself.
 
-    Behind `exact` they came as text through Ray, which turns carriage returns into newlines: good to read, not the same
-    bytes. They are replaced when the file can be had again; a note beside the file keeps the number until then.
+    Behind `exact` they came as text through Ray, which turns carriage returns into newlines: good to read,
+    not the same bytes. They are replaced when the file can be had again; a note beside the file keeps the
+    number until then.
     """
 
     def __init__(self, path: Path) -> None:

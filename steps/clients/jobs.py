@@ -1,0 +1,143 @@
+"""The training job as a resource: looked up on the head by its marks, submitted once, resumed by a new job in the same folder."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import Mapping
+from typing import Any
+
+from ..step import Drift, Sight
+from .cloud import Cloud
+from .driver import Driver, Task
+from .errors import CloudError
+from .head import Head, open_head
+from .kube import connect
+from .ray_jobs import Job, RayError, RayUnreachable
+from .rayclusters import head_is_ready, raise_workers, released, workers_ready
+
+MARK, PARAMETERS = "grpo-wizard", "grpo-wizard-parameters"
+_ENDED_BADLY = ("FAILED", "STOPPED")
+
+
+def parameters(entrypoint: str) -> str:
+    """A short hash of all that a job does: two jobs with the same one are the same run."""
+    return hashlib.sha256(entrypoint.encode()).hexdigest()[:12]
+
+
+class JobDriver(Driver):
+    """`repeatable`: a job that FAILED, was STOPPED or is lost is simply submitted again; NeMo RL goes on from the last step_N itself."""
+
+    repeatable = True
+
+    def look(self, cloud: Cloud, task: Task) -> Sight:
+        live = self._raycluster(cloud, task)
+        if live is None or not head_is_ready(live):
+            return Sight()
+        return asyncio.run(self._look(cloud, task))
+
+    async def _look(self, cloud: Cloud, task: Task) -> Sight:
+        try:
+            async with open_head(cloud, task.resource.where) as head:
+                mine = [job for job in await head.jobs.list_jobs() if job.metadata.get(MARK) == self._lineage(task)]
+                if not mine:
+                    return Sight(detail="LOST" if task.memo.get("submitted") else "")
+                newest = mine[0]
+                return self._judge(task, newest, await _has_spoken(head, newest))
+        except RayError as error:
+            raise _busy(error) from error
+
+    def _judge(self, task: Task, job: Job, spoken: bool) -> Sight:
+        same = job.metadata.get(PARAMETERS) == parameters(str(task.spec["entrypoint"]))
+        facts = {"job_id": job.id, "status": job.status, "message": job.message[-400:]}
+        lineage = job.metadata[MARK]
+        if job.status in _ENDED_BADLY:
+            return Sight("failed", lineage, job.id, detail=f"{job.status}: {_last_line(job.message)}", facts=facts)
+        if not same and job.status == "SUCCEEDED":
+            return Sight(detail="another run has ended; these parameters are new", facts=facts)
+        drift = () if same else (Drift("parameters", "those of the answers", f"those of job {job.id}, which is {job.status}"),)
+        ready = job.status == "SUCCEEDED" or (job.status == "RUNNING" and spoken)
+        return Sight("ready" if ready or drift else "creating", lineage, job.id, drift, f"job is {job.status}", facts)
+
+    def create(self, cloud: Cloud, task: Task) -> str:
+        """Submits under an id that was written down before. Released GPU nodes are asked for again first."""
+        self._bring_back_workers(cloud, task)
+        asyncio.run(self._submit(cloud, task))
+        return ""
+
+    def _bring_back_workers(self, cloud: Cloud, task: Task) -> None:
+        kube = connect(cloud, task.at("project"), task.at("location"), task.at("cluster"))
+        path = self._path(task)
+        live = kube.get(path) if kube else None
+        if kube is None or live is None or not head_is_ready(live):
+            raise CloudError("busy", "the Ray head is not ready", transient=True)
+        wanted = int(task.spec["workers"])
+        if released(live):
+            task.tell(f"the GPU nodes were released: asking for {wanted} workers again")
+            raise_workers(kube, path, wanted)
+            raise CloudError("busy", "waiting for the workers to come back", transient=True)
+        if workers_ready(live) < wanted:
+            raise CloudError("busy", f"workers ready: {workers_ready(live)} of {wanted}", transient=True)
+
+    async def _submit(self, cloud: Cloud, task: Task) -> None:
+        script = str(task.spec["entrypoint"])
+        metadata = {MARK: self._lineage(task), PARAMETERS: parameters(script), "name": task.name}
+        try:
+            async with open_head(cloud, task.resource.where) as head:
+                job = await head.jobs.submit(script, job_id(task.request_id), metadata)
+        except RayError as error:
+            raise _busy(error) from error
+        cloud.audit(cloud.identity, "POST", "ray:/api/jobs/", job.id, job.status)
+
+    def delete(self, cloud: Cloud, task: Task, sight: Sight) -> str:
+        asyncio.run(self._stop(cloud, task, sight.identity))
+        return ""
+
+    async def _stop(self, cloud: Cloud, task: Task, id: str) -> None:
+        """Stopped and forgotten by Ray; checkpoints and log files on Lustre stay as they are."""
+        try:
+            async with open_head(cloud, task.resource.where) as head:
+                await head.jobs.stop(id)
+                for _ in range(100):
+                    if (await head.jobs.get(id)).ended:
+                        break
+                    await asyncio.sleep(0.2)
+                await head.jobs.delete(id)
+        except RayError as error:
+            raise _busy(error) from error
+
+    def _lineage(self, task: Task) -> str:
+        return task.lineage
+
+    def _path(self, task: Task) -> str:
+        return f"/apis/ray.io/v1/namespaces/{task.at('namespace')}/rayclusters/{task.at('raycluster')}"
+
+    def _raycluster(self, cloud: Cloud, task: Task) -> Mapping[str, Any] | None:
+        kube = connect(cloud, task.at("project"), task.at("location"), task.at("cluster"))
+        return kube.get(self._path(task)) if kube else None
+
+
+def job_id(request_id: str) -> str:
+    """Ray's submission id of a create: derived from what is on disk before the call, so that a lost answer is found."""
+    return f"grpo-{request_id}"
+
+
+async def _has_spoken(head: Head, job: Job) -> bool:
+    """Whether the job's log has a first line."""
+    if job.status != "RUNNING":
+        return False
+    try:
+        async with head.jobs.request("GET", f"{head.agent_url}/logs/job-driver-{job.id}.log", headers={"Range": "bytes=0-4095"}) as answer:
+            return answer.status in (200, 206) and b"\n" in await answer.read()
+    except RayError:
+        return False
+
+
+def _busy(error: RayError) -> CloudError:
+    waits = isinstance(error, RayUnreachable)
+    return CloudError("busy" if waits else "refused", error.title, error.detail, error.fix, transient=waits)
+
+
+def _last_line(message: str) -> str:
+    lines = [line for line in message.strip().splitlines() if line.strip()]
+    return lines[-1].strip()[:200] if lines else ""
