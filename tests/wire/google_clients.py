@@ -9,7 +9,12 @@ from google.cloud import compute_v1, container_v1, lustre_v1
 from google.oauth2.credentials import Credentials
 
 PROJECT, REGION, ZONE = "my-project", "us-central1", "us-central1-b"
-APIS = ("compute.googleapis.com", "container.googleapis.com", "lustre.googleapis.com", "servicenetworking.googleapis.com")
+APIS = (
+    "compute.googleapis.com",
+    "container.googleapis.com",
+    "lustre.googleapis.com",
+    "servicenetworking.googleapis.com",
+)
 
 
 class Clients:
@@ -21,7 +26,11 @@ class Clients:
         self._made: dict[str, Any] = {}
 
     def _options(self, prefix: str) -> dict[str, Any]:
-        return {"credentials": self._credentials, "transport": "rest", "client_options": {"api_endpoint": self._server.base_url + prefix}}
+        return {
+            "credentials": self._credentials,
+            "transport": "rest",
+            "client_options": {"api_endpoint": self._server.base_url + prefix},
+        }
 
     def compute(self, name: str) -> Any:
         """compute_v1's client `name` ("Networks" -> NetworksClient)."""
@@ -43,9 +52,13 @@ class Clients:
         """Waits for a compute operation given by an `*_unary` call; returns it done, failed or not."""
         where = operation.region or operation.zone
         if operation.region:
-            return self.compute("RegionOperations").wait(project=PROJECT, region=where.rsplit("/", 1)[-1], operation=operation.name)
+            return self.compute("RegionOperations").wait(
+                project=PROJECT, region=where.rsplit("/", 1)[-1], operation=operation.name
+            )
         if operation.zone:
-            return self.compute("ZoneOperations").wait(project=PROJECT, zone=where.rsplit("/", 1)[-1], operation=operation.name)
+            return self.compute("ZoneOperations").wait(
+                project=PROJECT, zone=where.rsplit("/", 1)[-1], operation=operation.name
+            )
         return self.compute("GlobalOperations").wait(project=PROJECT, operation=operation.name)
 
     def made(self, operation: Any) -> Any:
@@ -57,6 +70,7 @@ class Clients:
     def gke(self, operation: Any, location: str = REGION) -> Any:
         """Polls a GKE operation to its end."""
         import time
+
         name = f"projects/{PROJECT}/locations/{location}/operations/{operation.name}"
         for _ in range(600):
             found = self.container.get_operation(name=name)
@@ -80,32 +94,67 @@ def link(kind: str, name: str) -> str:
 def subnet(clients: Clients, name: str, net: str, cidr: str, region: str = REGION) -> Any:
     """Asks for a subnet; returns the operation."""
     body = compute_v1.Subnetwork(name=name, network=link("networks", net), ip_cidr_range=cidr)
-    return clients.compute("Subnetworks").insert_unary(project=PROJECT, region=region, subnetwork_resource=body)
+    return clients.compute("Subnetworks").insert_unary(
+        project=PROJECT, region=region, subnetwork_resource=body
+    )
 
 
 def firewall(clients: Clients, name: str, net: str) -> Any:
     """Asks for a rule that allows TCP; returns the operation."""
-    body = compute_v1.Firewall(name=name, network=link("networks", net), allowed=[compute_v1.Allowed(I_p_protocol="tcp")],
-                               source_ranges=["192.168.0.0/16"])
+    body = compute_v1.Firewall(
+        name=name,
+        network=link("networks", net),
+        allowed=[compute_v1.Allowed(I_p_protocol="tcp")],
+        source_ranges=["192.168.0.0/16"],
+    )
     return clients.compute("Firewalls").insert_unary(project=PROJECT, firewall_resource=body)
 
 
 def cluster(name: str = "nemo-cluster", net: str = "nemo-net", **fields: Any) -> container_v1.Cluster:
     """The tutorial's cluster with a small first pool."""
-    pool = container_v1.NodePool(name="default-pool", initial_node_count=1, config=container_v1.NodeConfig(machine_type="n2-highmem-8"))
-    return container_v1.Cluster(**{
-        "name": name, "network": net, "node_pools": [pool], "ip_allocation_policy": {"use_ip_aliases": True},
-        "network_config": {"datapath_provider": 2, "enable_multi_networking": True},
-        "workload_identity_config": {"workload_pool": f"{PROJECT}.svc.id.goog"},
-        "addons_config": {"ray_operator_config": {"enabled": True}, "lustre_csi_driver_config": {"enabled": True}}, **fields})
+    pool = container_v1.NodePool(
+        name="default-pool", initial_node_count=1, config=container_v1.NodeConfig(machine_type="n2-highmem-8")
+    )
+    return container_v1.Cluster(
+        **{
+            "name": name,
+            "network": net,
+            "node_pools": [pool],
+            "ip_allocation_policy": {"use_ip_aliases": True},
+            "network_config": {"datapath_provider": 2, "enable_multi_networking": True},
+            "workload_identity_config": {"workload_pool": f"{PROJECT}.svc.id.goog"},
+            "addons_config": {
+                "ray_operator_config": {"enabled": True},
+                "lustre_csi_driver_config": {"enabled": True},
+            },
+            **fields,
+        }
+    )
 
 
-def gpu_pool(name: str = "gpu-pool", nodes: int = 0, reservation: str = "nemo-res", **fields: Any) -> container_v1.NodePool:
+def gpu_pool(
+    name: str = "gpu-pool", nodes: int = 0, reservation: str = "nemo-res", **fields: Any
+) -> container_v1.NodePool:
     """The tutorial's GPU pool without its additional networks."""
-    config = {"machine_type": "a4-highgpu-8g", "accelerators": [{"accelerator_type": "nvidia-b200", "accelerator_count": 8}],
-              "reservation_affinity": {"consume_reservation_type": 3, "key": "compute.googleapis.com/reservation-name", "values": [reservation]}}
-    return container_v1.NodePool(**{"name": name, "initial_node_count": nodes, "config": config, "locations": [ZONE],
-                                    "autoscaling": {"enabled": True, "total_max_node_count": 2}, **fields})
+    config = {
+        "machine_type": "a4-highgpu-8g",
+        "accelerators": [{"accelerator_type": "nvidia-b200", "accelerator_count": 8}],
+        "reservation_affinity": {
+            "consume_reservation_type": 3,
+            "key": "compute.googleapis.com/reservation-name",
+            "values": [reservation],
+        },
+    }
+    return container_v1.NodePool(
+        **{
+            "name": name,
+            "initial_node_count": nodes,
+            "config": config,
+            "locations": [ZONE],
+            "autoscaling": {"enabled": True, "total_max_node_count": 2},
+            **fields,
+        }
+    )
 
 
 PARENT = f"projects/{PROJECT}/locations/{REGION}"

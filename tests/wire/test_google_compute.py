@@ -23,37 +23,50 @@ def test_an_automatic_network_has_one_subnet_a_region(clients: Clients) -> None:
     got = clients.compute("Networks").get(project=PROJECT, network="auto-net")
     regions = list(clients.compute("Regions").list(project=PROJECT))
     assert len(got.subnetworks) == len(regions) > 40
-    assert clients.compute("Subnetworks").get(project=PROJECT, region=REGION, subnetwork="auto-net").ip_cidr_range == "10.128.0.0/20"
+    assert (
+        clients.compute("Subnetworks")
+        .get(project=PROJECT, region=REGION, subnetwork="auto-net")
+        .ip_cidr_range
+        == "10.128.0.0/20"
+    )
 
 
 def test_the_same_name_twice_is_409_in_googles_words(clients: Clients) -> None:
     network(clients, "twice", auto_create_subnetworks=False)
-    with pytest.raises(exceptions.Conflict, match=r"The resource 'projects/my-project/global/networks/twice' already exists"):
+    with pytest.raises(
+        exceptions.Conflict, match=r"The resource 'projects/my-project/global/networks/twice' already exists"
+    ):
         network(clients, "twice", auto_create_subnetworks=False)
 
 
 def test_the_same_request_id_gives_the_same_operation(clients: Clients) -> None:
     body = compute_v1.Network(name="by-request", auto_create_subnetworks=False)
-    request = compute_v1.InsertNetworkRequest(project=PROJECT, network_resource=body, request_id=str(uuid.uuid4()))
+    request = compute_v1.InsertNetworkRequest(
+        project=PROJECT, network_resource=body, request_id=str(uuid.uuid4())
+    )
     first = clients.compute("Networks").insert_unary(request=request)
     assert clients.compute("Networks").insert_unary(request=request).name == first.name
 
 
 @pytest.mark.parametrize("name", ["Nemo_Net", "-a", "a" * 64, "9lives"])
 def test_a_name_that_rfc1035_refuses_is_refused(clients: Clients, name: str) -> None:
-    with pytest.raises(exceptions.BadRequest, match="resource.name"):
+    with pytest.raises(exceptions.BadRequest, match=r"resource\.name"):
         network(clients, name)
 
 
 def test_what_is_not_there_is_404(clients: Clients) -> None:
-    with pytest.raises(exceptions.NotFound, match=r"The resource 'projects/my-project/global/networks/no-net' was not found"):
+    with pytest.raises(
+        exceptions.NotFound, match=r"The resource 'projects/my-project/global/networks/no-net' was not found"
+    ):
         clients.compute("Networks").get(project=PROJECT, network="no-net")
 
 
 def test_overlapping_subnets_are_refused_and_name_each_other(clients: Clients) -> None:
     network(clients, "over", auto_create_subnetworks=False)
     clients.made(subnet(clients, "over-1", "over", "192.168.1.0/24"))
-    with pytest.raises(exceptions.BadRequest, match=r"conflicts with existing subnetwork 'over-1' in region 'us-central1'"):
+    with pytest.raises(
+        exceptions.BadRequest, match=r"conflicts with existing subnetwork 'over-1' in region 'us-central1'"
+    ):
         subnet(clients, "over-2", "over", "192.168.0.0/16")
     with pytest.raises(exceptions.BadRequest, match="ipCidrRange"):
         subnet(clients, "over-3", "over", "192.168.5.1/24")
@@ -62,8 +75,11 @@ def test_overlapping_subnets_are_refused_and_name_each_other(clients: Clients) -
 def test_a_network_in_use_cannot_be_deleted(clients: Clients) -> None:
     network(clients, "used", auto_create_subnetworks=False)
     clients.made(firewall(clients, "used-rule", "used"))
-    with pytest.raises(exceptions.BadRequest, match=r"The network resource 'projects/my-project/global/networks/used' is already being used "
-                                                    r"by 'projects/my-project/global/firewalls/used-rule'"):
+    with pytest.raises(
+        exceptions.BadRequest,
+        match=r"The network resource 'projects/my-project/global/networks/used' is already being used "
+        r"by 'projects/my-project/global/firewalls/used-rule'",
+    ):
         clients.compute("Networks").delete_unary(project=PROJECT, network="used")
     clients.made(clients.compute("Firewalls").delete_unary(project=PROJECT, firewall="used-rule"))
     clients.made(clients.compute("Networks").delete_unary(project=PROJECT, network="used"))
@@ -81,31 +97,57 @@ def test_a_roce_network_wants_its_zones_region_and_takes_no_firewall_rule(client
         firewall(clients, "rdma-rule", "rdma")
 
 
-@pytest.mark.parametrize(("profile", "error"), [
-    (f"{ZONE}-vpc-roce", "The URL is malformed"), (link("networkProfiles", "us-central1-a-vpc-roce"), "was not found")])
-def test_a_profile_that_is_bare_or_of_another_zone_is_refused(clients: Clients, profile: str, error: str) -> None:
+@pytest.mark.parametrize(
+    ("profile", "error"),
+    [
+        (f"{ZONE}-vpc-roce", "The URL is malformed"),
+        (link("networkProfiles", "us-central1-a-vpc-roce"), "was not found"),
+    ],
+)
+def test_a_profile_that_is_bare_or_of_another_zone_is_refused(
+    clients: Clients, profile: str, error: str
+) -> None:
     with pytest.raises(exceptions.GoogleAPICallError, match=error):
         network(clients, "bad-profile", auto_create_subnetworks=False, network_profile=profile)
 
 
 def test_a_range_is_found_that_overlaps_nothing(clients: Clients) -> None:
     import ipaddress
+
     network(clients, "ranged")
     for number in range(4):
-        body = compute_v1.Address(name=f"range-{number}", purpose="VPC_PEERING", address_type="INTERNAL", prefix_length=20,
-                                  network=link("networks", "ranged"), labels={"grpo-wizard": "x"})
+        body = compute_v1.Address(
+            name=f"range-{number}",
+            purpose="VPC_PEERING",
+            address_type="INTERNAL",
+            prefix_length=20,
+            network=link("networks", "ranged"),
+            labels={"grpo-wizard": "x"},
+        )
         clients.made(clients.compute("GlobalAddresses").insert_unary(project=PROJECT, address_resource=body))
-    got = [one for one in clients.compute("GlobalAddresses").list(project=PROJECT) if one.name.startswith("range-")]
+    got = [
+        one
+        for one in clients.compute("GlobalAddresses").list(project=PROJECT)
+        if one.name.startswith("range-")
+    ]
     nets = [ipaddress.IPv4Network(f"{one.address}/{one.prefix_length}") for one in got]
     assert len(nets) == 4 and not any(a.overlaps(b) for a in nets for b in nets if a is not b)
     assert not any(net.overlaps(ipaddress.IPv4Network("10.128.0.0/9")) for net in nets)
     assert got[0].labels == {"grpo-wizard": "x"}
 
 
-@pytest.mark.parametrize(("text", "names"), [
-    (r'network eq ".*\bfilt\-a\b.*"', {"filt-one"}), ("name = filt-two", {"filt-two"}), ('name eq "filt-(one|two)"', {"filt-one", "filt-two"}),
-    ("name != filt-one AND name:filt", {"filt-two"}), ('(name = "filt-one") OR (name = "filt-two")', {"filt-one", "filt-two"}),
-    ("NOT name:filt", set()), ("direction = EGRESS", set())])
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        (r'network eq ".*\bfilt\-a\b.*"', {"filt-one"}),
+        ("name = filt-two", {"filt-two"}),
+        ('name eq "filt-(one|two)"', {"filt-one", "filt-two"}),
+        ("name != filt-one AND name:filt", {"filt-two"}),
+        ('(name = "filt-one") OR (name = "filt-two")', {"filt-one", "filt-two"}),
+        ("NOT name:filt", set()),
+        ("direction = EGRESS", set()),
+    ],
+)
 def test_filters_are_honoured(clients: Clients, text: str, names: set[str]) -> None:
     rules = clients.compute("Firewalls")
     for net, rule in (("filt-a", "filt-one"), ("filt-b", "filt-two")):
@@ -132,15 +174,30 @@ def test_lists_come_in_pages(clients: Clients) -> None:
 
 def test_aggregated_lists_say_where_a_thing_is(clients: Clients) -> None:
     request = {"project": PROJECT, "filter": "name = nvidia-b200"}
-    scopes = {scope for scope, found in clients.compute("AcceleratorTypes").aggregated_list(request=request) if found.accelerator_types}
+    scopes = {
+        scope
+        for scope, found in clients.compute("AcceleratorTypes").aggregated_list(request=request)
+        if found.accelerator_types
+    }
     assert "zones/us-central1-b" in scopes and "zones/us-central1-a" not in scopes and len(scopes) == 11
 
 
 def test_the_ground_has_two_reservations(clients: Clients) -> None:
     got = clients.compute("Reservations").get(project=PROJECT, zone=ZONE, reservation="nemo-res")
-    assert (got.status, got.specific_reservation.count, got.specific_reservation.in_use_count) == ("READY", 4, 0)
-    assert got.specific_reservation_required and got.specific_reservation.instance_properties.machine_type == "a4-highgpu-8g"
-    found = {one.name for _, scope in clients.compute("Reservations").aggregated_list(project=PROJECT) for one in scope.reservations}
+    assert (got.status, got.specific_reservation.count, got.specific_reservation.in_use_count) == (
+        "READY",
+        4,
+        0,
+    )
+    assert (
+        got.specific_reservation_required
+        and got.specific_reservation.instance_properties.machine_type == "a4-highgpu-8g"
+    )
+    found = {
+        one.name
+        for _, scope in clients.compute("Reservations").aggregated_list(project=PROJECT)
+        for one in scope.reservations
+    }
     assert found == {"nemo-res", "nemo-res-h200"}
 
 

@@ -8,7 +8,20 @@ import random
 from ..contract import JSON, ApiError, Call, Record, World, happens, serves
 from .compute_networks import find_network, is_roce, of_network, peerings_of
 from .compute_operations import same_request, start
-from .links import COMPUTE, CONTAINER, check_name, exists, in_use, invalid, last, missing, sent, stored, tail, unready
+from .links import (
+    COMPUTE,
+    CONTAINER,
+    check_name,
+    exists,
+    in_use,
+    invalid,
+    last,
+    missing,
+    sent,
+    stored,
+    tail,
+    unready,
+)
 from .pages import aggregated, listed
 from .stamps import number, pacific
 
@@ -45,7 +58,13 @@ def list_(call: Call) -> JSON:
 def aggregated_list(call: Call) -> JSON:
     """All addresses (the rehearsal has global ones only)."""
     records = call.world.all(COMPUTE, "address", project=str(call.params["project"]))
-    return aggregated(call, "addressAggregatedList", "addresses", [("global", record.body) for record in records], ["global"])
+    return aggregated(
+        call,
+        "addressAggregatedList",
+        "addresses",
+        [("global", record.body) for record in records],
+        ["global"],
+    )
 
 
 @serves("compute.globalAddresses.insert")
@@ -58,14 +77,35 @@ def insert(call: Call) -> JSON:
     if call.world.get(COMPUTE, key):
         raise exists(key)
     if call.body.get("purpose") != "VPC_PEERING":
-        raise ApiError(501, "The rehearsal has global addresses of purpose VPC_PEERING only.", "UNIMPLEMENTED", "notImplemented")
+        raise ApiError(
+            501,
+            "The rehearsal has global addresses of purpose VPC_PEERING only.",
+            "UNIMPLEMENTED",
+            "notImplemented",
+        )
     network = find_network(call.world, call.body, project)
     if is_roce(network):
-        raise invalid("resource.purpose", "VPC_PEERING", f"Not allowed by network profile '{last(str(network.body['networkProfile']))}'.")
+        raise invalid(
+            "resource.purpose",
+            "VPC_PEERING",
+            f"Not allowed by network profile '{last(str(network.body['networkProfile']))}'.",
+        )
     found = _range(call.world, network, call.body)
-    body = {"kind": "compute#address", "id": number(), "creationTimestamp": pacific(call.world), "description": "", "addressType": "INTERNAL",
-            "labelFingerprint": "42WmSpB8rSM=", **call.body, "address": str(found.network_address), "prefixLength": found.prefixlen,
-            "network": stored(network.key), "networkTier": "PREMIUM", "status": "RESERVED", "selfLink": stored(key)}
+    body = {
+        "kind": "compute#address",
+        "id": number(),
+        "creationTimestamp": pacific(call.world),
+        "description": "",
+        "addressType": "INTERNAL",
+        "labelFingerprint": "42WmSpB8rSM=",
+        **call.body,
+        "address": str(found.network_address),
+        "prefixLength": found.prefixlen,
+        "network": stored(network.key),
+        "networkTier": "PREMIUM",
+        "status": "RESERVED",
+        "selfLink": stored(key),
+    }
     body.pop("ipVersion", None)  # as at Google, not given back for IPv4
     record = call.world.put(Record(COMPUTE, "address", name, project, "global", key, body, "creating"))
     return start(call, "address.insert", record, "compute.made")
@@ -80,20 +120,38 @@ def _range(world: World, network: Record, body: JSON) -> Net:
         try:
             asked = Net(f"{body['address']}/{length}")
         except ValueError:
-            raise invalid("resource.address", body["address"], "Must be the first address of a range of that length.") from None
+            raise invalid(
+                "resource.address", body["address"], "Must be the first address of a range of that length."
+            ) from None
         if any(asked.overlaps(other) for other in taken):
-            raise ApiError(400, "Invalid value for field 'resource.address': Requested range conflicts with other resources: The provided IP "
-                                "range overlaps with existing subnetwork or reserved IP range.", "INVALID_ARGUMENT", "invalid")
+            raise ApiError(
+                400,
+                "Invalid value for field 'resource.address': Requested range conflicts with other "
+                "resources: The provided IP "
+                "range overlaps with existing subnetwork or reserved IP range.",
+                "INVALID_ARGUMENT",
+                "invalid",
+            )
         return asked
     return free_range(taken, length, f"{network.key}/{body.get('name')}")
 
 
 def taken_ranges(world: World, network: Record) -> list[Net]:
-    """Ranges of a network's subnets, reserved addresses and clusters' pods, and the block of automatic subnets."""
+    """Ranges of a network's subnets, reserved addresses and clusters' pods.
+
+    The block of automatic subnets is always among them.
+    """
     subnets = [Net(record.body["ipCidrRange"]) for record in of_network(world, network, "subnet")]
-    reserved = [Net(f"{record.body['address']}/{record.body['prefixLength']}") for record in of_network(world, network, "address")]
-    pods = [Net(cidr) for cluster in world.all(CONTAINER, "cluster", project=network.project)
-            if cluster.extra.get("network") == network.key for cidr in cluster.extra.get("ranges", [])]
+    reserved = [
+        Net(f"{record.body['address']}/{record.body['prefixLength']}")
+        for record in of_network(world, network, "address")
+    ]
+    pods = [
+        Net(cidr)
+        for cluster in world.all(CONTAINER, "cluster", project=network.project)
+        if cluster.extra.get("network") == network.key
+        for cidr in cluster.extra.get("ranges", [])
+    ]
     return [*subnets, *reserved, *pods, _AUTO]
 
 
@@ -114,7 +172,13 @@ def free_range(taken: list[Net], length: int, seed: str) -> Net:
 def set_labels(call: Call) -> JSON:
     """Replaces a range's labels."""
     record = _found(call, "resource")
-    return start(call, "address.insert", record, "network.patched", change={"labels": dict(call.body.get("labels", {}))})
+    return start(
+        call,
+        "address.insert",
+        record,
+        "network.patched",
+        change={"labels": dict(call.body.get("labels", {}))},
+    )
 
 
 def user_of(world: World, address: Record) -> str | None:

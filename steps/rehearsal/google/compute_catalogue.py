@@ -1,4 +1,4 @@
-"""Compute's fixed things: the project, regions, zones, machine, accelerator and disk types, RoCE network profiles."""
+"""Compute's fixed things: project, regions, zones, machine, accelerator and disk types, RoCE profiles."""
 
 from __future__ import annotations
 
@@ -6,7 +6,17 @@ from collections.abc import Callable
 
 from ..contract import JSON, Call, serves
 from . import quotas
-from .catalogue import accelerator_types, disk_types, ground, machine_types, placed, regions, roce_profile, zones, zones_of
+from .catalogue import (
+    accelerator_types,
+    disk_types,
+    ground,
+    machine_types,
+    placed,
+    regions,
+    roce_profile,
+    zones,
+    zones_of,
+)
 from .links import missing, sent, stored
 from .pages import aggregated, listed
 
@@ -26,20 +36,38 @@ def project(call: Call) -> JSON:
     """The project as Compute sees it, with its quotas."""
     name = _project(call)
     number = call.world.project_number(name)
-    return sent(call, {
-        "kind": "compute#project", "id": number, "name": name, "selfLink": stored(f"projects/{name}"),
-        "creationTimestamp": "2024-10-01T00:00:00.000-07:00", "quotas": quotas.of_project(call.world, name),
-        "commonInstanceMetadata": {"kind": "compute#metadata", "fingerprint": "AAAAAAAAAAA="},
-        "defaultServiceAccount": f"{number}-compute@developer.gserviceaccount.com", "defaultNetworkTier": "PREMIUM",
-        "xpnProjectStatus": "UNSPECIFIED_XPN_PROJECT_STATUS", "vmDnsSetting": "ZONAL_ONLY"})
+    return sent(
+        call,
+        {
+            "kind": "compute#project",
+            "id": number,
+            "name": name,
+            "selfLink": stored(f"projects/{name}"),
+            "creationTimestamp": "2024-10-01T00:00:00.000-07:00",
+            "quotas": quotas.of_project(call.world, name),
+            "commonInstanceMetadata": {"kind": "compute#metadata", "fingerprint": "AAAAAAAAAAA="},
+            "defaultServiceAccount": f"{number}-compute@developer.gserviceaccount.com",
+            "defaultNetworkTier": "PREMIUM",
+            "xpnProjectStatus": "UNSPECIFIED_XPN_PROJECT_STATUS",
+            "vmDnsSetting": "ZONAL_ONLY",
+        },
+    )
 
 
 def _region(call: Call, name: str) -> JSON:
     project_id = _project(call)
-    return {"kind": "compute#region", "id": str(1000 + regions().index(name)), "name": name, "description": name, "status": "UP",
-            "creationTimestamp": "1969-12-31T16:00:00.000-08:00", "selfLink": stored(f"projects/{project_id}/regions/{name}"),
-            "zones": [stored(f"projects/{project_id}/zones/{zone}") for zone in zones_of(name)],
-            "quotas": quotas.of_region(call.world, project_id, name), "supportsPzs": False}
+    return {
+        "kind": "compute#region",
+        "id": str(1000 + regions().index(name)),
+        "name": name,
+        "description": name,
+        "status": "UP",
+        "creationTimestamp": "1969-12-31T16:00:00.000-08:00",
+        "selfLink": stored(f"projects/{project_id}/regions/{name}"),
+        "zones": [stored(f"projects/{project_id}/zones/{zone}") for zone in zones_of(name)],
+        "quotas": quotas.of_region(call.world, project_id, name),
+        "supportsPzs": False,
+    }
 
 
 @serves("compute.regions.get")
@@ -59,9 +87,17 @@ def region_list(call: Call) -> JSON:
 
 def _zone(call: Call, name: str) -> JSON:
     project_id = _project(call)
-    return {"kind": "compute#zone", "id": str(2000 + list(zones()).index(name)), "name": name, "description": name, "status": "UP",
-            "creationTimestamp": "1969-12-31T16:00:00.000-08:00", "region": stored(f"projects/{project_id}/regions/{zones()[name]}"),
-            "selfLink": stored(f"projects/{project_id}/zones/{name}"), "supportsPzs": False}
+    return {
+        "kind": "compute#zone",
+        "id": str(2000 + list(zones()).index(name)),
+        "name": name,
+        "description": name,
+        "status": "UP",
+        "creationTimestamp": "1969-12-31T16:00:00.000-08:00",
+        "region": stored(f"projects/{project_id}/regions/{zones()[name]}"),
+        "selfLink": stored(f"projects/{project_id}/zones/{name}"),
+        "supportsPzs": False,
+    }
 
 
 @serves("compute.zones.get")
@@ -103,16 +139,30 @@ def type_list(call: Call) -> JSON:
     collection = call.method_id.split(".")[1]
     kind, _, types = _KINDS[collection]
     where = check_zone(call)
-    return listed(call, f"{kind}List", [placed(_project(call), where, collection, body) for body in types(where).values()])
+    return listed(
+        call,
+        f"{kind}List",
+        [placed(_project(call), where, collection, body) for body in types(where).values()],
+    )
 
 
-@serves("compute.machineTypes.aggregatedList", "compute.acceleratorTypes.aggregatedList", "compute.diskTypes.aggregatedList")
+@serves(
+    "compute.machineTypes.aggregatedList",
+    "compute.acceleratorTypes.aggregatedList",
+    "compute.diskTypes.aggregatedList",
+)
 def type_aggregated(call: Call) -> JSON:
     """Every zone's types."""
     collection = call.method_id.split(".")[1]
     kind, _, types = _KINDS[collection]
-    items = [(f"zones/{where}", placed(_project(call), where, collection, body)) for where in zones() for body in types(where).values()]
-    return aggregated(call, f"{kind}AggregatedList", collection, items, [f"zones/{where}" for where in zones()])
+    items = [
+        (f"zones/{where}", placed(_project(call), where, collection, body))
+        for where in zones()
+        for body in types(where).values()
+    ]
+    return aggregated(
+        call, f"{kind}AggregatedList", collection, items, [f"zones/{where}" for where in zones()]
+    )
 
 
 @serves("compute.networkProfiles.get")
@@ -128,4 +178,6 @@ def profile_get(call: Call) -> JSON:
 @serves("compute.networkProfiles.list")
 def profile_list(call: Call) -> JSON:
     """Every network profile."""
-    return listed(call, "networkProfileList", [roce_profile(_project(call), where) for where in ground()["roce_zones"]])
+    return listed(
+        call, "networkProfileList", [roce_profile(_project(call), where) for where in ground()["roce_zones"]]
+    )

@@ -50,21 +50,41 @@ def insert(call: Call) -> JSON:
     network = find_network(call.world, body, project)
     if is_roce(network):
         profile = last(str(network.body["networkProfile"]))
-        raise ApiError(400, f"Invalid value for field 'resource.network': '{body['network']}'. VPC firewall rules are not supported in a "
-                            f"network with network profile '{profile}'.", "INVALID_ARGUMENT", "invalid")
+        raise ApiError(
+            400,
+            f"Invalid value for field 'resource.network': '{body['network']}'. VPC firewall rules are not "
+            "supported in a "
+            f"network with network profile '{profile}'.",
+            "INVALID_ARGUMENT",
+            "invalid",
+        )
     if not (body.get("allowed") or body.get("denied")):
         raise invalid("resource.allowed", "", "At least one of allowed or denied must be specified.")
     quotas.spend(call.world, project, "FIREWALLS")
-    record = Record(COMPUTE, "firewall", name, project, "global", key, rule(call, key, network, body), "creating")
+    record = Record(
+        COMPUTE, "firewall", name, project, "global", key, rule(call, key, network, body), "creating"
+    )
     call.world.put(record)
     return start(call, "firewall.insert", record, "compute.made")
 
 
 def rule(call: Call, key: str, network: Record, body: JSON) -> JSON:
     """A rule's body as Compute gives it back."""
-    full = {"kind": "compute#firewall", "id": number(), "creationTimestamp": pacific(call.world), "direction": "INGRESS", "priority": 1000,
-            "disabled": False, "logConfig": {"enable": False}, **body, "network": stored(network.key), "selfLink": stored(key)}
-    if full["direction"] == "INGRESS" and not (full.get("sourceRanges") or full.get("sourceTags") or full.get("sourceServiceAccounts")):
+    full = {
+        "kind": "compute#firewall",
+        "id": number(),
+        "creationTimestamp": pacific(call.world),
+        "direction": "INGRESS",
+        "priority": 1000,
+        "disabled": False,
+        "logConfig": {"enable": False},
+        **body,
+        "network": stored(network.key),
+        "selfLink": stored(key),
+    }
+    if full["direction"] == "INGRESS" and not (
+        full.get("sourceRanges") or full.get("sourceTags") or full.get("sourceServiceAccounts")
+    ):
         full["sourceRanges"] = ["0.0.0.0/0"]
     return full
 

@@ -9,7 +9,22 @@ from ..contract import JSON, ApiError, Call, Record, World, happens, serves
 from . import quotas
 from .catalogue import ground, regions
 from .compute_operations import same_request, start
-from .links import COMPUTE, CONTAINER, NETWORKING, body_link, check_name, exists, in_use, invalid, last, missing, sent, stored, tail, unready
+from .links import (
+    COMPUTE,
+    CONTAINER,
+    NETWORKING,
+    body_link,
+    check_name,
+    exists,
+    in_use,
+    invalid,
+    last,
+    missing,
+    sent,
+    stored,
+    tail,
+    unready,
+)
 from .pages import listed
 from .stamps import number, pacific
 
@@ -40,13 +55,20 @@ def is_roce(network: Record) -> bool:
 def of_network(world: World, network: Record, kind: str) -> list[Record]:
     """Compute's things of a kind whose `network` is this one."""
     link = stored(network.key)
-    return [record for record in world.all(COMPUTE, kind, project=network.project) if record.body.get("network") == link]
+    return [
+        record
+        for record in world.all(COMPUTE, kind, project=network.project)
+        if record.body.get("network") == link
+    ]
 
 
 def peerings_of(world: World, network: Record) -> list[Record]:
     """The servicenetworking connections of a network (they name it by the project's number)."""
-    return [record for record in world.all(NETWORKING, "peering", project=network.project)
-            if last(str(record.body.get("network", ""))) == network.name]
+    return [
+        record
+        for record in world.all(NETWORKING, "peering", project=network.project)
+        if last(str(record.body.get("network", ""))) == network.name
+    ]
 
 
 def _view(world: World, record: Record) -> JSON:
@@ -54,7 +76,9 @@ def _view(world: World, record: Record) -> JSON:
     subnets = [stored(subnet.key) for subnet in of_network(world, record, "subnet")]
     if subnets:
         body["subnetworks"] = subnets
-    peerings = [_peering(record, one) for one in peerings_of(world, record) if one.state not in ("creating", "absent")]
+    peerings = [
+        _peering(record, one) for one in peerings_of(world, record) if one.state not in ("creating", "absent")
+    ]
     if peerings:
         body["peerings"] = peerings
     return body
@@ -62,9 +86,19 @@ def _view(world: World, record: Record) -> JSON:
 
 def _peering(network: Record, connection: Record) -> JSON:
     name = str(connection.body.get("peering") or "servicenetworking-googleapis-com")
-    return {"name": name, "network": stored(_TENANT), "state": "ACTIVE", "stateDetails": "[2026-11-30T00:00:00.000-08:00]: Connected.",
-            "autoCreateRoutes": True, "exchangeSubnetRoutes": True, "exportCustomRoutes": False, "importCustomRoutes": False,
-            "exportSubnetRoutesWithPublicIp": False, "importSubnetRoutesWithPublicIp": False, "stackType": "IPV4_ONLY"}
+    return {
+        "name": name,
+        "network": stored(_TENANT),
+        "state": "ACTIVE",
+        "stateDetails": "[2026-11-30T00:00:00.000-08:00]: Connected.",
+        "autoCreateRoutes": True,
+        "exchangeSubnetRoutes": True,
+        "exportCustomRoutes": False,
+        "importCustomRoutes": False,
+        "exportSubnetRoutesWithPublicIp": False,
+        "importSubnetRoutesWithPublicIp": False,
+        "stackType": "IPV4_ONLY",
+    }
 
 
 def _found(call: Call) -> Record:
@@ -98,18 +132,30 @@ def insert(call: Call) -> JSON:
     if call.world.get(COMPUTE, key):
         raise exists(key)
     quotas.spend(call.world, project, "NETWORKS")
-    record = Record(COMPUTE, "network", name, project, "global", key, _made_body(call, project, key), "creating")
+    record = Record(
+        COMPUTE, "network", name, project, "global", key, _made_body(call, project, key), "creating"
+    )
     call.world.put(record)
     return start(call, "network.insert", record, "network.made")
 
 
 def _made_body(call: Call, project: str, key: str) -> JSON:
     asked = call.body
-    body = {"kind": "compute#network", "id": number(), "creationTimestamp": pacific(call.world), "selfLink": stored(key),
-            "networkFirewallPolicyEnforcementOrder": "AFTER_CLASSIC_FIREWALL", **asked}
+    body = {
+        "kind": "compute#network",
+        "id": number(),
+        "creationTimestamp": pacific(call.world),
+        "selfLink": stored(key),
+        "networkFirewallPolicyEnforcementOrder": "AFTER_CLASSIC_FIREWALL",
+        **asked,
+    }
     body["selfLinkWithId"] = stored(network_key(project, body["id"]))
     body["autoCreateSubnetworks"] = asked.get("autoCreateSubnetworks", "IPv4Range" not in asked)
-    body["routingConfig"] = {"routingMode": "REGIONAL", "bgpBestPathSelectionMode": "LEGACY", **asked.get("routingConfig", {})}
+    body["routingConfig"] = {
+        "routingMode": "REGIONAL",
+        "bgpBestPathSelectionMode": "LEGACY",
+        **asked.get("routingConfig", {}),
+    }
     body.setdefault("mtu", 1460)
     if asked.get("networkProfile"):
         body.update(_profiled(asked, project, body["autoCreateSubnetworks"]))
@@ -124,7 +170,11 @@ def _profiled(asked: JSON, project: str, automatic: bool) -> JSON:
     if zone == last(key) or zone not in ground()["roce_zones"]:
         raise missing(key)
     if automatic:
-        raise invalid("resource.autoCreateSubnetworks", "true", f"Auto mode subnet creation is blocked by network profile '{last(key)}'.")
+        raise invalid(
+            "resource.autoCreateSubnetworks",
+            "true",
+            f"Auto mode subnet creation is blocked by network profile '{last(key)}'.",
+        )
     return {"networkProfile": stored(key), "mtu": asked.get("mtu", 8896)}
 
 
@@ -140,11 +190,22 @@ def _made(world: World, target: Record) -> None:
 def _auto_subnet(world: World, network: Record, region: str) -> Record:
     cidr = str(ground()["regions"][region]["auto_subnet"])
     key = f"projects/{network.project}/regions/{region}/subnetworks/{network.name}"
-    body: JSON = {"kind": "compute#subnetwork", "id": number(), "creationTimestamp": pacific(world), "name": network.name,
-                  "network": stored(network.key), "ipCidrRange": cidr, "gatewayAddress": cidr.replace(".0/20", ".1"),
-                  "region": stored(f"projects/{network.project}/regions/{region}"), "selfLink": stored(key), "purpose": "PRIVATE",
-                  "stackType": "IPV4_ONLY", "privateIpGoogleAccess": False, "privateIpv6GoogleAccess": "DISABLE_GOOGLE_ACCESS",
-                  "fingerprint": "AAAAAAAAAAA="}
+    body: JSON = {
+        "kind": "compute#subnetwork",
+        "id": number(),
+        "creationTimestamp": pacific(world),
+        "name": network.name,
+        "network": stored(network.key),
+        "ipCidrRange": cidr,
+        "gatewayAddress": cidr.replace(".0/20", ".1"),
+        "region": stored(f"projects/{network.project}/regions/{region}"),
+        "selfLink": stored(key),
+        "purpose": "PRIVATE",
+        "stackType": "IPV4_ONLY",
+        "privateIpGoogleAccess": False,
+        "privateIpv6GoogleAccess": "DISABLE_GOOGLE_ACCESS",
+        "fingerprint": "AAAAAAAAAAA=",
+    }
     return Record(COMPUTE, "subnet", network.name, network.project, region, key, body, derived=True)
 
 
@@ -164,7 +225,10 @@ def _patched(world: World, target: Record, change: JSON) -> None:
 
 
 def user_of(world: World, network: Record) -> str | None:
-    """Key of one thing that keeps a network from being deleted. Automatic subnets go with it; leftovers of GKE do not."""
+    """Key of one thing that keeps a network from being deleted.
+
+    Automatic subnets go with it; leftovers of GKE do not.
+    """
     for kind in ("firewall", "subnet", "address"):
         for record in of_network(world, network, kind):
             if kind != "subnet" or not (record.derived and network.body["autoCreateSubnetworks"]):
@@ -210,8 +274,13 @@ def remove_peering(call: Call) -> JSON:
     for peering in peerings_of(call.world, record):
         if (peering.body.get("peering") or "servicenetworking-googleapis-com") == name:
             return start(call, "network.patch", record, "network.unpeered", peering=peering.key)
-    raise ApiError(400, f"Invalid value for field 'peeringName': '{name}'. There is no peering with this name in network '{record.name}'.",
-                   "INVALID_ARGUMENT", "invalid")
+    raise ApiError(
+        400,
+        f"Invalid value for field 'peeringName': '{name}'. There is no peering with this name in network "
+        f"'{record.name}'.",
+        "INVALID_ARGUMENT",
+        "invalid",
+    )
 
 
 @happens("network.unpeered")
@@ -222,7 +291,10 @@ def _unpeered(world: World, target: Record, peering: str) -> None:
 
 
 def resolve(world: World, project: str, named: Any) -> Record | None:
-    """A network by bare name, partial or full link (container and lustre take all three). The project may be a number."""
+    """A network by bare name, partial or full link (container and lustre take all three).
+
+    The project may be a number.
+    """
     text = str(named)
     key = tail(text, project) or network_key(project, text)
     owner = key.split("/")[1]

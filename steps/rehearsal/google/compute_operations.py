@@ -1,6 +1,7 @@
 """Compute's operations: started by every write, read by get, list and wait, ended by the clock.
 
-A finished operation that failed is DONE with `error` and `httpErrorStatusCode`. The same `requestId` gives the same operation.
+A finished operation that failed is DONE with `error` and `httpErrorStatusCode`. The same `requestId` gives
+the same operation.
 """
 
 from __future__ import annotations
@@ -16,7 +17,12 @@ from .stamps import number, operation_name, pacific
 
 _WAIT_S = 60.0  # Google holds `wait` for up to two minutes; gcloud and the Python client ask again
 _HTTP = {400: "BAD REQUEST", 403: "FORBIDDEN", 404: "NOT FOUND", 409: "CONFLICT", 429: "TOO MANY REQUESTS"}
-_STATUS_OF = {"QUOTA_EXCEEDED": 403, "ZONE_RESOURCE_POOL_EXHAUSTED": 503, "RESOURCE_NOT_FOUND": 404, "RESOURCE_ALREADY_EXISTS": 409}
+_STATUS_OF = {
+    "QUOTA_EXCEEDED": 403,
+    "ZONE_RESOURCE_POOL_EXHAUSTED": 503,
+    "RESOURCE_NOT_FOUND": 404,
+    "RESOURCE_ALREADY_EXISTS": 409,
+}
 
 
 def same_request(call: Call) -> JSON | None:
@@ -31,21 +37,50 @@ def same_request(call: Call) -> JSON | None:
 
 
 def start(call: Call, what: str, target: Record, effect: str = "", **args: Any) -> JSON:
-    """Starts the operation that carries out `what` ("network.insert" …) on a target and, when its time has come, calls the event `effect`."""
+    """Starts the operation that carries out `what` ("network.insert" …) on a target.
+
+    When its time has come, the event `effect` is called.
+    """
     verb = what.split(".")[1]
     scope = "global" if target.location == "global" else _scope_of(target)
     name = operation_name(call.world)
     key = f"projects/{target.project}/{scope}/operations/{name}"
     body: JSON = {
-        "kind": "compute#operation", "id": number(), "name": name, "operationType": verb, "status": "RUNNING", "progress": 0,
-        "user": call.caller, "targetLink": stored(target.key), "targetId": str(target.body.get("id", "0")),
-        "insertTime": pacific(call.world), "startTime": pacific(call.world), "selfLink": stored(key)}
+        "kind": "compute#operation",
+        "id": number(),
+        "name": name,
+        "operationType": verb,
+        "status": "RUNNING",
+        "progress": 0,
+        "user": call.caller,
+        "targetLink": stored(target.key),
+        "targetId": str(target.body.get("id", "0")),
+        "insertTime": pacific(call.world),
+        "startTime": pacific(call.world),
+        "selfLink": stored(key),
+    }
     if scope != "global":
         body[scope.split("/")[0].rstrip("s")] = stored(f"projects/{target.project}/{scope}")
-    record = call.world.put(Record(
-        COMPUTE, "operation", name, target.project, target.location, key, body, hidden=True,
-        extra={"request_id": call.params.get("requestId"), "method": call.method_id, "fail": call.operation_error}))
-    call.world.later(seconds(what, target.name), "compute.done", operation=key, target=target.key, effect=effect, args=args)
+    record = call.world.put(
+        Record(
+            COMPUTE,
+            "operation",
+            name,
+            target.project,
+            target.location,
+            key,
+            body,
+            hidden=True,
+            extra={
+                "request_id": call.params.get("requestId"),
+                "method": call.method_id,
+                "fail": call.operation_error,
+            },
+        )
+    )
+    call.world.later(
+        seconds(what, target.name), "compute.done", operation=key, target=target.key, effect=effect, args=args
+    )
     return shown(call, record)
 
 
@@ -64,7 +99,10 @@ def _done(world: World, operation: str, target: str, effect: str, args: JSON) ->
         try:
             EVENTS[effect](world, target=thing, **args)
         except ApiError as refusal:
-            failure = {"errors": [{"code": _shout(refusal.reason), "message": refusal.message}], "status": refusal.code}
+            failure = {
+                "errors": [{"code": _shout(refusal.reason), "message": refusal.message}],
+                "status": refusal.code,
+            }
     if failure is not None:
         _fail(world, record, thing, failure)
     record.body.update(status="DONE", progress=100, endTime=pacific(world))
@@ -72,9 +110,15 @@ def _done(world: World, operation: str, target: str, effect: str, args: JSON) ->
 
 
 def _fail(world: World, operation: Record, thing: Record | None, failure: JSON) -> None:
-    errors = failure.get("errors") or [{"code": str(failure.get("code", "INTERNAL_ERROR")), "message": str(failure.get("message", ""))}]
+    errors = failure.get("errors") or [
+        {"code": str(failure.get("code", "INTERNAL_ERROR")), "message": str(failure.get("message", ""))}
+    ]
     status = failure.get("status") or _STATUS_OF.get(str(errors[0].get("code")), 400)
-    operation.body.update(error={"errors": errors}, httpErrorStatusCode=status, httpErrorMessage=_HTTP.get(status, "SERVICE UNAVAILABLE"))
+    operation.body.update(
+        error={"errors": errors},
+        httpErrorStatusCode=status,
+        httpErrorMessage=_HTTP.get(status, "SERVICE UNAVAILABLE"),
+    )
     if thing is None:
         return
     if operation.body["operationType"] == "insert":
@@ -107,7 +151,13 @@ def shown(call: Call, record: Record) -> JSON:
 
 def _key(call: Call) -> str:
     params = call.params
-    scope = f"regions/{params['region']}" if "region" in params else f"zones/{params['zone']}" if "zone" in params else "global"
+    scope = (
+        f"regions/{params['region']}"
+        if "region" in params
+        else f"zones/{params['zone']}"
+        if "zone" in params
+        else "global"
+    )
     return f"projects/{params['project']}/{scope}/operations/{params['operation']}"
 
 
@@ -157,6 +207,11 @@ def delete(call: Call) -> JSON:
     """Forgets a finished operation."""
     record = _found(call)
     if record.body["status"] != "DONE":
-        raise ApiError(400, f"The operation '{last(record.key)}' is still running.", "FAILED_PRECONDITION", "operationInProgress")
+        raise ApiError(
+            400,
+            f"The operation '{last(record.key)}' is still running.",
+            "FAILED_PRECONDITION",
+            "operationInProgress",
+        )
     call.world.remove(record)
     return {}

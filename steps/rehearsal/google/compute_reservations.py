@@ -11,7 +11,9 @@ from .links import COMPUTE, CONTAINER, last, missing, sent, stored
 from .pages import aggregated, listed
 from .stamps import number, pacific
 
-_PER_SUB_BLOCK = 18  # A4 and A3 Ultra: a sub-block is at most 18 machines (Google's page on capacity blocks; not compared)
+_PER_SUB_BLOCK = (
+    18  # A4 and A3 Ultra: a sub-block is at most 18 machines (Google's page on capacity blocks; not compared)
+)
 
 
 def seed(world: World, project: str, name: str, zone: str, machine: str, count: int) -> Record:
@@ -19,20 +21,42 @@ def seed(world: World, project: str, name: str, zone: str, machine: str, count: 
     key = f"projects/{project}/zones/{zone}/reservations/{name}"
     data = ground()["machines"][machine]
     accelerator, cards = data["gpu"]
-    properties = {"machineType": machine, "locationHint": "", "guestAccelerators": [{"acceleratorType": accelerator, "acceleratorCount": cards}],
-                  "localSsds": [{"diskSizeGb": "375", "interface": "NVME"} for _ in range(data["local_ssds"])]}
+    properties = {
+        "machineType": machine,
+        "locationHint": "",
+        "guestAccelerators": [{"acceleratorType": accelerator, "acceleratorCount": cards}],
+        "localSsds": [{"diskSizeGb": "375", "interface": "NVME"} for _ in range(data["local_ssds"])],
+    }
     body: JSON = {
-        "kind": "compute#reservation", "id": number(), "creationTimestamp": pacific(world), "name": name, "selfLink": stored(key),
-        "zone": stored(f"projects/{project}/zones/{zone}"), "status": "READY", "specificReservationRequired": True,
-        "deploymentType": "DENSE", "enableEmergentMaintenance": False, "satisfiesPzs": False,
-        "shareSettings": {"shareType": "LOCAL"}, "reservationSharingPolicy": {"serviceShareType": "DISALLOW_ALL"},
+        "kind": "compute#reservation",
+        "id": number(),
+        "creationTimestamp": pacific(world),
+        "name": name,
+        "selfLink": stored(key),
+        "zone": stored(f"projects/{project}/zones/{zone}"),
+        "status": "READY",
+        "specificReservationRequired": True,
+        "deploymentType": "DENSE",
+        "enableEmergentMaintenance": False,
+        "satisfiesPzs": False,
+        "shareSettings": {"shareType": "LOCAL"},
+        "reservationSharingPolicy": {"serviceShareType": "DISALLOW_ALL"},
         "resourceStatus": {"reservationBlockCount": 1, "specificSkuAllocation": {}},
-        "specificReservation": {"count": str(count), "assuredCount": str(count), "inUseCount": "0", "instanceProperties": properties}}
+        "specificReservation": {
+            "count": str(count),
+            "assuredCount": str(count),
+            "inUseCount": "0",
+            "instanceProperties": properties,
+        },
+    }
     return world.put(Record(COMPUTE, "reservation", name, project, zone, key, body, hidden=True))
 
 
 def parse(project: str, zone: str, value: str) -> tuple[str, str, str]:
-    """A pool's reservation value (name, path, block or sub-block path, full link) as (key, block, sub-block)."""
+    """(key, block, sub-block) of a pool's reservation value.
+
+    It may be a name, a path, a block's or sub-block's path, or a full link.
+    """
     path = value.split("/compute/v1/", 1)[-1]
     parts = path.split("/")
     if parts[0] != "projects":
@@ -40,7 +64,7 @@ def parse(project: str, zone: str, value: str) -> tuple[str, str, str]:
     if "zones" in parts:
         at = parts.index("zones")
         zone = parts[at + 1]
-        parts = parts[:at] + parts[at + 2:]
+        parts = parts[:at] + parts[at + 2 :]
     named = dict(zip(parts[::2], parts[1::2], strict=False))
     key = f"projects/{named['projects']}/zones/{zone}/reservations/{named.get('reservations', '')}"
     return key, named.get("reservationBlocks", ""), named.get("reservationSubBlocks", "")
@@ -48,9 +72,12 @@ def parse(project: str, zone: str, value: str) -> tuple[str, str, str]:
 
 def in_use(world: World, key: str) -> int:
     """Machines of a reservation that node pools hold now."""
-    return sum(count for pool in world.all(CONTAINER, "node_pool")
-               for zone, count in pool.extra.get("sizes", {}).items()
-               if pool.extra.get("reservations", {}).get(zone) == key)
+    return sum(
+        count
+        for pool in world.all(CONTAINER, "node_pool")
+        for zone, count in pool.extra.get("sizes", {}).items()
+        if pool.extra.get("reservations", {}).get(zone) == key
+    )
 
 
 def free(world: World, record: Record) -> int:
@@ -86,7 +113,9 @@ def get(call: Call) -> JSON:
 @serves("compute.reservations.list")
 def list_(call: Call) -> JSON:
     """A zone's reservations."""
-    records = call.world.all(COMPUTE, "reservation", project=str(call.params["project"]), location=check_zone(call))
+    records = call.world.all(
+        COMPUTE, "reservation", project=str(call.params["project"]), location=check_zone(call)
+    )
     return listed(call, "reservationList", [_view(call.world, record) for record in records])
 
 
@@ -95,26 +124,45 @@ def aggregated_list(call: Call) -> JSON:
     """Every zone's reservations."""
     records = call.world.all(COMPUTE, "reservation", project=str(call.params["project"]))
     items = [(f"zones/{record.location}", _view(call.world, record)) for record in records]
-    return aggregated(call, "reservationAggregatedList", "reservations", items, [f"zones/{zone}" for zone in zones()])
+    return aggregated(
+        call, "reservationAggregatedList", "reservations", items, [f"zones/{zone}" for zone in zones()]
+    )
 
 
 def _block(world: World, record: Record) -> JSON:
     """A dense reservation of a few machines is one block with one sub-block."""
     total = int(record.body["specificReservation"]["count"])
     name = f"{record.name}-block-0001"
-    return {"kind": "compute#reservationBlock", "id": record.body["id"], "creationTimestamp": record.body["creationTimestamp"], "name": name,
-            "zone": record.body["zone"], "status": "READY", "count": total, "inUseCount": in_use(world, record.key),
-            "selfLink": stored(f"{record.key}/reservationBlocks/{name}"), "reservationSubBlockCount": -(-total // _PER_SUB_BLOCK),
-            "physicalTopology": {"cluster": f"{record.location}-cluster", "block": "c0ffee0000000001"}}
+    return {
+        "kind": "compute#reservationBlock",
+        "id": record.body["id"],
+        "creationTimestamp": record.body["creationTimestamp"],
+        "name": name,
+        "zone": record.body["zone"],
+        "status": "READY",
+        "count": total,
+        "inUseCount": in_use(world, record.key),
+        "selfLink": stored(f"{record.key}/reservationBlocks/{name}"),
+        "reservationSubBlockCount": -(-total // _PER_SUB_BLOCK),
+        "physicalTopology": {"cluster": f"{record.location}-cluster", "block": "c0ffee0000000001"},
+    }
 
 
 def _sub_block(world: World, record: Record) -> JSON:
     block = _block(world, record)
     name = f"{block['name']}-subblock-0001"
-    return {"kind": "compute#reservationSubBlock", "id": block["id"], "creationTimestamp": block["creationTimestamp"], "name": name,
-            "zone": block["zone"], "status": "READY", "count": block["count"], "inUseCount": block["inUseCount"],
-            "selfLink": f"{block['selfLink']}/reservationSubBlocks/{name}",
-            "physicalTopology": {**block["physicalTopology"], "subBlock": "c0ffee0000000002"}}
+    return {
+        "kind": "compute#reservationSubBlock",
+        "id": block["id"],
+        "creationTimestamp": block["creationTimestamp"],
+        "name": name,
+        "zone": block["zone"],
+        "status": "READY",
+        "count": block["count"],
+        "inUseCount": block["inUseCount"],
+        "selfLink": f"{block['selfLink']}/reservationSubBlocks/{name}",
+        "physicalTopology": {**block["physicalTopology"], "subBlock": "c0ffee0000000002"},
+    }
 
 
 @serves("compute.reservationBlocks.list")
@@ -153,15 +201,18 @@ def sub_block(call: Call) -> JSON:
     """One sub-block."""
     record = _of_parent(call)
     body = _sub_block(call.world, record)
+    block_key = f"{record.key}/reservationBlocks/{last(str(call.params['parentName']))}"
     if body["name"] != call.params["reservationSubBlock"]:
-        raise missing(f"{record.key}/reservationBlocks/{last(str(call.params['parentName']))}/reservationSubBlocks/{call.params['reservationSubBlock']}")
+        raise missing(f"{block_key}/reservationSubBlocks/{call.params['reservationSubBlock']}")
     return sent(call, {"resource": body})
 
 
 @serves("compute.futureReservations.list")
 def future_list(call: Call) -> JSON:
     """A zone's future reservations."""
-    records = call.world.all(COMPUTE, "future_reservation", project=str(call.params["project"]), location=check_zone(call))
+    records = call.world.all(
+        COMPUTE, "future_reservation", project=str(call.params["project"]), location=check_zone(call)
+    )
     return listed(call, "futureReservationsListResponse", [record.body for record in records])
 
 
@@ -170,22 +221,36 @@ def future_aggregated(call: Call) -> JSON:
     """Every zone's future reservations."""
     records = call.world.all(COMPUTE, "future_reservation", project=str(call.params["project"]))
     items = [(f"zones/{record.location}", record.body) for record in records]
-    return aggregated(call, "futureReservationsAggregatedListResponse", "futureReservations", items, [f"zones/{zone}" for zone in zones()])
+    return aggregated(
+        call,
+        "futureReservationsAggregatedListResponse",
+        "futureReservations",
+        items,
+        [f"zones/{zone}" for zone in zones()],
+    )
 
 
 @serves("compute.futureReservations.get")
 def future_get(call: Call) -> JSON:
     """One future reservation."""
-    key = f"projects/{call.params['project']}/zones/{check_zone(call)}/futureReservations/{call.params['futureReservation']}"
+    zone = f"projects/{call.params['project']}/zones/{check_zone(call)}"
+    key = f"{zone}/futureReservations/{call.params['futureReservation']}"
     record = call.world.get(COMPUTE, key)
     if record is None:
         raise missing(key)
     return sent(call, record.body)
 
 
-def refuse_short(record: Record | None, value: str, pool: str, zone: str, machine: str, needed: int, have: int) -> ApiError:
+def refuse_short(
+    record: Record | None, value: str, pool: str, zone: str, machine: str, needed: int, have: int
+) -> ApiError:
     """GKE's 429 for a reservation that cannot serve a pool (case a05), also for one that is not there."""
     name = record.name if record else value
-    return ApiError(429, f'Reservation does not have enough resources for the request: specific reservation "{name}" is insufficient for node '
-                         f'pool "{pool}" at zone "{zone}": required {needed} and short of {needed - max(have, 0)} VM count of machine type {machine}.',
-                    "RESOURCE_EXHAUSTED")
+    return ApiError(
+        429,
+        f'Reservation does not have enough resources for the request: specific reservation "{name}" is '
+        "insufficient for node "
+        f'pool "{pool}" at zone "{zone}": required {needed} and short of {needed - max(have, 0)} VM count '
+        f"of machine type {machine}.",
+        "RESOURCE_EXHAUSTED",
+    )

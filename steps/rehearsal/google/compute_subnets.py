@@ -1,4 +1,4 @@
-"""Subnetworks: ranges that may not overlap, RoCE networks bound to their zone's region, and what uses them."""
+"""Subnetworks: ranges that may not overlap, RoCE networks bound to their zone's region, and users."""
 
 from __future__ import annotations
 
@@ -9,7 +9,20 @@ from . import quotas
 from .catalogue import regions, zones
 from .compute_networks import find_network, is_roce, of_network
 from .compute_operations import same_request, start
-from .links import COMPUTE, CONTAINER, body_link, check_name, exists, in_use, invalid, last, missing, sent, stored, unready
+from .links import (
+    COMPUTE,
+    CONTAINER,
+    body_link,
+    check_name,
+    exists,
+    in_use,
+    invalid,
+    last,
+    missing,
+    sent,
+    stored,
+    unready,
+)
 from .pages import aggregated, listed
 from .stamps import number, pacific
 
@@ -38,7 +51,9 @@ def get(call: Call) -> JSON:
 def list_(call: Call) -> JSON:
     """A region's subnets."""
     _check_region(call)
-    records = call.world.all(COMPUTE, "subnet", project=str(call.params["project"]), location=str(call.params["region"]))
+    records = call.world.all(
+        COMPUTE, "subnet", project=str(call.params["project"]), location=str(call.params["region"])
+    )
     return listed(call, "subnetworkList", [record.body for record in records])
 
 
@@ -47,7 +62,9 @@ def aggregated_list(call: Call) -> JSON:
     """Every region's subnets."""
     records = call.world.all(COMPUTE, "subnet", project=str(call.params["project"]))
     items = [(f"regions/{record.location}", record.body) for record in records]
-    return aggregated(call, "subnetworkAggregatedList", "subnetworks", items, [f"regions/{name}" for name in regions()])
+    return aggregated(
+        call, "subnetworkAggregatedList", "subnetworks", items, [f"regions/{name}" for name in regions()]
+    )
 
 
 def _check_region(call: Call) -> str:
@@ -71,16 +88,37 @@ def insert(call: Call) -> JSON:
     _check_roce(network, region)
     cidr = check_range(call.world, network, call.body.get("ipCidrRange"))
     quotas.spend(call.world, project, "SUBNETWORKS")
-    record = Record(COMPUTE, "subnet", name, project, region, key, _made_body(call, key, region, network, cidr), "creating")
+    record = Record(
+        COMPUTE,
+        "subnet",
+        name,
+        project,
+        region,
+        key,
+        _made_body(call, key, region, network, cidr),
+        "creating",
+    )
     call.world.put(record)
     return start(call, "subnet.insert", record, "compute.made")
 
 
 def _made_body(call: Call, key: str, region: str, network: Record, cidr: Net) -> JSON:
-    return {"kind": "compute#subnetwork", "id": number(), "creationTimestamp": pacific(call.world), "purpose": "PRIVATE",
-            "stackType": "IPV4_ONLY", "privateIpGoogleAccess": False, "privateIpv6GoogleAccess": "DISABLE_GOOGLE_ACCESS",
-            "fingerprint": "AAAAAAAAAAA=", **call.body, "network": stored(network.key), "ipCidrRange": str(cidr),
-            "gatewayAddress": str(cidr[1]), "region": stored(f"projects/{call.params['project']}/regions/{region}"), "selfLink": stored(key)}
+    return {
+        "kind": "compute#subnetwork",
+        "id": number(),
+        "creationTimestamp": pacific(call.world),
+        "purpose": "PRIVATE",
+        "stackType": "IPV4_ONLY",
+        "privateIpGoogleAccess": False,
+        "privateIpv6GoogleAccess": "DISABLE_GOOGLE_ACCESS",
+        "fingerprint": "AAAAAAAAAAA=",
+        **call.body,
+        "network": stored(network.key),
+        "ipCidrRange": str(cidr),
+        "gatewayAddress": str(cidr[1]),
+        "region": stored(f"projects/{call.params['project']}/regions/{region}"),
+        "selfLink": stored(key),
+    }
 
 
 def _check_roce(network: Record, region: str) -> None:
@@ -88,11 +126,18 @@ def _check_roce(network: Record, region: str) -> None:
         profile = last(str(network.body["networkProfile"]))
         home = zones()[profile.removesuffix("-vpc-roce")]
         if home != region:
-            raise invalid("resource.region", region, f"Network profile '{profile}' allows subnetworks in region '{home}' only.")
+            raise invalid(
+                "resource.region",
+                region,
+                f"Network profile '{profile}' allows subnetworks in region '{home}' only.",
+            )
 
 
 def check_range(world: World, network: Record, text: object) -> Net:
-    """The IPv4 range of a new subnet. Refuses what is no range, too small, or overlaps another of the network."""
+    """The IPv4 range of a new subnet.
+
+    Refuses what is no range, too small, or overlaps another of the network.
+    """
     try:
         cidr = ipaddress.IPv4Network(str(text))
     except ValueError:
@@ -102,11 +147,19 @@ def check_range(world: World, network: Record, text: object) -> Net:
         raise invalid("resource.ipCidrRange", cidr, "IP CIDR range length must be between 4 and 29.")
     for subnet in of_network(world, network, "subnet"):
         if cidr.overlaps(Net(subnet.body["ipCidrRange"])):
-            raise invalid("resource.ipCidrRange", cidr, f"Invalid IPCidrRange: {cidr} conflicts with existing subnetwork "
-                                                        f"'{subnet.name}' in region '{subnet.location}'.")
+            raise invalid(
+                "resource.ipCidrRange",
+                cidr,
+                f"Invalid IPCidrRange: {cidr} conflicts with existing subnetwork "
+                f"'{subnet.name}' in region '{subnet.location}'.",
+            )
     for address in of_network(world, network, "address"):
         if cidr.overlaps(Net(f"{address.body['address']}/{address.body['prefixLength']}")):
-            raise invalid("resource.ipCidrRange", cidr, f"Invalid IPCidrRange: {cidr} conflicts with reserved address range '{address.name}'.")
+            raise invalid(
+                "resource.ipCidrRange",
+                cidr,
+                f"Invalid IPCidrRange: {cidr} conflicts with reserved address range '{address.name}'.",
+            )
     return cidr
 
 
@@ -129,7 +182,9 @@ def delete(call: Call) -> JSON:
     if record.state != "ready":
         raise unready(record.key)
     if record.derived:
-        raise invalid("subnetwork", record.name, "Cannot delete auto subnetwork from an auto subnet mode network.")
+        raise invalid(
+            "subnetwork", record.name, "Cannot delete auto subnetwork from an auto subnet mode network."
+        )
     if user := user_of(call.world, record):
         raise in_use("subnetwork", record.key, user)
     record.state = "deleting"

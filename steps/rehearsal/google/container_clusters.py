@@ -81,7 +81,10 @@ def create(call: Call) -> JSON:
 def _name(asked: JSON) -> str:
     name = str(asked.get("name", ""))
     if not _NAME.fullmatch(name):
-        raise bad(f'Invalid value for field "cluster.name": "{name}". Must be a match of regex "(?:[a-z](?:[-a-z0-9]{{0,38}}[a-z0-9])?)".')
+        raise bad(
+            f'Invalid value for field "cluster.name": "{name}". Must be a match of regex '
+            f'"(?:[a-z](?:[-a-z0-9]{{0,38}}[a-z0-9])?)".'
+        )
     return name
 
 
@@ -91,14 +94,27 @@ def _make(call: Call, project: str, key: str, asked: JSON) -> Record:
     _check_locations(asked, region)
     network = find_network(world, project, asked.get("network") or "default")
     if network is None or network.state != "ready":
-        raise ApiError(404, f'Not found: project "{project}" does not have an auto-mode subnetwork for network '
-                            f'"{asked.get("network") or "default"}" in region "{region}".', "NOT_FOUND", "notFound")
+        raise ApiError(
+            404,
+            f'Not found: project "{project}" does not have an auto-mode subnetwork for network '
+            f'"{asked.get("network") or "default"}" in region "{region}".',
+            "NOT_FOUND",
+            "notFound",
+        )
     subnet = find_subnet(world, project, region, asked.get("subnetwork") or network.name)
     if subnet is None:
-        raise ApiError(404, f'Not found: project "{project}" does not have an auto-mode subnetwork for network "{network.name}" in region '
-                            f'"{region}".', "NOT_FOUND", "notFound")
+        raise ApiError(
+            404,
+            f'Not found: project "{project}" does not have an auto-mode subnetwork for network '
+            f'"{network.name}" in region '
+            f'"{region}".',
+            "NOT_FOUND",
+            "notFound",
+        )
     _check_networking(asked)
-    version = choose(asked.get("initialClusterVersion"), asked.get("releaseChannel", {}).get("channel", "REGULAR"))
+    version = choose(
+        asked.get("initialClusterVersion"), asked.get("releaseChannel", {}).get("channel", "REGULAR")
+    )
     taken = taken_ranges(world, network)
     pods = str(asked.get("ipAllocationPolicy", {}).get("clusterIpv4CidrBlock") or free_range(taken, 14, key))
     body = cluster_body(world, asked, key, version, network, subnet, pods, "34.118.224.0/20")
@@ -115,7 +131,9 @@ def _check_locations(asked: JSON, region: str) -> None:
 def _check_networking(asked: JSON) -> None:
     config = asked.get("networkConfig", {})
     if config.get("enableMultiNetworking") and config.get("datapathProvider") != "ADVANCED_DATAPATH":
-        raise bad("Multi-networking requires Dataplane V2 (networkConfig.datapathProvider ADVANCED_DATAPATH).")
+        raise bad(
+            "Multi-networking requires Dataplane V2 (networkConfig.datapathProvider ADVANCED_DATAPATH)."
+        )
     pool = asked.get("workloadIdentityConfig", {}).get("workloadPool", "")
     if pool and not pool.endswith(".svc.id.goog"):
         raise bad(f'Invalid workload pool "{pool}": must be PROJECT_ID.svc.id.goog.')
@@ -124,7 +142,13 @@ def _check_networking(asked: JSON) -> None:
 def _first_pools(asked: JSON) -> list[JSON]:
     if asked.get("nodePools"):
         return [dict(pool) for pool in asked["nodePools"]]
-    return [{"name": "default-pool", "initialNodeCount": asked.get("initialNodeCount", 3), "config": asked.get("nodeConfig", {})}]
+    return [
+        {
+            "name": "default-pool",
+            "initialNodeCount": asked.get("initialNodeCount", 3),
+            "config": asked.get("nodeConfig", {}),
+        }
+    ]
 
 
 def _check_cpus(world: World, cluster: Record, pools: list[JSON]) -> None:
@@ -133,7 +157,9 @@ def _check_cpus(world: World, cluster: Record, pools: list[JSON]) -> None:
         places = pool.get("locations") or cluster.body["locations"]
         machine = pool.get("config", {}).get("machineType", "e2-medium")
         cpus = machine_types(places[0]).get(machine, {}).get("guestCpus", 2)
-        quotas.check_cpus(world, cluster.project, region, machine, cpus * len(places) * int(pool.get("initialNodeCount", 0)))
+        quotas.check_cpus(
+            world, cluster.project, region, machine, cpus * len(places) * int(pool.get("initialNodeCount", 0))
+        )
 
 
 @effect("cluster.up")
@@ -162,7 +188,10 @@ def _running(world: World, cluster: str, operation: str) -> None:
 
 @effect("failed")
 def _failed(world: World, target: Record, kind: str, failure: JSON) -> bool:
-    """A create that failed leaves the thing in ERROR, as GKE does; a failed delete or update leaves it as it was."""
+    """A create that failed leaves the thing in ERROR, as GKE does.
+
+    A failed delete or update leaves it as it was.
+    """
     text = str(failure.get("statusMessage") or failure.get("message", ""))
     if kind in ("CREATE_CLUSTER", "CREATE_NODE_POOL"):
         target.state = "failed"
@@ -180,8 +209,18 @@ def _failed(world: World, target: Record, kind: str, failure: JSON) -> bool:
 
 
 def _condition(failure: JSON, text: str) -> JSON:
-    code = "GCE_STOCKOUT" if "STOCKOUT" in text else "GCE_QUOTA_EXCEEDED" if "QUOTA" in text.upper() else "UNKNOWN"
-    return {"code": code, "canonicalCode": "RESOURCE_EXHAUSTED" if code != "UNKNOWN" else "FAILED_PRECONDITION", "message": text}
+    code = (
+        "GCE_STOCKOUT"
+        if "STOCKOUT" in text
+        else "GCE_QUOTA_EXCEEDED"
+        if "QUOTA" in text.upper()
+        else "UNKNOWN"
+    )
+    return {
+        "code": code,
+        "canonicalCode": "RESOURCE_EXHAUSTED" if code != "UNKNOWN" else "FAILED_PRECONDITION",
+        "message": text,
+    }
 
 
 @serves("container.projects.locations.clusters.delete")
@@ -204,5 +243,3 @@ def _gone(world: World, target: Record, operation: str) -> bool:
     kubeground.drop_kube(target.key)
     world.remove(target)
     return True
-
-

@@ -21,7 +21,11 @@ _NAME = re.compile(r"[a-z]([-a-z0-9]{0,38}[a-z0-9])?")
 def pools_of(world: World, cluster_key: str) -> list[Record]:
     """A cluster's pools, by name."""
     project = cluster_key.split("/")[1]
-    pools = [pool for pool in world.all(CONTAINER, "node_pool", project=project) if cluster_of(pool.key) == cluster_key]
+    pools = [
+        pool
+        for pool in world.all(CONTAINER, "node_pool", project=project)
+        if cluster_of(pool.key) == cluster_key
+    ]
     return sorted(pools, key=lambda pool: pool.name)
 
 
@@ -33,7 +37,10 @@ def check_pool(world: World, cluster: Record, asked: JSON) -> None:
     """Refuses a pool whose name, zones, machine, accelerators, networks or reservation cannot be."""
     name, config = str(asked.get("name", "")), asked.get("config", {})
     if not _NAME.fullmatch(name):
-        raise _bad(f'Invalid value for field "node_pool.name": "{name}". Must be a match of regex "(?:[a-z](?:[-a-z0-9]{{0,38}}[a-z0-9])?)".')
+        raise _bad(
+            f'Invalid value for field "node_pool.name": "{name}". Must be a match of regex '
+            f'"(?:[a-z](?:[-a-z0-9]{{0,38}}[a-z0-9])?)".'
+        )
     region = zones().get(cluster.location, cluster.location)
     places = asked.get("locations") or cluster.body["locations"]
     for zone in places:
@@ -50,14 +57,20 @@ def _check_machine(config: JSON, zone: str) -> None:
     machine = config.get("machineType", "e2-medium")
     if machine != "e2-medium" and machine not in machine_types(zone):
         raise _bad(f'Machine type with name "{machine}" does not exist in zone "{zone}".')
-    fixed = {one["guestAcceleratorType"]: one["guestAcceleratorCount"] for one in machine_types(zone).get(machine, {}).get("accelerators", [])}
+    fixed = {
+        one["guestAcceleratorType"]: one["guestAcceleratorCount"]
+        for one in machine_types(zone).get(machine, {}).get("accelerators", [])
+    }
     for card in config.get("accelerators", []):
         kind, count = card.get("acceleratorType"), int(card.get("acceleratorCount", 0))
         if kind not in accelerator_types(zone):
             raise _bad(f'Accelerator type "{kind}" does not exist in zone {zone}.')
         if fixed.get(kind) != count:
-            raise _bad(f'Number of accelerator cards attached to an instance must be one of {sorted(fixed.values())} for accelerator type "{kind}" '
-                       f'and machine type "{machine}".')
+            raise _bad(
+                "Number of accelerator cards attached to an instance must be one of "
+                f'{sorted(fixed.values())} for accelerator type "{kind}" '
+                f'and machine type "{machine}".'
+            )
 
 
 def _check_networks(world: World, cluster: Record, asked: JSON, region: str) -> None:
@@ -78,13 +91,19 @@ def _check_scaling(scaling: JSON) -> None:
 
 
 def reservation_of(world: World, project: str, pool: JSON, zone: str) -> tuple[str, Record | None] | None:
-    """(value as asked, its record) of the specific reservation that a pool must take in a zone; None where it takes none."""
+    """(value as asked, its record) of the specific reservation that a pool must take in a zone.
+
+    None where it takes none.
+    """
     affinity = pool.get("config", {}).get("reservationAffinity", {})
     if affinity.get("consumeReservationType") != "SPECIFIC_RESERVATION":
         return None
     values = affinity.get("values", [])
     if len(values) != 1 or affinity.get("key") != "compute.googleapis.com/reservation-name":
-        raise _bad("Invalid reservationAffinity value: a specific reservation needs key compute.googleapis.com/reservation-name and one value.")
+        raise _bad(
+            "Invalid reservationAffinity value: a specific reservation needs key "
+            "compute.googleapis.com/reservation-name and one value."
+        )
     return values[0], world.get(COMPUTE, parse(project, zone, values[0])[0])
 
 
@@ -95,7 +114,10 @@ def check_reservation(world: World, project: str, pool: JSON, zone: str, needed:
         return
     value, record = asked
     machine = pool.get("config", {}).get("machineType", "e2-medium")
-    fits = record is not None and record.body["specificReservation"]["instanceProperties"]["machineType"] == machine
+    fits = (
+        record is not None
+        and record.body["specificReservation"]["instanceProperties"]["machineType"] == machine
+    )
     have = free(world, record) if record is not None and fits else 0
     if have < needed:
         raise refuse_short(record, value, str(pool["name"]), zone, machine, needed, have)
@@ -106,11 +128,28 @@ def make_pool(world: World, cluster: Record, asked: JSON) -> Record:
     key = f"{cluster.key}/nodePools/{asked['name']}"
     body = pool_body(world, cluster, asked, key, str(cluster.body["currentMasterVersion"]))
     region = zones().get(cluster.location, cluster.location)
-    found = [find_subnet(world, cluster.project, region, str(one["subnetwork"]))
-             for one in body["networkConfig"].get("additionalNodeNetworkConfigs", [])]
-    extra = {"sizes": dict.fromkeys(body["locations"], int(body["initialNodeCount"])), "subnetworks": [one.key for one in found if one],
-             "reservations": _reservations(world, cluster.project, body)}
-    return world.put(Record(CONTAINER, "node_pool", str(asked["name"]), cluster.project, cluster.location, key, body, "creating", extra=extra))
+    found = [
+        find_subnet(world, cluster.project, region, str(one["subnetwork"]))
+        for one in body["networkConfig"].get("additionalNodeNetworkConfigs", [])
+    ]
+    extra = {
+        "sizes": dict.fromkeys(body["locations"], int(body["initialNodeCount"])),
+        "subnetworks": [one.key for one in found if one],
+        "reservations": _reservations(world, cluster.project, body),
+    }
+    return world.put(
+        Record(
+            CONTAINER,
+            "node_pool",
+            str(asked["name"]),
+            cluster.project,
+            cluster.location,
+            key,
+            body,
+            "creating",
+            extra=extra,
+        )
+    )
 
 
 def _reservations(world: World, project: str, body: JSON) -> dict[str, str]:
@@ -167,7 +206,13 @@ def _check_cpus(world: World, cluster: Record, asked: JSON, more: int) -> None:
     places = asked.get("locations") or cluster.body["locations"]
     machine = asked.get("config", {}).get("machineType", "e2-medium")
     cpus = machine_types(places[0]).get(machine, {}).get("guestCpus", 2)
-    quotas.check_cpus(world, cluster.project, zones().get(cluster.location, cluster.location), machine, cpus * len(places) * more)
+    quotas.check_cpus(
+        world,
+        cluster.project,
+        zones().get(cluster.location, cluster.location),
+        machine,
+        cpus * len(places) * more,
+    )
 
 
 @effect("pool.up")
@@ -213,7 +258,9 @@ def set_size(call: Call) -> JSON:
     cluster = _cluster(call, cluster_of(record.key))
     refuse_busy(call.world, cluster)
     for zone in record.body["locations"]:
-        check_reservation(call.world, record.project, record.body, zone, count - record.extra["sizes"].get(zone, 0))
+        check_reservation(
+            call.world, record.project, record.body, zone, count - record.extra["sizes"].get(zone, 0)
+        )
     _check_cpus(call.world, cluster, record.body, count - min(record.extra["sizes"].values(), default=0))
     record.body["status"] = "RECONCILING"
     call.world.put(record)

@@ -1,4 +1,4 @@
-"""What can be changed of a cluster and a pool: labels, add-ons, locations, maintenance, versions, autoscaling."""
+"""What can be changed of a cluster and a pool: labels, add-ons, locations, maintenance, versions, scaling."""
 
 from __future__ import annotations
 
@@ -13,12 +13,22 @@ from .container_pools import found_pool
 from .container_versions import choose
 
 _PLAIN = {  # ClusterUpdate's field -> the cluster's
-    "desiredAddonsConfig": "addonsConfig", "desiredReleaseChannel": "releaseChannel", "desiredWorkloadIdentityConfig": "workloadIdentityConfig",
-    "desiredLoggingConfig": "loggingConfig", "desiredMonitoringConfig": "monitoringConfig", "desiredShieldedNodes": "shieldedNodes",
-    "desiredVerticalPodAutoscaling": "verticalPodAutoscaling", "desiredClusterAutoscaling": "autoscaling",
-    "desiredLoggingService": "loggingService", "desiredMonitoringService": "monitoringService", "desiredLocations": "locations",
-    "desiredSecretManagerConfig": "secretManagerConfig", "desiredControlPlaneEndpointsConfig": "controlPlaneEndpointsConfig",
-    "desiredNotificationConfig": "notificationConfig", "desiredCostManagementConfig": "costManagementConfig"}
+    "desiredAddonsConfig": "addonsConfig",
+    "desiredReleaseChannel": "releaseChannel",
+    "desiredWorkloadIdentityConfig": "workloadIdentityConfig",
+    "desiredLoggingConfig": "loggingConfig",
+    "desiredMonitoringConfig": "monitoringConfig",
+    "desiredShieldedNodes": "shieldedNodes",
+    "desiredVerticalPodAutoscaling": "verticalPodAutoscaling",
+    "desiredClusterAutoscaling": "autoscaling",
+    "desiredLoggingService": "loggingService",
+    "desiredMonitoringService": "monitoringService",
+    "desiredLocations": "locations",
+    "desiredSecretManagerConfig": "secretManagerConfig",
+    "desiredControlPlaneEndpointsConfig": "controlPlaneEndpointsConfig",
+    "desiredNotificationConfig": "notificationConfig",
+    "desiredCostManagementConfig": "costManagementConfig",
+}
 
 
 def _change(call: Call, record: Record, kind: str, change: JSON, span: str = "cluster.update") -> JSON:
@@ -51,7 +61,9 @@ def update(call: Call) -> JSON:
         return _upgrade(call, record, asked["desiredMasterVersion"])
     unknown = [name for name in desired if name not in _PLAIN]
     if unknown:
-        raise ApiError(501, f"The rehearsal cannot change {unknown[0]} of a cluster.", "UNIMPLEMENTED", "notImplemented")
+        raise ApiError(
+            501, f"The rehearsal cannot change {unknown[0]} of a cluster.", "UNIMPLEMENTED", "notImplemented"
+        )
     return _change(call, record, "UPDATE_CLUSTER", {_PLAIN[name]: asked[name] for name in desired})
 
 
@@ -72,7 +84,12 @@ def set_labels(call: Call) -> JSON:
     record = found(call, str(call.params["name"]))
     given = call.body.get("labelFingerprint")
     if given and given != record.body["labelFingerprint"]:
-        raise ApiError(412, "Labels could not be set due to fingerprint mismatch.", "FAILED_PRECONDITION", "conditionNotMet")
+        raise ApiError(
+            412,
+            "Labels could not be set due to fingerprint mismatch.",
+            "FAILED_PRECONDITION",
+            "conditionNotMet",
+        )
     labels = dict(call.body.get("resourceLabels", {}))
     return _change(call, record, "SET_LABELS", {"resourceLabels": labels, "labelFingerprint": etag()[:8]})
 
@@ -88,29 +105,58 @@ def set_maintenance(call: Call) -> JSON:
 @serves("container.projects.locations.clusters.setAddons")
 def set_addons(call: Call) -> JSON:
     """Turns add-ons on or off."""
-    return _change(call, found(call, str(call.params["name"])), "UPDATE_CLUSTER", {"addonsConfig": call.body.get("addonsConfig", {})})
+    return _change(
+        call,
+        found(call, str(call.params["name"])),
+        "UPDATE_CLUSTER",
+        {"addonsConfig": call.body.get("addonsConfig", {})},
+    )
 
 
 @serves("container.projects.locations.clusters.nodePools.setAutoscaling")
 def set_autoscaling(call: Call) -> JSON:
     """Replaces a pool's autoscaling."""
-    return _change(call, found_pool(call), "UPDATE_CLUSTER", {"autoscaling": call.body.get("autoscaling", {})}, "pool.update")
+    return _change(
+        call,
+        found_pool(call),
+        "UPDATE_CLUSTER",
+        {"autoscaling": call.body.get("autoscaling", {})},
+        "pool.update",
+    )
 
 
 @serves("container.projects.locations.clusters.nodePools.setManagement")
 def set_management(call: Call) -> JSON:
     """Auto-repair and auto-upgrade of a pool."""
-    return _change(call, found_pool(call), "SET_NODE_POOL_MANAGEMENT", {"management": call.body.get("management", {})}, "pool.update")
+    return _change(
+        call,
+        found_pool(call),
+        "SET_NODE_POOL_MANAGEMENT",
+        {"management": call.body.get("management", {})},
+        "pool.update",
+    )
 
 
 @serves("container.projects.locations.clusters.nodePools.update")
 def update_pool(call: Call) -> JSON:
     """Changes a pool's version, labels, taints, zones or upgrade settings."""
     record, asked = found_pool(call), call.body
-    change: JSON = {name: asked[name] for name in ("locations", "upgradeSettings", "queuedProvisioning") if name in asked}
-    config = {name: asked[name] for name in ("imageType", "machineType", "diskType", "tags", "accelerators", "gvnic") if name in asked}
+    change: JSON = {
+        name: asked[name] for name in ("locations", "upgradeSettings", "queuedProvisioning") if name in asked
+    }
+    config: JSON = {
+        name: asked[name]
+        for name in ("imageType", "machineType", "diskType", "tags", "accelerators", "gvnic")
+        if name in asked
+    }
     wrapped = {"labels": "labels", "taints": "taints", "tags": "tags", "resourceLabels": "labels"}
-    config.update({name: asked[name].get(inner, {}) for name, inner in wrapped.items() if isinstance(asked.get(name), dict)})
+    config.update(
+        {
+            name: asked[name].get(inner, {})
+            for name, inner in wrapped.items()
+            if isinstance(asked.get(name), dict)
+        }
+    )
     if config:
         change["config"] = config
     if asked.get("nodeVersion"):

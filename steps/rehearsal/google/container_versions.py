@@ -31,10 +31,23 @@ def server_config(call: Call) -> JSON:
     check_location(place(str(call.params["name"]))[1])
     gke = _gke()
     every = _every()
-    channels = [{"channel": name, "defaultVersion": data["default"], "validVersions": list(data["valid"]), "upgradeTargetVersion": data["default"]}
-                for name, data in gke["channels"].items()]
-    return {"defaultClusterVersion": gke["channels"][gke["default_channel"]]["default"], "validMasterVersions": every, "validNodeVersions": every,
-            "defaultImageType": gke["image_types"][0], "validImageTypes": gke["image_types"], "channels": channels}
+    channels = [
+        {
+            "channel": name,
+            "defaultVersion": data["default"],
+            "validVersions": list(data["valid"]),
+            "upgradeTargetVersion": data["default"],
+        }
+        for name, data in gke["channels"].items()
+    ]
+    return {
+        "defaultClusterVersion": gke["channels"][gke["default_channel"]]["default"],
+        "validMasterVersions": every,
+        "validNodeVersions": every,
+        "defaultImageType": gke["image_types"][0],
+        "validImageTypes": gke["image_types"],
+        "channels": channels,
+    }
 
 
 def _every() -> list[str]:
@@ -43,7 +56,10 @@ def _every() -> list[str]:
 
 
 def choose(asked: Any, channel: str) -> str:
-    """The full version that `asked` means: "" or "-" the channel's default, "latest", "1.34", "1.34.3", or a full one."""
+    """The full version that `asked` means.
+
+    "" or "-" is the channel's default; else "latest", "1.34", "1.34.3" or a full one.
+    """
     data = _gke()["channels"].get(channel)
     valid = sorted(data["valid"], key=order, reverse=True) if data else _every()
     if asked in (None, "", "-"):
@@ -54,5 +70,9 @@ def choose(asked: Any, channel: str) -> str:
         if version == asked or version.startswith((f"{asked}.", f"{asked}-")):
             return str(version)
     where = f" in the {channel} release channel" if data else ""
-    raise ApiError(400, f'Master version "{asked}" is unsupported{where}. No valid versions with the prefix "{asked}" found.',
-                   "INVALID_ARGUMENT", "badRequest")
+    raise ApiError(
+        400,
+        f'Master version "{asked}" is unsupported{where}. No valid versions with the prefix "{asked}" found.',
+        "INVALID_ARGUMENT",
+        "badRequest",
+    )

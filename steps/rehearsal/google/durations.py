@@ -1,6 +1,7 @@
 """How long things take in the real place, with their spread. What is not measured says so.
 
-Seconds (shortest, usual, longest); a thing's own name decides where in the spread it falls, so that a rehearsal can be repeated.
+Seconds (shortest, usual, longest); a thing's own name decides where in the spread it falls, so that a '
+                                           'rehearsal can be repeated.
 """
 
 from __future__ import annotations

@@ -1,7 +1,9 @@
-"""Server-side `filter`: Compute's regular expressions (`name eq ".*x.*"`) and AIP-160 (`state = READY AND labels.a:*`).
+"""Server-side `filter`: Compute's regular expressions and AIP-160.
 
+`name eq ".*x.*"` is of the first kind, `state = READY AND labels.a:*` of the second.
 Both have terms joined by AND, OR, NOT, parentheses, or nothing (which means AND).
-Source: the `filter` parameter's text in Compute's discovery document; what gcloud sends: recorded with gcloud 528.
+Source: the `filter` parameter's text in '
+                             r'Compute's discovery document; what gcloud sends: recorded with gcloud 528.
 """
 
 from __future__ import annotations
@@ -42,8 +44,12 @@ class _Reader:
             where = found.end()
 
     def bad(self) -> ApiError:
-        return ApiError(400, f"Invalid value for field 'filter': '{self.text}'. Invalid list filter expression.",
-                        "INVALID_ARGUMENT", "invalid")
+        return ApiError(
+            400,
+            f"Invalid value for field 'filter': '{self.text}'. Invalid list filter expression.",
+            "INVALID_ARGUMENT",
+            "invalid",
+        )
 
     def peek(self) -> str | None:
         return self.tokens[self.at] if self.at < len(self.tokens) else None
@@ -97,7 +103,10 @@ class _Reader:
 
 
 def _plain(token: str) -> str:
-    """A quoted value without its quotes. Only quotes are unescaped: `\\b` and `\\-` belong to the regular expression."""
+    """A quoted value without its quotes.
+
+    Only quotes are unescaped: `\\b` and `\\-` belong to the regular expression.
+    """
     if token[:1] in "\"'" and len(token) > 1:
         return re.sub(r"\\([\"'])", r"\1", token[1:-1])
     return token
@@ -123,7 +132,9 @@ def _compare(have: Any, sign: str, want: str) -> bool:
         values = [_text(one) for one in have] if isinstance(have, list | dict) else [text]
         return any(want.lower() in one.lower() for one in values)
     if sign in ("=", "!="):
-        return (text == want or ("*" in want and bool(re.fullmatch(re.escape(want).replace(r"\*", ".*"), text)))) == (sign == "=")
+        return (
+            text == want or ("*" in want and bool(re.fullmatch(re.escape(want).replace(r"\*", ".*"), text)))
+        ) == (sign == "=")
     return _ordered(text, sign, want)
 
 

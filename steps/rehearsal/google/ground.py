@@ -1,4 +1,7 @@
-"""The world that a caller finds: two reservations. Zones, machine types, accelerators and RoCE profiles are the catalogue's own."""
+"""The world that a caller finds: its reservations.
+
+Zones, machine types, accelerators and RoCE profiles are the catalogue's own.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Between the container service and Kubernetes: clusters' API servers come and go here, and ask here for machines."""
+"""Between the container service and Kubernetes: clusters' API servers come and go here.
+
+They ask here for machines.
+"""
 
 from __future__ import annotations
 
@@ -33,8 +36,11 @@ class CloudGround:
     def pools(self, cluster_key: str) -> list[JSON]:
         """Pools whose nodes Kubernetes may show: those being deleted or still being made are left out."""
         project = cluster_key.split("/")[1]
-        return [copy.deepcopy(record.body) for record in self._world.all(CONTAINER, "node_pool", project=project)
-                if cluster_of(record.key) == cluster_key and record.state not in ("creating", "deleting")]
+        return [
+            copy.deepcopy(record.body)
+            for record in self._world.all(CONTAINER, "node_pool", project=project)
+            if cluster_of(record.key) == cluster_key and record.state not in ("creating", "deleting")
+        ]
 
     def sizes(self, cluster_key: str, pool: str) -> dict[str, int]:
         """Zone -> nodes."""
@@ -66,7 +72,10 @@ class CloudGround:
             self._world.put(record)
 
     def lustre(self, volume_handle: str) -> JSON | None:
-        """The instance behind a volume handle `project/zone/name` (some write `zone/name`); None where there is none."""
+        """The instance behind a volume handle `project/zone/name` (some write `zone/name`).
+
+        None where there is none.
+        """
         parts = volume_handle.split("/")
         if len(parts) != 3:
             return None
@@ -91,19 +100,34 @@ def _no_capacity(world: World, pool: Record, zone: str) -> str | None:
     reservation = pool.extra.get("reservations", {}).get(zone)
     if reservation:
         record = world.get(COMPUTE, reservation)
-        fits = record is not None and record.body["specificReservation"]["instanceProperties"]["machineType"] == machine
+        fits = (
+            record is not None
+            and record.body["specificReservation"]["instanceProperties"]["machineType"] == machine
+        )
         if record is None or not fits or free(world, record) < 1:
-            return (f"scale.up.error.out.of.resources: Instance in zone {zone} could not be created: specific reservation "
-                    f"'{last(reservation)}' has no machine of type {machine} left")
+            return (
+                f"scale.up.error.out.of.resources: Instance in zone {zone} could not be created: specific "
+                "reservation "
+                f"'{last(reservation)}' has no machine of type {machine} left"
+            )
     try:
-        quotas.check_cpus(world, pool.project, zones()[zone], machine, machine_types(zone).get(machine, {}).get("guestCpus", 2))
+        quotas.check_cpus(
+            world,
+            pool.project,
+            zones()[zone],
+            machine,
+            machine_types(zone).get(machine, {}).get("guestCpus", 2),
+        )
     except ApiError as refusal:
         return f"scale.up.error.quota.exceeded: {refusal.message}"
     return None
 
 
 def raise_kube(world: World, cluster: Record, operation: str) -> None:
-    """Starts a cluster's Kubernetes and writes its endpoint and CA into the cluster; then the event `container.running` happens."""
+    """Starts a cluster's Kubernetes and writes its endpoint and CA into the cluster.
+
+    The event `container.running` follows.
+    """
     cluster.extra["rising"] = operation  # kept in the world's file: a server killed now starts it again
     world.put(cluster)
     _spawn(_raise(world, cluster.key))
@@ -111,18 +135,36 @@ def raise_kube(world: World, cluster: Record, operation: str) -> None:
 
 async def _raise(world: World, key: str) -> None:
     from ..kube.server import KubeCluster
+
     record = world.get(CONTAINER, key)
     if record is None or key in KUBES:
         return
     it, body = house(), record.body
-    addons = {name for name, field in (("ray", "rayOperatorConfig"), ("lustre", "lustreCsiDriverConfig"))
-              if body.get("addonsConfig", {}).get(field, {}).get("enabled")}
+    addons = {
+        name
+        for name, field in (("ray", "rayOperatorConfig"), ("lustre", "lustreCsiDriverConfig"))
+        if body.get("addonsConfig", {}).get(field, {}).get("enabled")
+    }
     server = KubeCluster(
-        project=record.project, location=record.location, name=record.name, cluster_key=key, version=str(body["currentMasterVersion"]),
-        addons=addons, workload_pool=body.get("workloadIdentityConfig", {}).get("workloadPool", ""), ground=CloudGround(world), heads=it.heads,
-        clock=world.clock, ssl_context=it.server_context("127.0.0.1", "localhost", "kubernetes.default"), ca_path=it.ca_file, token=it.token,
-        root=_folder(it, key), port=record.extra.get("port"), saved=record.extra.get("kube"), on_change=world.changed,
-        fault=it.middleware(lambda request: ("kubernetes", request.path), lambda request: None))
+        project=record.project,
+        location=record.location,
+        name=record.name,
+        cluster_key=key,
+        version=str(body["currentMasterVersion"]),
+        addons=addons,
+        workload_pool=body.get("workloadIdentityConfig", {}).get("workloadPool", ""),
+        ground=CloudGround(world),
+        heads=it.heads,
+        clock=world.clock,
+        ssl_context=it.server_context("127.0.0.1", "localhost"),
+        ca_path=it.ca_file,
+        token=it.token,
+        root=_folder(it, key),
+        port=record.extra.get("port"),
+        saved=record.extra.get("kube"),
+        on_change=world.changed,
+        fault=it.middleware(lambda request: ("kubernetes", request.path), lambda request: None),
+    )
     url = await server.start()
     if world.get(CONTAINER, key) is None:  # deleted in the meantime
         await server.stop()
@@ -144,7 +186,9 @@ def _write(world: World, record: Record, it: House, url: str) -> None:
     record.extra["port"] = int(endpoint.rpartition(":")[2])
     record.body["endpoint"] = endpoint
     record.body["masterAuth"]["clusterCaCertificate"] = base64.b64encode(it.ca_file.read_bytes()).decode()
-    record.body["controlPlaneEndpointsConfig"] = {"ipEndpointsConfig": {"enabled": True, "enablePublicEndpoint": True, "publicEndpoint": endpoint}}
+    record.body["controlPlaneEndpointsConfig"] = {
+        "ipEndpointsConfig": {"enabled": True, "enablePublicEndpoint": True, "publicEndpoint": endpoint}
+    }
     record.body["privateClusterConfig"]["publicEndpoint"] = endpoint
     world.put(record)
 

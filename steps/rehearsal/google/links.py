@@ -1,9 +1,12 @@
-"""Google's resource links: read by their `projects/…` tail whatever the host, stored with one host, sent with the caller's."""
+"""Google's resource links.
+
+Read by their `projects/…` tail whatever the host; stored with one host; sent with the caller's.
+"""
 
 from __future__ import annotations
 
 import re
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from ..contract import JSON, ApiError, Call
 
@@ -40,7 +43,7 @@ def last(link: str) -> str:
 
 def sent(call: Call, value: T) -> T:
     """A copy of an answer whose stored links carry the host that this caller used."""
-    return _rehost(value, f"{call.host.rstrip('/')}/compute/v1/")
+    return cast(T, _rehost(value, f"{call.host.rstrip('/')}/compute/v1/"))
 
 
 def _rehost(value: Any, prefix: str) -> Any:
@@ -49,7 +52,7 @@ def _rehost(value: Any, prefix: str) -> Any:
     if isinstance(value, list):
         return [_rehost(item, prefix) for item in value]
     if isinstance(value, str) and value.startswith(_STORED):
-        return prefix + value[len(_STORED):]
+        return prefix + value[len(_STORED) :]
     return value
 
 
@@ -63,7 +66,9 @@ def check_name(name: Any) -> str:
 
 def invalid(field: str, value: object, why: str) -> ApiError:
     """Compute's 400 about one field."""
-    return ApiError(400, f"Invalid value for field '{field}': '{value}'. {why}", "INVALID_ARGUMENT", "invalid")
+    return ApiError(
+        400, f"Invalid value for field '{field}': '{value}'. {why}", "INVALID_ARGUMENT", "invalid"
+    )
 
 
 def missing(key: str) -> ApiError:
@@ -83,8 +88,12 @@ def unready(key: str) -> ApiError:
 
 def in_use(what: str, key: str, by: str) -> ApiError:
     """Compute's refusal to delete; `by` is the key of what uses it."""
-    return ApiError(400, f"The {what} resource '{key}' is already being used by '{by}'",
-                    "FAILED_PRECONDITION", "resourceInUseByAnotherResource")
+    return ApiError(
+        400,
+        f"The {what} resource '{key}' is already being used by '{by}'",
+        "FAILED_PRECONDITION",
+        "resourceInUseByAnotherResource",
+    )
 
 
 def body_link(body: JSON, field: str, project: str, collection: str) -> str:

@@ -1,4 +1,7 @@
-"""Managed Lustre instances: create, read, grow, delete; their address in the private services range; data to and from buckets."""
+"""Managed Lustre instances: create, read, grow, delete; their address in the private services range.
+
+Also data to and from buckets, as far as there are buckets here.
+"""
 
 from __future__ import annotations
 
@@ -12,9 +15,10 @@ from .catalogue import ground, zones, zones_of
 from .compute_networks import peerings_of
 from .compute_networks import resolve as find_network
 from .filters import parse
-from .links import COMPUTE, LUSTRE
+from .links import COMPUTE, LUSTRE, last
 from .lustre_operations import effect, same_request, start, typed
 from .lustre_tiers import check, check_growth
+from .servicenetworking import hold
 from .stamps import zulu
 
 _NAME = re.compile(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?")
@@ -28,7 +32,10 @@ def _bad(message: str, status: str = "INVALID_ARGUMENT") -> ApiError:
 
 
 def _place(parent: str) -> tuple[str, str]:
-    """(project, zone) of a parent; Lustre lives in zones that have accelerators or are one of their region's first three."""
+    """(project, zone) of a parent.
+
+    Lustre lives in zones that have accelerators or are one of their region's first three.
+    """
     parts = parent.split("/")
     if parts[3] not in lustre_zones():
         raise _bad(f"Location {parts[3]} is not supported. Managed Lustre instances are zonal.")
@@ -36,7 +43,10 @@ def _place(parent: str) -> tuple[str, str]:
 
 
 def lustre_zones() -> list[str]:
-    """Zones with Lustre. Inferred: all zones of regions that have A4 or A3 Ultra (the real list is not published as data)."""
+    """Zones with Lustre.
+
+    Inferred: all zones of regions that have A4 or A3 Ultra (the real list is not published as data).
+    """
     regions = {zones()[zone] for zone in ground()["roce_zones"]}
     return [zone for region in sorted(regions) for zone in zones_of(region)]
 
@@ -59,7 +69,9 @@ def get(call: Call) -> JSON:
 def list_(call: Call) -> JSON:
     """A zone's instances, or all (`-`)."""
     parts = str(call.params["parent"]).split("/")
-    records = call.world.all(LUSTRE, "lustre", project=parts[1], location=None if parts[3] == "-" else parts[3])
+    records = call.world.all(
+        LUSTRE, "lustre", project=parts[1], location=None if parts[3] == "-" else parts[3]
+    )
     test = parse(str(call.params.get("filter", "")))
     return {"instances": [copy.deepcopy(record.body) for record in records if test(record.body)]}
 
@@ -72,38 +84,77 @@ def create(call: Call) -> JSON:
     project, zone = _place(str(call.params["parent"]))
     name = str(call.params.get("instanceId", ""))
     if not _NAME.fullmatch(name):
-        raise _bad(f"Invalid instance ID '{name}'. Must be 1 to 63 lower-case letters, digits or hyphens, starting with a letter.")
+        raise _bad(
+            f"Invalid instance ID '{name}'. Must be 1 to 63 lower-case letters, digits or hyphens, starting "
+            "with a letter."
+        )
     key = f"projects/{project}/locations/{zone}/instances/{name}"
     if call.world.get(LUSTRE, key):
         raise ApiError(409, f"Resource '{key}' already exists", "ALREADY_EXISTS", "alreadyExists")
     if len(call.world.all(LUSTRE, "lustre", project=project)) >= _MOST:
-        raise ApiError(429, f"Quota limit 'InstancesPerProject' has been exceeded. Limit: {_MOST}.", "RESOURCE_EXHAUSTED", "rateLimitExceeded")
+        raise ApiError(
+            429,
+            f"Quota limit 'InstancesPerProject' has been exceeded. Limit: {_MOST}.",
+            "RESOURCE_EXHAUSTED",
+            "rateLimitExceeded",
+        )
     network = _check(call.world, project, call.body)
-    record = call.world.put(Record(LUSTRE, "lustre", name, project, zone, key, _made_body(call, key, network), "creating",
-                                   extra={"network": network.key}))
+    record = call.world.put(
+        Record(
+            LUSTRE,
+            "lustre",
+            name,
+            project,
+            zone,
+            key,
+            _made_body(call, key, network),
+            "creating",
+            extra={"network": network.key},
+        )
+    )
     return start(call, "create", "lustre.create", record, "lustre.made")
 
 
 def _check(world: World, project: str, body: JSON) -> Record:
     if not _FILESYSTEM.fullmatch(str(body.get("filesystem", ""))):
-        raise _bad(f"Invalid filesystem name '{body.get('filesystem', '')}'. Must start with a letter and have at most 8 letters and digits.")
+        raise _bad(
+            f"Invalid filesystem name '{body.get('filesystem', '')}'. Must start with a letter and have at "
+            "most 8 letters and digits."
+        )
     throughput = body.get("perUnitStorageThroughput")
-    check(int(throughput) if throughput else None, int(body.get("capacityGib") or 0), dynamic=bool(body.get("dynamicTierOptions")))
+    check(
+        int(throughput) if throughput else None,
+        int(body.get("capacityGib") or 0),
+        dynamic=bool(body.get("dynamicTierOptions")),
+    )
     if not str(body.get("network", "")).startswith("projects/"):
-        raise _bad(f"Invalid network '{body.get('network', '')}'. Must be projects/PROJECT/global/networks/NETWORK.")
+        raise _bad(
+            f"Invalid network '{body.get('network', '')}'. Must be projects/PROJECT/global/networks/NETWORK."
+        )
     network = find_network(world, project, body["network"])
     if network is None:
         raise _bad(f"Network '{body['network']}' was not found.", "NOT_FOUND")
     if not ranges_of(world, network):
-        raise _bad(f"Network '{body['network']}' has no private services connection with servicenetworking.googleapis.com and an allocated range. "
-                   "Create one before the instance.", "FAILED_PRECONDITION")
+        raise _bad(
+            f"Network '{body['network']}' has no private services connection with "
+            "servicenetworking.googleapis.com and an allocated range. "
+            "Create one before the instance.",
+            "FAILED_PRECONDITION",
+        )
     return network
 
 
 def _made_body(call: Call, key: str, network: Record) -> JSON:
     kept = {name: value for name, value in call.body.items() if name != "name"}
-    return {**kept, "name": key, "network": network.key, "state": "CREATING", "createTime": zulu(call.world), "updateTime": zulu(call.world),
-            "uid": secrets.token_hex(16)}
+    return {
+        **kept,
+        "name": key,
+        "network": network.key,
+        "state": "CREATING",
+        "createTime": zulu(call.world),
+        "updateTime": zulu(call.world),
+        "uid": secrets.token_hex(16),
+    }
 
 
 def ranges_of(world: World, network: Record) -> list[Net]:
@@ -119,14 +170,21 @@ def ranges_of(world: World, network: Record) -> list[Net]:
 
 def _free(world: World, network: Record) -> Net:
     """A /24 of the allocated ranges that no other instance has."""
-    taken = [Net(other.extra["range"]) for other in world.all(LUSTRE, "lustre") if other.extra.get("network") == network.key
-             and other.extra.get("range")]
+    taken = [
+        Net(other.extra["range"])
+        for other in world.all(LUSTRE, "lustre")
+        if other.extra.get("network") == network.key and other.extra.get("range")
+    ]
     for whole in ranges_of(world, network):
         for part in whole.subnets(new_prefix=24) if whole.prefixlen <= 24 else []:
             if not any(part.overlaps(other) for other in taken):
                 return part
-    raise ApiError(429, "Couldn't find free blocks in allocated IP ranges. Please allocate new ranges for this service provider.",
-                   "RESOURCE_EXHAUSTED")
+    raise ApiError(
+        429,
+        "Couldn't find free blocks in allocated IP ranges. Please allocate new ranges for this service "
+        "provider.",
+        "RESOURCE_EXHAUSTED",
+    )
 
 
 @effect("lustre.made")
@@ -150,7 +208,10 @@ def _active(world: World, target: Record) -> JSON:
 def _idle(call: Call) -> Record:
     record = _found(call)
     if record.state != "ready":
-        raise _bad(f"Resource '{record.key}' is in state {record.body['state']} and cannot be changed now.", "FAILED_PRECONDITION")
+        raise _bad(
+            f"Resource '{record.key}' is in state {record.body['state']} and cannot be changed now.",
+            "FAILED_PRECONDITION",
+        )
     return record
 
 
@@ -160,7 +221,11 @@ def patch(call: Call) -> JSON:
     if again := same_request(call):
         return again
     record = _idle(call)
-    mask = [part for part in str(call.params.get("updateMask") or ",".join(call.body)).split(",") if part and part != "name"]
+    mask = [
+        part
+        for part in str(call.params.get("updateMask") or ",".join(call.body)).split(",")
+        if part and part != "name"
+    ]
     change: JSON = {}
     for field in (_camel(part) for part in mask):
         if field not in ("capacityGib", "description", "labels"):
@@ -204,6 +269,7 @@ def delete(call: Call) -> JSON:
 @effect("lustre.gone")
 def _gone(world: World, target: Record) -> JSON:
     world.remove(target)
+    hold(world, target.project, last(target.extra["network"]))
     return {"@type": "type.googleapis.com/google.protobuf.Empty"}
 
 

@@ -14,14 +14,26 @@ from .stamps import operation_name, zulu
 _TYPE = "type.googleapis.com/google.cloud.lustre.v1."
 Effect = Callable[..., JSON]
 _EFFECTS: dict[str, Effect] = {}
-_CODES = {"INVALID_ARGUMENT": 3, "NOT_FOUND": 5, "ALREADY_EXISTS": 6, "PERMISSION_DENIED": 7, "RESOURCE_EXHAUSTED": 8, "FAILED_PRECONDITION": 9}
+_CODES = {
+    "INVALID_ARGUMENT": 3,
+    "NOT_FOUND": 5,
+    "ALREADY_EXISTS": 6,
+    "PERMISSION_DENIED": 7,
+    "RESOURCE_EXHAUSTED": 8,
+    "FAILED_PRECONDITION": 9,
+}
 
 
 def effect(name: str) -> Callable[[Effect], Effect]:
-    """Registers what an operation does when it is due: called as (world, target=, **args), returns the operation's response with its @type."""
+    """Registers what an operation does when it is due: called as (world, target=, **args).
+
+    It returns the operation's response with its @type.
+    """
+
     def register(function: Effect) -> Effect:
         _EFFECTS[name] = function
         return function
+
     return register
 
 
@@ -41,7 +53,15 @@ def same_request(call: Call) -> JSON | None:
     return None
 
 
-def start(call: Call, verb: str, span: str, target: Record, does: str, metadata: str = "OperationMetadata", **args: Any) -> JSON:
+def start(
+    call: Call,
+    verb: str,
+    span: str,
+    target: Record,
+    does: str,
+    metadata: str = "OperationMetadata",
+    **args: Any,
+) -> JSON:
     """Starts an operation on an instance; `does` is its effect."""
     world, name = call.world, operation_name(call.world)
     key = f"projects/{target.project}/locations/{target.location}/operations/{name}"
@@ -52,9 +72,23 @@ def start(call: Call, verb: str, span: str, target: Record, does: str, metadata:
         about["verb"] = verb
     body: JSON = {"name": key, "metadata": typed(metadata, about), "done": False}
     request_id = call.params.get("requestId") or call.body.get("requestId")
-    world.put(Record(LUSTRE, "operation", name, target.project, target.location, key, body, "creating", hidden=True,
-                     extra={"request_id": request_id, "method": call.method_id, "fail": call.operation_error}))
-    world.later(seconds(span, target.name), "lustre.due", operation=key, target=target.key, does=does, args=args)
+    world.put(
+        Record(
+            LUSTRE,
+            "operation",
+            name,
+            target.project,
+            target.location,
+            key,
+            body,
+            "creating",
+            hidden=True,
+            extra={"request_id": request_id, "method": call.method_id, "fail": call.operation_error},
+        )
+    )
+    world.later(
+        seconds(span, target.name), "lustre.due", operation=key, target=target.key, does=does, args=args
+    )
     return copy.deepcopy(body)
 
 
@@ -72,7 +106,10 @@ def _due(world: World, operation: str, target: str, does: str, args: JSON) -> No
     record.body["done"], record.state = True, "ready"
     record.body["metadata"]["endTime"] = zulu(world)
     if failure is not None:
-        record.body["error"] = {"code": int(failure.get("code", 13)), "message": str(failure.get("message", ""))}
+        record.body["error"] = {
+            "code": int(failure.get("code", 13)),
+            "message": str(failure.get("message", "")),
+        }
         _undo(world, thing)
     else:
         record.body["response"] = response
@@ -106,7 +143,9 @@ def _found(call: Call) -> Record:
 def list_(call: Call) -> JSON:
     """A location's operations."""
     parts = str(call.params["name"]).split("/")
-    records = call.world.all(LUSTRE, "operation", project=parts[1], location=None if parts[3] == "-" else parts[3])
+    records = call.world.all(
+        LUSTRE, "operation", project=parts[1], location=None if parts[3] == "-" else parts[3]
+    )
     return {"operations": [copy.deepcopy(record.body) for record in records]}
 
 

@@ -1,6 +1,7 @@
 """Managed Lustre's performance tiers: which capacities each takes.
 
-Source: docs.cloud.google.com/managed-lustre/docs/performance-tiers and …/increase-capacity (google-cloud.md 3.1), read 2026-11.
+Source: docs.cloud.google.com/managed-lustre/docs/performance-tiers and …/increase-capacity (google-cloud.md
+3.1), read 2026-11.
 """
 
 from __future__ import annotations
@@ -44,20 +45,29 @@ DYNAMIC = Tier(472_000, 472_000, 84_016_000, 472_000, 84_016_000)
 
 
 def check(throughput: int | None, gib: int, *, dynamic: bool = False) -> Tier:
-    """The tier of a throughput (MBps per TiB). Refuses capacities it does not take, naming those it does. Wording inferred."""
+    """The tier of a throughput (MBps per TiB).
+
+    Refuses capacities it does not take, naming those it does. Wording inferred.
+    """
     if dynamic:
         tier = DYNAMIC
     elif throughput in TIERS:
         tier = TIERS[throughput]
     else:
-        raise _bad(f"perUnitStorageThroughput {throughput or 0} is not supported. Supported values are {', '.join(map(str, TIERS))}.")
+        raise _bad(
+            f"perUnitStorageThroughput {throughput or 0} is not supported. Supported values are "
+            f"{', '.join(map(str, TIERS))}."
+        )
     if tier.valid(gib):
         return tier
     low, high = tier.nearest(gib)
     near = str(low) if low == high else f"{low} or {high}"
     name = "the dynamic tier" if dynamic else f"perUnitStorageThroughput {throughput}"
-    raise _bad(f"capacityGib {gib} is invalid for {name}: must be between {tier.least} and {tier.most} GiB in multiples of {tier.step} GiB up to "
-               f"{tier.small_to} GiB, and of {tier.big_step} GiB above. The nearest valid capacity is {near} GiB.")
+    raise _bad(
+        f"capacityGib {gib} is invalid for {name}: must be between {tier.least} and {tier.most} GiB in "
+        f"multiples of {tier.step} GiB up to "
+        f"{tier.small_to} GiB, and of {tier.big_step} GiB above. The nearest valid capacity is {near} GiB."
+    )
 
 
 def check_growth(tier: Tier, old: int, new: int) -> None:
@@ -65,7 +75,10 @@ def check_growth(tier: Tier, old: int, new: int) -> None:
     if new < old:
         raise _bad(f"capacityGib cannot be decreased (from {old} to {new}).")
     if old <= tier.small_to < new:
-        raise _bad(f"capacityGib cannot be increased beyond {tier.small_to} GiB for an instance created with at most that capacity.")
+        raise _bad(
+            f"capacityGib cannot be increased beyond {tier.small_to} GiB for an instance created with at "
+            "most that capacity."
+        )
 
 
 def _bad(message: str) -> ApiError:

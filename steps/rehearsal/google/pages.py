@@ -11,7 +11,9 @@ from .filters import parse
 from .links import sent, stored
 
 
-def cut(call: Call, items: Iterable[JSON], *, size: str = "maxResults", most: int = 500) -> tuple[list[JSON], str]:
+def cut(
+    call: Call, items: Iterable[JSON], *, size: str = "maxResults", most: int = 500
+) -> tuple[list[JSON], str]:
     """The page that this call asks for, and the token of the next one ("" at the end)."""
     test = parse(str(call.params.get("filter", "")))
     chosen = [item for item in items if test(item)]
@@ -37,7 +39,9 @@ def _offset(token: str) -> int:
     try:
         return int(base64.urlsafe_b64decode(token))
     except ValueError:
-        raise ApiError(400, f"Invalid value for field 'pageToken': '{token}'.", "INVALID_ARGUMENT", "invalid") from None
+        raise ApiError(
+            400, f"Invalid value for field 'pageToken': '{token}'.", "INVALID_ARGUMENT", "invalid"
+        ) from None
 
 
 def listed(call: Call, kind: str, items: Iterable[JSON]) -> JSON:
@@ -51,8 +55,13 @@ def listed(call: Call, kind: str, items: Iterable[JSON]) -> JSON:
     return sent(call, answer)
 
 
-def aggregated(call: Call, kind: str, field: str, items: Iterable[tuple[str, JSON]], scopes: Iterable[str]) -> JSON:
-    """A Compute aggregated list. `items` are (scope, body), scope like `zones/us-central1-b`; an empty scope carries Google's warning."""
+def aggregated(
+    call: Call, kind: str, field: str, items: Iterable[tuple[str, JSON]], scopes: Iterable[str]
+) -> JSON:
+    """A Compute aggregated list.
+
+    `items` are (scope, body), scope like `zones/us-central1-b`; an empty scope carries Google's warning.
+    """
     by_scope: dict[str, list[JSON]] = {scope: [] for scope in scopes}
     scope_of: dict[int, str] = {}
     bodies: list[JSON] = []
@@ -63,7 +72,9 @@ def aggregated(call: Call, kind: str, field: str, items: Iterable[tuple[str, JSO
     for body in page:
         by_scope.setdefault(scope_of[id(body)], []).append(body)
     answer = _head(call, kind)
-    answer["items"] = {scope: {field: found} if found else _nothing(scope) for scope, found in by_scope.items()}
+    answer["items"] = {
+        scope: {field: found} if found else _nothing(scope) for scope, found in by_scope.items()
+    }
     if token:
         answer["nextPageToken"] = token
     return sent(call, answer)
@@ -75,5 +86,10 @@ def _head(call: Call, kind: str) -> JSON:
 
 
 def _nothing(scope: str) -> dict[str, Any]:
-    return {"warning": {"code": "NO_RESULTS_ON_PAGE", "message": f"There are no results for scope '{scope}' on this page.",
-                        "data": [{"key": "scope", "value": scope}]}}
+    return {
+        "warning": {
+            "code": "NO_RESULTS_ON_PAGE",
+            "message": f"There are no results for scope '{scope}' on this page.",
+            "data": [{"key": "scope", "value": scope}],
+        }
+    }

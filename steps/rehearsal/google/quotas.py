@@ -1,4 +1,7 @@
-"""Compute's own quotas: limits from the catalogue, usage counted in the world. B200 and H200 have no metric here, as at Google."""
+"""Compute's own quotas: limits from the catalogue, usage counted in the world.
+
+B200 and H200 have no metric here, as at Google.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,9 @@ def of_project(world: World, project: str) -> list[JSON]:
 def of_region(world: World, project: str, region: str) -> list[JSON]:
     """`quotas` of regions.get."""
     used = machines_in(world, project, region)
-    return [_row(metric, limit, used.get(metric, 0)) for metric, limit in ground()["quotas"]["region"].items()]
+    return [
+        _row(metric, limit, used.get(metric, 0)) for metric, limit in ground()["quotas"]["region"].items()
+    ]
 
 
 def _row(metric: str, limit: float, usage: float) -> JSON:
@@ -37,7 +42,12 @@ def spend(world: World, project: str, metric: str) -> None:
     """Refuses one more of a project-wide thing where its quota is used up."""
     limit = ground()["quotas"]["project"][metric]
     if _used(world, project, metric) + 1 > limit:
-        raise ApiError(403, f"Quota '{metric}' exceeded.  Limit: {limit:.1f} globally.", "PERMISSION_DENIED", "quotaExceeded")
+        raise ApiError(
+            403,
+            f"Quota '{metric}' exceeded.  Limit: {limit:.1f} globally.",
+            "PERMISSION_DENIED",
+            "quotaExceeded",
+        )
 
 
 def metric_of(machine: str) -> str:
@@ -60,14 +70,22 @@ def machines_in(world: World, project: str, region: str) -> dict[str, float]:
 
 
 def check_cpus(world: World, project: str, region: str, machine: str, cpus: float) -> None:
-    """Refuses a cluster or pool that needs more CPUs than the region's quota has left. Wording: case a01 (GKE)."""
+    """Refuses a cluster or pool that needs more CPUs than the region's quota has left.
+
+    Wording: case a01 (GKE).
+    """
     metric = metric_of(machine)
     if not metric or not cpus:
         return
     limit = float(ground()["quotas"]["region"][metric])
     left = limit - machines_in(world, project, region).get(metric, 0)
     if cpus > left:
-        raise ApiError(403, f"Insufficient regional quota to satisfy request: resource \"{metric}\": request requires '{cpus:.1f}' and is "
-                            f"short '{cpus - left:.1f}'. project has a quota of '{limit:.1f}' with '{left:.1f}' available. View and manage "
-                            f"quotas at https://console.cloud.google.com/iam-admin/quotas?usage=USED&project={project}.",
-                       "PERMISSION_DENIED")
+        raise ApiError(
+            403,
+            f'Insufficient regional quota to satisfy request: resource "{metric}": request requires '
+            f"'{cpus:.1f}' and is "
+            f"short '{cpus - left:.1f}'. project has a quota of '{limit:.1f}' with '{left:.1f}' available. "
+            "View and manage "
+            f"quotas at https://console.cloud.google.com/iam-admin/quotas?usage=USED&project={project}.",
+            "PERMISSION_DENIED",
+        )

@@ -28,4 +28,5 @@ def number() -> str:
 
 def operation_name(world: World) -> str:
     """`operation-1790000000001-6abc…-…`, never twice the same."""
-    return f"operation-{int(world.clock.now() * 1000)}-{secrets.token_hex(6)}-{secrets.token_hex(4)}-{secrets.token_hex(4)}"
+    millis = int(world.clock.now() * 1000)
+    return f"operation-{millis}-{secrets.token_hex(6)}-{secrets.token_hex(4)}-{secrets.token_hex(4)}"
