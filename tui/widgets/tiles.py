@@ -44,7 +44,7 @@ class MetricTile(Widget):
     def render(self) -> Text:
         """The row, fitted to the width."""
         colours, width = self.app.theme_variables, self.size.width
-        text = Text(fit(self._metric, 7) + " ", style=colours["muted"], no_wrap=True, end="")
+        text = Text(no_wrap=True, end="").append(fit(self._metric, 7) + " ", colours["muted"])
         if not self.values:
             return text.append("–")
         mark = sign(trend(self.values))
