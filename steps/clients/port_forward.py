@@ -219,9 +219,17 @@ class Forward:
         assert self._session is not None
         path = f"/api/v1/namespaces/{self.namespace}/pods/{pod}/portforward?ports={self.port}"
         try:
-            ws = await asyncio.wait_for(self._session.ws_connect(
-                self.access.server + path, protocols=("v4.channel.k8s.io",), headers=await self.access.headers(), max_msg_size=0,
-                autoping=True, autoclose=True), timeout=10)
+            ws = await asyncio.wait_for(
+                self._session.ws_connect(
+                    self.access.server + path,
+                    protocols=("v4.channel.k8s.io",),
+                    headers=await self.access.headers(),
+                    max_msg_size=0,
+                    autoping=True,
+                    autoclose=True,
+                ),
+                timeout=10,
+            )
         except (aiohttp.ClientError, OSError, TimeoutError) as error:
             self._tell_lost(f"{pod}: {error or type(error).__name__}")
             return None

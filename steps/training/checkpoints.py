@@ -1,7 +1,7 @@
 """Checkpoints by their files: which are complete, how big, and where a restart would go on.
 
-NeMo RL v0.5.0 writes into tmp_step_N and renames it to step_N (checkpoint.py:112-184), takes the highest N by name
-without a look inside (272-290), and leaves old_step_N when it dies in the swap. Read 2026-11-30.
+NeMo RL v0.5.0 writes into tmp_step_N and renames it to step_N (checkpoint.py:112-184), takes the highest N
+by name without a look inside (272-290), and leaves old_step_N when it dies in the swap. Read 2026-11-30.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ _DU = re.compile(r"^(\d+)\s+(\S.*)$")
 
 @dataclass
 class Checkpoint:
-    """One folder. `state`: complete; incomplete (renamed, yet files are missing); interrupted (tmp_); swap (old_)."""
+    """One folder. `state`: complete; incomplete (renamed, yet files are missing); interrupted (tmp_); swap
+    (old_)."""
 
     name: str
     step: int
@@ -43,7 +44,8 @@ class Checkpoint:
 
 @dataclass
 class Listing:
-    """All folders by step; `latest_step`: what NeMo RL takes by name; `resume_step`: the newest that is complete."""
+    """All folders by step; `latest_step`: what NeMo RL takes by name; `resume_step`: the newest that is
+    complete."""
 
     rows: list[Checkpoint]
     latest_step: int | None
@@ -57,14 +59,16 @@ class Listing:
 
 
 def parse_du(text: str, unit: int = 1) -> list[tuple[str, int]]:
-    """`du -ab DIR` (unit 1) or `du -a DIR` (unit 1024) to (path, bytes) of files; du's folder sums are left out."""
+    """`du -ab DIR` (unit 1) or `du -a DIR` (unit 1024) to (path, bytes) of files; du's folder sums are
+    left out."""
     found = [(m[2].rstrip("/"), int(m[1]) * unit) for m in map(_DU.match, text.splitlines()) if m]
     folders = {path.rsplit("/", n)[0] for path, _ in found for n in range(1, path.count("/") + 1)}
     return [(path, size) for path, size in found if path not in folders]
 
 
 def read(files: Iterable[tuple[str, int]]) -> Listing:
-    """Puts (path, size in bytes) of any files below a checkpoint folder in order. Paths may be absolute or relative."""
+    """Puts (path, size in bytes) of any files below a checkpoint folder in order. Paths may be absolute or
+    relative."""
     inside: dict[str, tuple[Checkpoint, list[str]]] = {}
     for path, size in files:
         parts = path.split("/")
@@ -77,7 +81,9 @@ def read(files: Iterable[tuple[str, int]]) -> Listing:
     return _listing(rows)
 
 
-def _add(inside: dict[str, tuple[Checkpoint, list[str]]], path: str, found: re.Match[str], rest: str, size: int) -> None:
+def _add(
+    inside: dict[str, tuple[Checkpoint, list[str]]], path: str, found: re.Match[str], rest: str, size: int
+) -> None:
     state = {"tmp_": "interrupted", "old_": "swap", None: "complete"}[found["kind"]]
     row, names = inside.setdefault(path, (Checkpoint(found[0], int(found["step"]), path, state), []))
     if rest:
@@ -102,21 +108,34 @@ def _judge(row: Checkpoint, names: list[str]) -> Checkpoint:
 
 
 def _has_weights(names: list[str]) -> bool:
-    """DTensor v1 has weights/.metadata, v2 weights/model/, Megatron weights/iter_N/; a listing may hide dot files."""
+    """DTensor v1 has weights/.metadata, v2 weights/model/, Megatron weights/iter_N/; a listing may hide
+    dot files."""
     below = [name[len(_WEIGHTS):] for name in names if name.startswith(_WEIGHTS)]
-    return any(name == ".metadata" or name.startswith(("model/", "iter_")) or name.endswith((".distcp", ".npz"))
-               for name in below)
+    return any(
+        name == ".metadata" or name.startswith(("model/", "iter_")) or name.endswith((".distcp", ".npz"))
+        for name in below
+    )
 
 
 def _listing(rows: list[Checkpoint]) -> Listing:
     named = [row for row in rows if row.state in ("complete", "incomplete")]
     if not named:
         kept = [row for row in rows if row.state == "swap" and not row.missing]
-        warning = f"Only {kept[-1].name} is whole: rename it to step_{kept[-1].step} to go on from it." if kept else ""
+        warning = (
+            f"Only {kept[-1].name} is whole: rename it to step_{kept[-1].step} to go on from it."
+            if kept
+            else ""
+        )
         return Listing(rows, None, None, warning)
     newest = max(named, key=lambda row: row.step)
     newest.latest = True
     whole = [row.step for row in named if row.complete]
-    warning = "" if newest.complete else (
-        f"{newest.name} is not complete ({', '.join(newest.missing)} missing), yet NeMo RL would take it: move it aside.")
+    warning = (
+        ""
+        if newest.complete
+        else (
+            f"{newest.name} is not complete ({', '.join(newest.missing)} missing), yet NeMo RL would take it: "
+            "move it aside."
+        )
+    )
     return Listing(rows, newest.step, max(whole) if whole else None, warning)

@@ -13,7 +13,8 @@ _HEADS = ("model_name=", "max_new_tokens=", "metric=", "score=")
 
 @dataclass
 class Evaluation:
-    """One result. `score` is points ÷ samples, 0 to 1; the rest as printed, None where the log did not say."""
+    """One result. `score` is points ÷ samples, 0 to 1; the rest as printed, None where the log did not
+    say."""
 
     score: float | None = None
     points: float | None = None

@@ -1,8 +1,8 @@
 """What a line of NeMo RL means: one pattern each, to one typed event.
 
-Source: print() calls of NeMo RL v0.5.0 (nemo_rl/algorithms/grpo.py:1064-1812, utils.py, worker_groups.py), read
-2026-11-30; the labels are the same at its main branch of 2026-08-22. The grammar has no state: `metrics.Reader`
-puts the events together.
+Source: print() calls of NeMo RL v0.5.0 (nemo_rl/algorithms/grpo.py:1064-1812, utils.py, worker_groups.py),
+read 2026-11-30; the labels are the same at its main branch of 2026-08-22. The grammar has no state:
+`metrics.Reader` puts the events together.
 """
 
 from __future__ import annotations
@@ -97,7 +97,8 @@ class Bar:
 
 @dataclass(frozen=True, slots=True)
 class SetUp:
-    """A mark of the set-up. `what`: data, cluster, model, config, complete, running, or a timing's label with its seconds."""
+    """A mark of the set-up. `what`: data, cluster, model, config, complete, running, or a timing's label
+    with its seconds."""
 
     what: str
     seconds: float | None = None
@@ -120,7 +121,8 @@ class Folder:
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """The run's own last word. `kind`: max_steps, timeout, async_complete, finished (the job script's end)."""
+    """The run's own last word. `kind`: max_steps, timeout, async_complete, finished (the job script's
+    end)."""
 
     kind: str
 
@@ -142,8 +144,21 @@ class Link:
 
 
 Event: TypeAlias = (
-    Epoch | StepHead | Phase | Value | Timing | Validation | Saving | Logged | Bar | SetUp | Overrides | Folder
-    | Ending | DynamicSampling | Link
+    Epoch
+    | StepHead
+    | Phase
+    | Value
+    | Timing
+    | Validation
+    | Saving
+    | Logged
+    | Bar
+    | SetUp
+    | Overrides
+    | Folder
+    | Ending
+    | DynamicSampling
+    | Link
 )
 _Maker: TypeAlias = Callable[[re.Match[str]], Event]
 
@@ -173,7 +188,11 @@ _rule("=", r"=+ Epoch (\d+)/(\d+) =+$", lambda m: Epoch(int(m[1]), int(m[2])))
 _rule("▶", r"▶ Generating responses for batch of size (\d+)\.\.\.$",
       lambda m: Phase("Generating responses", int(m[1])))
 _rule("▶", r"▶ Starting validation at step (\d+)\.\.\.$", lambda m: Validation(int(m[1])))
-_rule("▶", r"▶ Setting up (data|compute cluster|model)(?: and training)?\.\.\.$", lambda m: SetUp(m[1].split()[-1]))
+_rule(
+    "▶",
+    r"▶ Setting up (data|compute cluster|model)(?: and training)?\.\.\.$",
+    lambda m: SetUp(m[1].split()[-1]),
+)
 _rule("▶", r"▶ (\w[^.(]*?)(?: \([^)]*\))?\.\.\.,?$", lambda m: Phase(m[1]))
 _rule("🔍", r"🔍 Running initial validation\.\.\.$", lambda _: Validation(0))
 _rule("🚀", r"🚀 Running (?:a)?synchronous GRPO training", lambda _: SetUp("running"))
@@ -190,10 +209,15 @@ _rule(" ", r"  • (Mean Total Tokens per Sample|Training FLOPS|Training Model F
       rf"|Training Worker Idle Time Ratio|Average Token Imbalance): ({_NUMBER})(?:%| TFLOPS \(.*\))?$",
       _value("performance"))
 _rule(" ", r" {10,}SETUP COMPLETE$", lambda _: SetUp("complete"))
-_rule(" ", rf"  (vLLM init|Generation init|Policy init|Other setup|Total setup|Total setup time): ({_NUMBER})s",
-      lambda m: SetUp(m[1], float(m[2])))
+_rule(
+    " ",
+    rf"  (vLLM init|Generation init|Policy init|Other setup|Total setup|Total setup time): ({_NUMBER})s",
+    lambda m: SetUp(m[1], float(m[2])),
+)
 _rule("S", r"Saving checkpoint for step (\d+)\.\.\.$", lambda m: Saving(int(m[1])))
-_rule("L", r"Logged data to (\S*?(train|val)_data_step(\d+)\.jsonl)$", lambda m: Logged(m[1], m[2], int(m[3])))
+_rule(
+    "L", r"Logged data to (\S*?(train|val)_data_step(\d+)\.jsonl)$", lambda m: Logged(m[1], m[2], int(m[3]))
+)
 _rule("O", r"Overrides: ([\[(].*[\])])$", _overrides)
 _rule("F", r"Final config:$", lambda _: SetUp("config"))
 _rule("M", r"Max number of steps has been reached, stopping training early$", lambda _: Ending("max_steps"))
@@ -225,5 +249,13 @@ def bar(text: str) -> Bar | None:
     if not found:
         return None
     speed = _SPEED.search(found["rest"] or "")
-    return Bar(found["label"].strip(), int(found["done"]), int(found["total"]), found["elapsed"], found["eta"],
-               found["rate"], float(speed[1]) if speed else None, float(speed[2]) if speed else None)
+    return Bar(
+        found["label"].strip(),
+        int(found["done"]),
+        int(found["total"]),
+        found["elapsed"],
+        found["eta"],
+        found["rate"],
+        float(speed[1]) if speed else None,
+        float(speed[2]) if speed else None,
+    )

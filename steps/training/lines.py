@@ -1,8 +1,9 @@
 """Bytes of a job's log, as they arrive, to clean lines.
 
-Ray, tqdm and terminals leave marks in the stream: ANSI colours, `(Actor pid=1, ip=…)` before a worker's line (they
-nest), `[repeated 15x across cluster]` after one, carriage returns between the states of a bar. Lines are split as bytes
-and decoded whole, so that a chunk may end anywhere, also inside a character. Text is never changed: `[/]` stays `[/]`.
+Ray, tqdm and terminals leave marks in the stream: ANSI colours, `(Actor pid=1, ip=…)` before a worker's
+line (they nest), `[repeated 15x across cluster]` after one, carriage returns between the states of a bar.
+Lines are split as bytes and decoded whole, so that a chunk may end anywhere, also inside a character. Text
+is never changed: `[/]` stays `[/]`.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ _BAR_END = re.compile(r"\d+/\d+ \[[^\]\r\n]*<[^\]\r\n]*\]")
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Who wrote a line, by Ray's prefix. `actor` is its repr, such as `DTensorPolicyWorker[rank=0]`; no `ip` means the
+    """Who wrote a line, by Ray's prefix. `actor` is its repr, such as `DTensorPolicyWorker[rank=0]`; no
+    `ip` means the
     driver's node."""
 
     actor: str
@@ -106,7 +108,8 @@ def _strip_repeat(text: str) -> tuple[str, int]:
 
 
 class LineReader:
-    """Feeds on chunks of bytes and gives complete lines; what follows the last newline waits for the next chunk."""
+    """Feeds on chunks of bytes and gives complete lines; what follows the last newline waits for the next
+    chunk."""
 
     def __init__(self, offset: int = 0) -> None:
         self.offset = offset                 # of the first byte not yet given as a line
@@ -127,7 +130,8 @@ class LineReader:
         return lines
 
     def pending(self) -> str:
-        """The unfinished last line as it looks now, for a live view. A character that is only half there is left out."""
+        """The unfinished last line as it looks now, for a live view. A character that is only half there
+        is left out."""
         text = b"".join(self._waiting).decode("utf-8", "ignore")
         return clean(text)[-1].text if text else ""
 

@@ -25,7 +25,8 @@ _CONFIG_LIMIT = 5000        # lines; the 27B recipe's is about 250
 
 
 class Reader:
-    """Feed it the log's bytes in any portions; `rows`, `facts`, `evaluation` and `seen` are right after each."""
+    """Feed it the log's bytes in any portions; `rows`, `facts`, `evaluation` and `seen` are right after
+    each."""
 
     def __init__(self) -> None:
         self.facts = Facts()
@@ -38,6 +39,7 @@ class Reader:
         self._head: grammar.StepHead | None = None
         self._epoch: int | None = None
         self._turns = 0                 # epochs passed that no header told of
+        self._settled = False           # the log has named a step over the whole run, so `_turns` is right
         self._config: list[str] | None = None
         self._initial = False
 
@@ -47,7 +49,8 @@ class Reader:
         return [self._rows[step] for step in sorted(self._rows) if self._rows[step].has_results]
 
     def feed(self, data: bytes, at: float | None = None) -> list[Line]:
-        """Reads on; `at` is when the bytes were received (epoch seconds). Returns the clean lines, for a log view."""
+        """Reads on; `at` is when the bytes were received (epoch seconds). Returns the clean lines, for a
+        log view."""
         if at is not None and data:
             self.last_output_at = at
         return self._take(self._lines.feed(data))
@@ -144,8 +147,10 @@ class Reader:
     def _setup(self, event: grammar.SetUp) -> None:
         if event.what == "config":
             self._config = []
-        elif event.what == "data":          # a start, perhaps one more in the same log: steps go on from a checkpoint
+        # a start, perhaps one more in the same log: steps go on from a checkpoint
+        elif event.what == "data":
             self._config = self._epoch = self._row = self._head = None
+            self._turns, self._settled = 0, False
             self.facts.ending, self.facts.setup_complete, self.facts.phase = None, False, "Setting up"
         elif event.what in ("complete", "running"):
             self.facts.setup_complete = True
@@ -153,12 +158,14 @@ class Reader:
             self.facts.setup_seconds[event.what] = event.seconds
 
     def _begin(self, head: grammar.StepHead) -> None:
-        """A step begins: its number over the whole run is counted from the epoch, as NeMo RL's restarts with each."""
+        """A step begins: its number over the whole run is counted from the epoch, as NeMo RL's restarts
+        with each."""
         if self._epoch is None and self._head is not None and head.number <= self._head.number:
             self._turns += 1
         self._head, self._config = head, None
         before = (self._epoch - 1) if self._epoch is not None else self._turns
-        self._place(before * head.of + head.number, self._epoch)
+        epoch = self._turns + 1 if self._epoch is None and self._settled else self._epoch
+        self._place(before * head.of + head.number, epoch)
         self.facts.phase = self.facts.bar = self.facts.ending = None
 
     def _place(self, step: int, epoch: int | None) -> None:
@@ -176,13 +183,14 @@ class Reader:
         return min(total, int(limit)) if limit and limit >= self._head.number else total
 
     def _told(self, step: int) -> None:
-        """The log names the step over the whole run: that settles the epoch when its header was missed (joined late)."""
+        """The log names the step over the whole run: that settles the epoch when its header was missed
+        (joined late)."""
         row, head = self._row, self._head
         if row is None or head is None or self._epoch is not None or row.epoch is not None:
             return
         if step >= head.number and (step - head.number) % head.of == 0:
             del self._rows[row.step]
-            self._turns = (step - head.number) // head.of
+            self._turns, self._settled = (step - head.number) // head.of, True
             row.step, row.epoch, row.total_steps = step, self._turns + 1, self._total()
             self._rows[step] = row
             self.facts.step, self.facts.epoch, self.facts.total_steps = step, row.epoch, row.total_steps
@@ -199,7 +207,10 @@ class Reader:
     def _value(self, kind: str, label: str, value: float) -> None:
         row = self._row
         if kind == "validation" and (self._initial or row is None):
-            self.facts.initial_validation = {**(self.facts.initial_validation or {}), _VALIDATION[label]: value}
+            self.facts.initial_validation = {
+                **(self.facts.initial_validation or {}),
+                _VALIDATION[label]: value,
+            }
         elif row is None:
             return
         elif kind == "validation":

@@ -11,7 +11,8 @@ from grpo_wizard.steps.training.grammar import Bar
 
 @dataclass
 class Row:
-    """One training step. A value that the log has not given (yet) is None; nan is float nan here and "nan" in JSON."""
+    """One training step. A value that the log has not given (yet) is None; nan is float nan here and "nan"
+    in JSON."""
 
     step: int                                   # over the whole run
     epoch: int | None = None
@@ -75,13 +76,18 @@ class Facts:
     last_error: str | None = None               # last line that names an exception
 
     def setting(self, dotted: str) -> Any:
-        """A setting by its dotted name: from the printed config, else from the overrides (as text); None if neither."""
+        """A setting by its dotted name: from the printed config, else from the overrides (as text); None
+        if neither."""
         node: Any = self.config
         for part in dotted.split("."):
             node = node.get(part) if isinstance(node, dict) else None
         if node is not None:
             return node
-        given = [o.split("=", 1)[1] for o in self.overrides if "=" in o and o.split("=", 1)[0].lstrip("+") == dotted]
+        given = [
+            o.split("=", 1)[1]
+            for o in self.overrides
+            if "=" in o and o.split("=", 1)[0].lstrip("+") == dotted
+        ]
         return given[-1] if given else None
 
     def number(self, dotted: str) -> float | None:

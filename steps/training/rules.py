@@ -1,16 +1,15 @@
-"""When a run is not well: one table of rules over its rows and facts.
-
-Thresholds: 1e-3 for the KL error and 1.05/1.1 for token_mult_prob_error are NeMo RL's own (docs/guides/grpo.md); a mean reward
-of exactly 0 or 1 follows from GRPO's algebra (no spread in any group, so no gradient). All others are practice, and marked so.
-Read 2026-11-30.
-"""
+"""When a run is not well: the checks; what each says and where it comes from stands in
+assets/health_rules.toml."""
 
 from __future__ import annotations
 
 import math
+import tomllib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import cache
+from importlib import resources
 from statistics import median
 
 from grpo_wizard.steps.training.rows import Facts, Row
@@ -22,7 +21,8 @@ _SILENT_WHILE_SAVING_S = 10 * 60.0      # a 27B checkpoint took 68 s (published 
 
 @dataclass(frozen=True)
 class Context:
-    """All that a rule may look at. Times are epoch seconds; `status` is Ray's word or LOST, None for a saved log."""
+    """All that a rule may look at. Times are epoch seconds; `status` is Ray's word or LOST, None for a
+    saved log."""
 
     rows: Sequence[Row]
     facts: Facts
@@ -80,7 +80,11 @@ def _not_finite(ctx: Context) -> Hit | None:
                                                                          row.mean_generation_length))
                if value is not None and not math.isfinite(value)]
         if bad:
-            return Hit(f"{bad[0]} is nan since step {row.step}", f"step {row.step}: {', '.join(bad)} nan or inf", row.step)
+            return Hit(
+                f"{bad[0]} is nan since step {row.step}",
+                f"step {row.step}: {', '.join(bad)} nan or inf",
+                row.step,
+            )
     return None
 
 
@@ -91,8 +95,13 @@ def _zero_reward(ctx: Context) -> Hit | None:
     # One step of few samples may be bad luck; hundreds of samples, or two steps, are not.
     certain = len(zeros) >= 2 or (zeros[0].batch_size or 0) >= 64
     if not certain:
-        return Hit("Reward was 0.0 in the first step", f"step {zeros[0].step}: Avg Reward 0.0000", zeros[0].step, "warning")
-    title = f"Reward has been 0.0 for {_steps(len(zeros))}: the reward or the data set's setting is probably wrong"
+        return Hit(
+            "Reward was 0.0 in the first step",
+            f"step {zeros[0].step}: Avg Reward 0.0000",
+            zeros[0].step,
+            "warning",
+        )
+    title = f"Reward has been 0.0 for {_steps(len(zeros))}: the reward or dataset setting is probably wrong"
     samples = sum(row.batch_size or 0 for row in zeros)
     return Hit(title, f"Avg Reward 0.0000 in steps {zeros[0].step} to {zeros[-1].step}"
                + (f", {samples} samples" if samples else ""), zeros[0].step)
@@ -122,7 +131,9 @@ def _kl_error(ctx: Context) -> Hit | None:
     values = [(row.step, row.generation_kl_error) for row in ctx.rows
               if row.generation_kl_error is not None and math.isfinite(row.generation_kl_error)]
     recent = [value for _, value in values[-3:]]
-    if not recent or (median(recent) <= 1e-3 and recent[-1] <= 1e-2):
+    if not recent or values[-1][0] != ctx.rows[-1].step:        # nan since: said by its own rule
+        return None
+    if median(recent) <= 1e-3 and recent[-1] <= 1e-2:
         return None
     since = next(step for step, value in values if value > 1e-3)
     return Hit(f"Generation KL Error is {recent[-1]:.4f}; up to 0.001 is usual",
@@ -163,7 +174,9 @@ def _length_limit(ctx: Context) -> Hit | None:
     if not limit or not known or known[-1][1] < 0.95 * limit:
         return None
     row, last = known[-1]
-    return Hit(f"Answers reach the limit of {limit:.0f} tokens", f"step {row.step}: mean {last:.1f}", row.step)
+    return Hit(
+        f"Answers reach the limit of {limit:.0f} tokens", f"step {row.step}: mean {last:.1f}", row.step
+    )
 
 
 def _length_collapse(ctx: Context) -> Hit | None:
@@ -174,18 +187,30 @@ def _length_collapse(ctx: Context) -> Hit | None:
     row, last = known[-1]
     if last >= 0.25 * usual:
         return None
-    return Hit(f"Answers have shrunk to {last:.0f} tokens", f"step {row.step}: {last:.1f}; before: {usual:.1f}", row.step)
+    return Hit(
+        f"Answers have shrunk to {last:.0f} tokens",
+        f"step {row.step}: {last:.1f}; before: {usual:.1f}",
+        row.step,
+    )
 
 
 def _truncation(ctx: Context) -> Hit | None:
     values = [(g.step, g.truncated_share) for g in ctx.groups if g.truncated_share is not None]
     if not values or values[-1][1] <= 0.1:
         return None
-    return Hit(f"{values[-1][1]:.0%} of the samples are cut at the length limit", f"step {values[-1][0]}", values[-1][0])
+    return Hit(
+        f"{values[-1][1]:.0%} of the samples are cut at the length limit",
+        f"step {values[-1][0]}",
+        values[-1][0],
+    )
 
 
 def _overfit(ctx: Context) -> Hit | None:
-    known = [(row, row.validation["accuracy"]) for row in ctx.rows if row.validation and "accuracy" in row.validation]
+    known = [
+        (row, row.validation["accuracy"])
+        for row in ctx.rows
+        if row.validation and "accuracy" in row.validation
+    ]
     if len(known) < 4:
         return None
     (first, start), later = known[-4], known[-3:]
@@ -194,8 +219,11 @@ def _overfit(ctx: Context) -> Hit | None:
         return None
     if max(accuracy for _, accuracy in later) > start:
         return None
-    return Hit("Training reward rises, validation does not", f"accuracy {start:.4f} at step {first.step}, then "
-               + ", ".join(f"{a:.4f}" for _, a in later), later[0][0].step)
+    return Hit(
+        "Training reward rises, validation does not",
+        f"accuracy {start:.4f} at step {first.step}, then " + ", ".join(f"{a:.4f}" for _, a in later),
+        later[0][0].step,
+    )
 
 
 def _phase_share(ctx: Context) -> Hit | None:
@@ -204,8 +232,11 @@ def _phase_share(ctx: Context) -> Hit | None:
     colocated = ctx.facts.setting("policy.generation.colocated.enabled")
     if colocated in (True, "true", "True") or train <= 70 or generate >= 5:
         return None
-    return Hit("The inference nodes are nearly idle", f"step {ctx.rows[-1].step}: policy_training {train:g}%, "
-               f"generation {generate:g}% of the time", ctx.rows[-1].step)
+    return Hit(
+        "The inference nodes are nearly idle",
+        f"step {ctx.rows[-1].step}: policy_training {train:g}%, generation {generate:g}% of the time",
+        ctx.rows[-1].step,
+    )
 
 
 def _stall(ctx: Context) -> Hit | None:
@@ -245,7 +276,10 @@ def _resumed_at_end(ctx: Context) -> Hit | None:
         return None
     if ctx.status != "SUCCEEDED" and not (ctx.status is None and ctx.facts.finished):
         return None
-    return Hit("The run ended at once: its checkpoint was already at the last step", "set-up complete, then no step at all")
+    return Hit(
+        "The run ended at once: its checkpoint was already at the last step",
+        "set-up complete, then no step at all",
+    )
 
 
 def _failed(ctx: Context) -> Hit | None:
@@ -257,39 +291,35 @@ def _failed(ctx: Context) -> Hit | None:
 def _lost(ctx: Context) -> Hit | None:
     if ctx.status != "LOST":
         return None
-    return Hit("The job is lost: the Ray head was restarted and does not know it", "Ray answers that it does not exist",
-               ctx.facts.step)
+    return Hit(
+        "The job is lost: the Ray head was restarted and does not know it",
+        "Ray answers that it does not exist",
+        ctx.facts.step,
+    )
 
 
-RULES: tuple[Rule, ...] = (
-    Rule("job_lost", "critical", "Apply again: the run goes on from its last checkpoint.", "ray: job table is the head's",
-         _lost),
-    Rule("nan", "critical", "Stop the run; lower the learning rate, check the data and the precision, go on from a "
-         "checkpoint before this step.", "R/issues/874", _not_finite),
-    Rule("zero_reward", "critical", "Stop the run and look at a sample's gold answer: for GSM8K it must be the final "
-         "number alone.", "GRPO: no spread in a group, no gradient; utils.py:65", _zero_reward),
-    Rule("zero_variance", "warning", "More generations a prompt, data of another difficulty, or dynamic sampling.",
-         "DAPO, arXiv 2503.14476; thresholds 50 % and 90 % are practice", _zero_variance),
-    Rule("full_reward", "warning", "Stop, or take harder data.", "GRPO: no spread in a group, no gradient", _full_reward),
-    Rule("stall", "warning", "Still followed. Look at the GPUs and take a stack dump; if nothing moves, stop it and apply "
-         "again: it goes on from the last checkpoint.", "R/issues/1846, R/pull/3504", _stall),
-    Rule("kl_error", "warning", "Generation and training compute different probabilities: check the tensor parallel size, "
-         "the precision and the weights' transfer.", "docs/guides/grpo.md, KL Divergence Error: at most 1e-3", _kl_error),
-    Rule("prob_error", "warning", "Spikes point to generation, a slow rise to the weights' transfer.",
-         "docs/guides/grpo.md; grpo.py:1558", _prob_error),
-    Rule("length_explosion", "warning", "Penalise length or lower max_new_tokens.",
-         "Dr. GRPO, arXiv 2503.20783; factors 1.5 and 2 are practice", _length_explosion),
-    Rule("length_limit", "warning", "Raise max_new_tokens, or penalise length.", "DAPO; 95 % is practice", _length_limit),
-    Rule("length_collapse", "warning", "Look at samples: short answers are often degenerate.", "practice",
-         _length_collapse),
-    Rule("truncation", "warning", "Raise the length limit, or use overlong_filtering.", "docs grpo.md; 10 % is practice",
-         _truncation),
-    Rule("validation_gap", "warning", "The reward may be gamed or the data learnt by heart: look at samples.", "practice",
-         _overfit),
-    Rule("resumed_at_end", "warning", "Raise grpo.max_num_steps to go on, or choose a new checkpoint folder.",
-         "grpo.py:1063", _resumed_at_end),
-    Rule("idle_generation", "info", "Raise the micro batch, or colocate generation with training.",
-         "Google's published log (70 % and 3 %)", _phase_share),
-    Rule("job_failed", "critical", "Read the end of the log; apply again goes on from the last checkpoint.", "Ray's status",
-         _failed),
-)
+_CHECKS: dict[str, Callable[[Context], Hit | None]] = {
+    "job_lost": _lost,
+    "nan": _not_finite,
+    "zero_reward": _zero_reward,
+    "zero_variance": _zero_variance,
+    "full_reward": _full_reward,
+    "stall": _stall,
+    "kl_error": _kl_error,
+    "prob_error": _prob_error,
+    "length_explosion": _length_explosion,
+    "length_limit": _length_limit,
+    "length_collapse": _length_collapse,
+    "truncation": _truncation,
+    "validation_gap": _overfit,
+    "resumed_at_end": _resumed_at_end,
+    "idle_generation": _phase_share,
+    "job_failed": _failed,
+}
+
+
+@cache
+def rules() -> tuple[Rule, ...]:
+    """All rules, causes before their consequences."""
+    text = resources.files("grpo_wizard.assets").joinpath("health_rules.toml").read_text(encoding="utf-8")
+    return tuple(Rule(check=_CHECKS[entry["id"]], **entry) for entry in tomllib.loads(text)["rule"])

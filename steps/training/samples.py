@@ -1,6 +1,8 @@
-"""What `train_data_stepN.jsonl` tells of a step: NeMo RL writes one JSON line a sample, always, on the head's disk.
+"""What `train_data_stepN.jsonl` tells of a step: NeMo RL writes one JSON line a sample, always, on the
+head's disk.
 
-Lines of one prompt stand together, `num_generations_per_prompt` of them (grpo.py:1540, logger.py:931 of v0.5.0).
+Lines of one prompt stand together, `num_generations_per_prompt` of them (grpo.py:1540, logger.py:931 of
+v0.5.0).
 """
 
 from __future__ import annotations
@@ -56,7 +58,9 @@ def groups(rows: Iterable[Mapping[str, Any]], generations: int, step: int | None
     starts = [*range(0, len(rewards), generations), len(rewards)]
     parts = [rewards[a:b] for a, b in pairwise(starts)]
     flat = sum(1 for part in parts if max(part) - min(part) < 1e-9)
-    lengths = [int(row["input_lengths"]) for row in kept if isinstance(row.get("input_lengths"), (int, float))]
+    lengths = [
+        int(row["input_lengths"]) for row in kept if isinstance(row.get("input_lengths"), (int, float))
+    ]
     truncated = sum(n >= max_length for n in lengths) / len(lengths) if max_length and lengths else None
     return Groups(step, len(rewards), len(parts), flat / len(parts), sum(rewards) / len(rewards),
                   tuple(sum(part) / len(part) for part in parts), truncated, _prob_error(kept))
@@ -70,14 +74,16 @@ def _reward(row: Mapping[str, Any]) -> float | None:
 
 
 def _prob_error(rows: list[Mapping[str, Any]]) -> float | None:
-    """NeMo RL's measure of how far training's and generation's probabilities are apart, over generated tokens."""
+    """NeMo RL's measure of how far training's and generation's probabilities are apart, over generated
+    tokens."""
     total = count = 0.0
     for row in rows:
         made, trained = row.get("generation_logprobs"), row.get("prev_logprobs")
         if not isinstance(made, list) or not isinstance(trained, list):
             continue
         for a, b in zip(made, trained, strict=False):
-            if isinstance(a, (int, float)) and isinstance(b, (int, float)) and a != 0:     # 0: prompt or padding
+            # 0: prompt or padding
+            if isinstance(a, (int, float)) and isinstance(b, (int, float)) and a != 0:
                 total += math.exp(min(abs(a - b), 50.0))
                 count += 1
     return total / count if count else None

@@ -28,7 +28,8 @@ class Signature:
 
 @dataclass(slots=True)
 class Seen:
-    """A signature met in a log: its first line, how often, the step it came in, the steps begun by its last line."""
+    """A signature met in a log: its first line, how often, the step it came in, the steps begun by its
+    last line."""
 
     signature: Signature
     title: str
@@ -53,7 +54,9 @@ def _needles() -> tuple[tuple[str, Signature, re.Pattern[str] | None], ...]:
                  for sign in table() for needle in sign.needles)
 
 
-_SECRET = re.compile(r"\bhf_[A-Za-z0-9]{8,}|\b[0-9a-f]{40}\b|(?<=TOKEN=)\S+|(?<=API_KEY=)\S+|(?<=PASSWORD=)\S+")
+_SECRET = re.compile(
+    r"\bhf_[A-Za-z0-9]{8,}|\b[0-9a-f]{40}\b|(?<=TOKEN=)\S+|(?<=API_KEY=)\S+|(?<=PASSWORD=)\S+"
+)
 
 
 def evidence(text: str) -> str:

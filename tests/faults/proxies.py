@@ -10,7 +10,8 @@ from aiohttp import ClientSession, WSMsgType, web
 
 
 class CuttingProxy:
-    """A TCP proxy on loopback. `cut()` breaks what is open; `allow` = bytes of answer a connection gets before it is cut."""
+    """A TCP proxy on loopback. `cut()` breaks what is open; `allow` = bytes of answer a connection gets
+    before it is cut."""
 
     def __init__(self, target_port: int, allow: int | None = None) -> None:
         self.target_port, self.allow = target_port, allow
@@ -57,7 +58,10 @@ class CuttingProxy:
             writer.transport.abort()
             return
         self._open |= {writer, far_writer}
-        up, down = asyncio.create_task(self._up(reader, far_writer)), asyncio.create_task(self._down(far_reader, writer))
+        up, down = (
+            asyncio.create_task(self._up(reader, far_writer)),
+            asyncio.create_task(self._down(far_reader, writer)),
+        )
         await asyncio.wait({up, down}, return_when=asyncio.FIRST_COMPLETED)
         for task in (up, down):
             task.cancel()
@@ -118,8 +122,12 @@ class ClosingProxy:
         return {"Authorization": given} if given else {}
 
     async def _pass(self, request: web.Request) -> web.Response:
-        async with self._session.get(f"{self.target_url}{request.path_qs}", headers=self._headers(request)) as answer:
-            return web.Response(status=answer.status, body=await answer.read(), content_type=answer.content_type)
+        async with self._session.get(
+            f"{self.target_url}{request.path_qs}", headers=self._headers(request)
+        ) as answer:
+            return web.Response(
+                status=answer.status, body=await answer.read(), content_type=answer.content_type
+            )
 
     async def _tail(self, request: web.Request) -> web.WebSocketResponse:
         near = web.WebSocketResponse()

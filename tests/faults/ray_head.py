@@ -49,17 +49,35 @@ class RayHead:
         return next(self.folder.glob(f"session_2*/logs/job-driver-{job_id}.log"))
 
     def _start(self) -> subprocess.Popen[bytes]:
-        env = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "RAY_AUTH_MODE": "disabled",
-               "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "1"}
+        env = {
+            **os.environ,
+            "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+            "RAY_AUTH_MODE": "disabled",
+            "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "1",
+        }
         if self.token:
             token_file = self.folder / "token"
             token_file.write_text(self.token)
             env |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN_PATH": str(token_file)}
-        argv = [sys.executable, "-m", "ray.scripts.scripts", "start", "--head", "--block", "--disable-usage-stats",
-                "--node-ip-address=127.0.0.1", f"--port={free_port()}", "--num-cpus=2", "--num-gpus=0",
-                "--object-store-memory=80000000", f"--temp-dir={self.folder}", "--include-log-monitor=false",
-                f"--dashboard-port={self.dashboard}", f"--dashboard-agent-listen-port={self.agent}",
-                f"--ray-client-server-port={free_port()}"]
+        argv = [
+            sys.executable,
+            "-m",
+            "ray.scripts.scripts",
+            "start",
+            "--head",
+            "--block",
+            "--disable-usage-stats",
+            "--node-ip-address=127.0.0.1",
+            f"--port={free_port()}",
+            "--num-cpus=2",
+            "--num-gpus=0",
+            "--object-store-memory=80000000",
+            f"--temp-dir={self.folder}",
+            "--include-log-monitor=false",
+            f"--dashboard-port={self.dashboard}",
+            f"--dashboard-agent-listen-port={self.agent}",
+            f"--ray-client-server-port={free_port()}",
+        ]
         with (self.folder / "head.out").open("wb") as out:
             return subprocess.Popen(argv, env=env, stdout=out, stderr=out, start_new_session=True)
 
@@ -79,7 +97,9 @@ class RayHead:
             return bool(answer.status == 200)
 
     def _request(self, url: str) -> urllib.request.Request:
-        return urllib.request.Request(url, headers={"Authorization": f"Bearer {self.token}"} if self.token else {})
+        return urllib.request.Request(
+            url, headers={"Authorization": f"Bearer {self.token}"} if self.token else {}
+        )
 
     def _get(self, url: str) -> Any:
         with urllib.request.urlopen(self._request(url), timeout=5) as answer:

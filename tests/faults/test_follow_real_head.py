@@ -10,9 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from proxies import ClosingProxy, CuttingProxy
-from ray_head import RayHead, free_port
-
 from grpo_wizard.steps.clients.follow import Following, Notice, Output, Rewound, StatusChange, follow
 from grpo_wizard.steps.clients.ray_jobs import (
     Job,
@@ -23,10 +20,13 @@ from grpo_wizard.steps.clients.ray_jobs import (
     RayUnreachable,
     new_job_id,
 )
+from proxies import ClosingProxy, CuttingProxy
+from ray_head import RayHead, free_port
 
 TOKEN = "a-token-of-this-test-only-0123456789"
 
-# Carriage returns, both newlines, halves of characters between two writes, bytes that are no UTF-8 (when asked for).
+# Carriage returns, both newlines, halves of characters between two writes, bytes that are no UTF-8 (when
+# asked for).
 TALKER = """
 import os, sys, time
 def say(data):
@@ -34,8 +34,8 @@ def say(data):
 rounds, pause, odd = int(sys.argv[1]), float(sys.argv[2]), sys.argv[3] == "odd"
 for n in range(rounds):
     say(b"\\rbar %d" % n + b"\\rbar %d.5" % n + b"\\r\\n")
-    say("\u25b6 Training policy...".encode()[:2]); time.sleep(pause / 2); say("\u25b6 Training policy...".encode()[2:] + b"\\n")
-    say(b"line %d " % n + b"x" * 300 + b"\\n")
+    say("\u25b6 Training policy...".encode()[:2]); time.sleep(pause / 2); say("\u25b6 Training
+    policy...".encode()[2:] + b"\\n") say(b"line %d " % n + b"x" * 300 + b"\\n")
     if odd: say(b"\\xff\\xfe odd bytes\\n")
     time.sleep(pause / 2)
 while len(sys.argv) > 4 and not os.path.exists(sys.argv[4]):
@@ -48,7 +48,8 @@ say(b"\\n" + b"y" * 1300000 + b"\\n" + "  \u2022 Loss: 0.0420\\n".encode())
 
 
 def talker(rounds: int, pause: float, odd: bool = False, last: str = "", until: Path | None = None) -> str:
-    """A job's entrypoint that prints for rounds × pause seconds, then waits until the file `until` is there."""
+    """A job's entrypoint that prints for rounds × pause seconds, then waits until the file `until` is
+    there."""
     code = base64.b64encode((TALKER + last).encode()).decode()
     arguments = f"{rounds} {pause} {'odd' if odd else 'plain'} {until or ''}"
     return f"python -c \"import base64;exec(base64.b64decode('{code}'))\" {arguments}"
@@ -104,7 +105,11 @@ def test_a_lost_answer_is_looked_up_and_never_repeated(head: RayHead) -> None:
             job_id = new_job_id("lost")
             proxy.swallow_answers = 1
             job = await jobs.submit("sleep 1", job_id)
-            return job, [j for j in await jobs.list_jobs() if j.entrypoint == "sleep 1"], proxy.swallow_answers
+            return (
+                job,
+                [j for j in await jobs.list_jobs() if j.entrypoint == "sleep 1"],
+                proxy.swallow_answers,
+            )
 
     job, alike, left = asyncio.run(run())
     assert left == 0, "the answer was swallowed"
@@ -145,7 +150,9 @@ def test_errors_say_what_happened(head: RayHead) -> None:
     asyncio.run(run())
 
 
-def test_the_log_is_the_heads_own_file_although_the_connection_is_cut_ten_times(head: RayHead, tmp_path: Path) -> None:
+def test_the_log_is_the_heads_own_file_although_the_connection_is_cut_ten_times(
+    head: RayHead, tmp_path: Path
+) -> None:
     async def cut_often(proxies: list[CuttingProxy], told: Told) -> None:
         for _ in range(10):
             size = len(told.text)
@@ -185,7 +192,9 @@ def test_a_follower_goes_on_at_the_spools_length(head: RayHead, tmp_path: Path) 
             size = (tmp_path / "spool").stat().st_size
             told = Told()
             told.text += (tmp_path / "spool").read_bytes()
-            await listen(follow(jobs, job.id, tmp_path / "spool", head.agent_url, poll_s=0.2, status_s=0.5), told)
+            await listen(
+                follow(jobs, job.id, tmp_path / "spool", head.agent_url, poll_s=0.2, status_s=0.5), told
+            )
             return size, told, job.id
 
     size, told, job_id = asyncio.run(run())
@@ -194,7 +203,9 @@ def test_a_follower_goes_on_at_the_spools_length(head: RayHead, tmp_path: Path) 
     assert (tmp_path / "spool").read_bytes() == head.log_file(job_id).read_bytes()
 
 
-def test_text_stands_in_for_a_silent_agent_and_is_replaced_by_the_bytes(head: RayHead, tmp_path: Path) -> None:
+def test_text_stands_in_for_a_silent_agent_and_is_replaced_by_the_bytes(
+    head: RayHead, tmp_path: Path
+) -> None:
     async def run() -> tuple[Told, bytes, str]:
         async with CuttingProxy(head.agent) as agent, RayJobs(head.url, TOKEN) as jobs:
             agent.refuse = True
@@ -215,7 +226,9 @@ def test_text_stands_in_for_a_silent_agent_and_is_replaced_by_the_bytes(head: Ra
 
 
 @pytest.mark.parametrize(("code", "times"), [(1000, 2), (1009, 99)])
-def test_the_end_of_a_stream_is_not_the_end_of_the_job(head: RayHead, tmp_path: Path, code: int, times: int) -> None:
+def test_the_end_of_a_stream_is_not_the_end_of_the_job(
+    head: RayHead, tmp_path: Path, code: int, times: int
+) -> None:
     ends = 2 if code == 1000 else 1         # after 1009 the text is fetched whole, not streamed again
 
     async def run() -> tuple[Told, str, int]:
@@ -241,7 +254,9 @@ def test_a_stopped_job_ends_as_stopped(head: RayHead, tmp_path: Path) -> None:
         async with RayJobs(head.url, TOKEN) as jobs:
             job = await submitted(jobs, talker(600, 0.1))
             told, stopped = Told(), False
-            async for event in follow(jobs, job.id, tmp_path / "spool", head.agent_url, poll_s=0.2, status_s=0.5):
+            async for event in follow(
+                jobs, job.id, tmp_path / "spool", head.agent_url, poll_s=0.2, status_s=0.5
+            ):
                 told.take(event)
                 if not stopped and len(told.text) > 1000:
                     stopped = await jobs.stop(job.id)
@@ -252,12 +267,16 @@ def test_a_stopped_job_ends_as_stopped(head: RayHead, tmp_path: Path) -> None:
     assert (tmp_path / "spool").read_bytes() == bytes(told.text)
 
 
-def test_a_job_that_a_new_head_does_not_know_is_lost_and_what_was_read_stays(head: RayHead, tmp_path: Path) -> None:
+def test_a_job_that_a_new_head_does_not_know_is_lost_and_what_was_read_stays(
+    head: RayHead, tmp_path: Path
+) -> None:
     async def run() -> tuple[Told, float]:
         async with RayJobs(head.url, TOKEN) as jobs:
             job = await submitted(jobs, talker(600, 0.1))
             told, told_at = Told(), 0.0
-            async for event in follow(jobs, job.id, tmp_path / "spool", head.agent_url, poll_s=0.2, status_s=0.5):
+            async for event in follow(
+                jobs, job.id, tmp_path / "spool", head.agent_url, poll_s=0.2, status_s=0.5
+            ):
                 told.take(event)
                 if len(told.text) > 2000 and not told_at:
                     await asyncio.to_thread(head.restart)
