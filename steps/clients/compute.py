@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -63,8 +64,8 @@ class ComputeDriver(Driver):
         facts = {"self_link": live.get("selfLink", "")}
         if "prefixLength" in live and "address" in live:
             facts["cidr"] = f"{live['address']}/{live['prefixLength']}"
-        return Sight("ready", mark_in(live, "description", "labels"), str(live.get("id", "")),
-                     tuple(differences(task.spec, live)), facts=facts)
+        return Sight("ready", mark_in(live, "description", "labels"), str(live.get("id", "")), tuple(differences(_echoed(task.spec), live)),
+                     facts=facts)
 
     def create(self, cloud: Cloud, task: Task) -> str:
         import google.cloud.compute_v1 as types
@@ -88,6 +89,11 @@ class ComputeDriver(Driver):
             raise from_message("compute.googleapis.com", int(seen.http_error_status_code or 0),
                                str(first.message if first else seen.http_error_message), str(first.code if first else ""))
         return Progress(True)
+
+
+def _echoed(spec: Mapping[str, Any]) -> JSON:
+    """What Compute says again when it is asked: a range's IP version it takes and keeps to itself."""
+    return {key: value for key, value in spec.items() if key != "ipVersion"}
 
 
 class NetworkDriver(ComputeDriver):

@@ -26,8 +26,8 @@ DEFAULT = {
     "sql-component.googleapis.com": "Cloud SQL",
     "storage-api.googleapis.com": "Google Cloud Storage JSON API",
     "storage-component.googleapis.com": "Cloud Storage",
-    "storage.googleapis.com": "Cloud Storage API",
 }
+# storage.googleapis.com is in that list too; here it is off at first, so that every API that the tutorial enables has to be enabled.
 OFFERED = {
     "artifactregistry.googleapis.com": "Artifact Registry API",
     "autoscaling.googleapis.com": "Cloud Autoscaling API",
@@ -51,10 +51,23 @@ OFFERED = {
     "secretmanager.googleapis.com": "Secret Manager API",
     "servicenetworking.googleapis.com": "Service Networking API",
     "sqladmin.googleapis.com": "Cloud SQL Admin API",
+    "storage.googleapis.com": "Cloud Storage API",
     "sts.googleapis.com": "Security Token Service API",
     "tpu.googleapis.com": "Cloud TPU API",
 }
 TITLES = DEFAULT | OFFERED
+# Not to be enabled without billing.
+PAID = {
+    "artifactregistry.googleapis.com",
+    "compute.googleapis.com",
+    "container.googleapis.com",
+    "containerregistry.googleapis.com",
+    "dns.googleapis.com",
+    "file.googleapis.com",
+    "lustre.googleapis.com",
+    "secretmanager.googleapis.com",
+    "tpu.googleapis.com",
+}
 # Enabling the one enables the others (documented for GKE: compute, IAM, registry …; for the rest the pair
 # that every project shows).
 BRINGS = {
