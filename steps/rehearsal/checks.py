@@ -100,7 +100,9 @@ class _Checker:
     def _number_in(self, form: str, value: Any, at: str) -> int | None:
         low, high = _INTEGER.get(form, _INTEGER["int64"])
         try:
-            number = int(value) if not isinstance(value, bool) and float(value) == int(value) else None
+            # A float cannot hold Compute's 64-bit ids: only what came as a number is compared as one.
+            whole = isinstance(value, str) or float(value) == int(value)
+            number = int(value) if whole and not isinstance(value, bool) else None
         except (TypeError, ValueError, OverflowError):
             number = None
         if number is None or not low <= number <= high:
