@@ -157,7 +157,7 @@ DIFFERENCES: tuple[Difference, ...] = (
     ),
     Difference(
         "release_after_job",
-        "the GPU nodes go when the job has ended, and after a limit in any case",
+        "the GPU nodes go when the job has ended",
         "the tutorial keeps them until somebody remembers",
         ("grpo.after_job", "keep"),
         (
@@ -167,6 +167,13 @@ DIFFERENCES: tuple[Difference, ...] = (
             "raycluster.role",
             "raycluster.role_binding",
         ),
+    ),
+    Difference(
+        "time_limit",
+        "the job is stopped after a limit, whatever happens",
+        "the tutorial's run may hang for ever on machines that cost",
+        ("grpo.max_hours", 0),
+        (_PODS,),
     ),
     Difference(
         "missing_apis",
