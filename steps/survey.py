@@ -62,7 +62,16 @@ async def survey(session: Session, resources: Iterable[Resource]) -> dict[str, S
                     raise
                 seen[resource.id] = ABSENT
 
-    plain = [r for r in listed if not facts_in(r.spec)]
-    await asyncio.gather(*map(one, plain))
-    await asyncio.gather(*(one(r) for r in listed if facts_in(r.spec)))
+    await asyncio.gather(*(one(r) for r in listed if r.kind == "project"))
+    seen |= _nothing_in_a_project_to_come(listed, seen)
+    rest = [r for r in listed if r.id not in seen]
+    await asyncio.gather(*(one(r) for r in rest if not facts_in(r.spec)))
+    await asyncio.gather(*(one(r) for r in rest if facts_in(r.spec)))
     return seen
+
+
+def _nothing_in_a_project_to_come(resources: Iterable[Resource], seen: Mapping[str, Sight]) -> dict[str, Sight]:
+    """Google refuses questions about a project that is not there, as if a permission were missing."""
+    listed = list(resources)
+    missing = {r.name for r in listed if r.kind == "project" and seen[r.id].state == "absent"}
+    return {r.id: ABSENT for r in listed if r.kind != "project" and r.where.get("project") in missing}
