@@ -37,19 +37,41 @@ class WallClock:
 
 
 def cpu_pool(count: int = 1, **more: Any) -> JSON:
-    return {"name": "default-pool", "initialNodeCount": count, "locations": [ZONE], "status": "RUNNING",
-            "config": {"machineType": "n2-highmem-80"}, "autoscaling": {}, **more}
+    return {
+        "name": "default-pool",
+        "initialNodeCount": count,
+        "locations": [ZONE],
+        "status": "RUNNING",
+        "config": {"machineType": "n2-highmem-80"},
+        "autoscaling": {},
+        **more,
+    }
 
 
 def gpu_pool(most: int = 2, **more: Any) -> JSON:
-    networks = [{"network": "nemo-gvnic-net", "subnetwork": "nemo-gvnic-sub"},
-                *({"network": "nemo-rdma-net", "subnetwork": f"nemo-rdma-sub-{i}"} for i in range(8))]
-    return {"name": "gpu-pool", "initialNodeCount": 0, "locations": [ZONE], "status": "RUNNING",
-            "config": {"machineType": "a4-highgpu-8g", "accelerators": [
-                {"acceleratorType": "nvidia-b200", "acceleratorCount": "8",
-                 "gpuDriverInstallationConfig": {"gpuDriverVersion": "DEFAULT"}}]},
-            "autoscaling": {"enabled": True, "totalMaxNodeCount": most},
-            "networkConfig": {"additionalNodeNetworkConfigs": networks}, **more}
+    networks = [
+        {"network": "nemo-gvnic-net", "subnetwork": "nemo-gvnic-sub"},
+        *({"network": "nemo-rdma-net", "subnetwork": f"nemo-rdma-sub-{i}"} for i in range(8)),
+    ]
+    return {
+        "name": "gpu-pool",
+        "initialNodeCount": 0,
+        "locations": [ZONE],
+        "status": "RUNNING",
+        "config": {
+            "machineType": "a4-highgpu-8g",
+            "accelerators": [
+                {
+                    "acceleratorType": "nvidia-b200",
+                    "acceleratorCount": "8",
+                    "gpuDriverInstallationConfig": {"gpuDriverVersion": "DEFAULT"},
+                }
+            ],
+        },
+        "autoscaling": {"enabled": True, "totalMaxNodeCount": most},
+        "networkConfig": {"additionalNodeNetworkConfigs": networks},
+        **more,
+    }
 
 
 @dataclass
@@ -66,9 +88,13 @@ class SmallGround:
 
     def take_node(self, cluster_key: str, pool: str) -> str | None:
         if self.stock <= 0:
-            return ("Node scale up in zones us-central1-b associated with this pod failed: GCE out of resources. Pod is at "
-                    "risk of not being scheduled. Specified reservation 'nemo-res' does not have available resources for "
-                    "the request.")
+            return (
+                "Node scale up in zones us-central1-b associated with this pod failed: GCE out "
+                "of resources. Pod is at "
+                "risk of not being scheduled. Specified reservation 'nemo-res' does not have "
+                "available resources for "
+                "the request."
+            )
         self.stock -= 1
         self.grown[pool] = self.grown.get(pool, 0) + 1
         return None
@@ -109,23 +135,39 @@ contexts: [{{name: c, context: {{cluster: c, user: u}}}}]
     def client(self, token: str = TOKEN) -> Any:
         """The real Python client."""
         from kubernetes import client
+
         config = client.Configuration()
         config.host, config.ssl_ca_cert = self.url, str(self.cluster.ca_path)
         config.api_key = {"authorization": f"Bearer {token}"}
         return client.ApiClient(config)
 
-    def kubectl(self, *words: str, stdin: str | None = None, binary: str = "", check: bool = True,
-                timeout: float = 60) -> subprocess.CompletedProcess[str]:
+    def kubectl(
+        self, *words: str, stdin: str | None = None, binary: str = "", check: bool = True, timeout: float = 60
+    ) -> subprocess.CompletedProcess[str]:
         """Runs the real kubectl."""
-        done = subprocess.run([binary or kubectl_binary(), *words], input=stdin, capture_output=True, text=True,
-                              timeout=timeout, env=self.env(), check=False)
+        done = subprocess.run(
+            [binary or kubectl_binary(), *words],
+            input=stdin,
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+            env=self.env(),
+            check=False,
+        )
         if check and done.returncode:
-            raise AssertionError(f"kubectl {' '.join(words)}: {done.returncode}\n{done.stdout}\n{done.stderr}")
+            raise AssertionError(
+                f"kubectl {' '.join(words)}: {done.returncode}\n{done.stdout}\n{done.stderr}"
+            )
         return done
 
     def env(self) -> dict[str, str]:
-        return {"PATH": os.environ.get("PATH", ""), "HOME": str(self.folder), "KUBECONFIG": str(self.kubeconfig()),
-                "KUBECACHEDIR": str(self.folder / "cache"), "NO_PROXY": "127.0.0.1"}
+        return {
+            "PATH": os.environ.get("PATH", ""),
+            "HOME": str(self.folder),
+            "KUBECONFIG": str(self.kubeconfig()),
+            "KUBECACHEDIR": str(self.folder / "cache"),
+            "NO_PROXY": "127.0.0.1",
+        }
 
     def call(self, work: Any) -> Any:
         """Runs a coroutine on the server's loop."""
@@ -149,14 +191,27 @@ def until(test: Callable[[], Any], seconds: float = 20) -> Any:
 
 def tutorial_ground(most: int = 2) -> SmallGround:
     """The tutorial's pools and Lustre instance."""
-    return SmallGround({"default-pool": cpu_pool(), "gpu-pool": gpu_pool(most)}, {
-        f"my-project/{ZONE}/nemo-lustre": {"mountPoint": "10.20.0.2@tcp:/lustrefs", "filesystem": "lustrefs",
-                                           "state": "ACTIVE"}})
+    return SmallGround(
+        {"default-pool": cpu_pool(), "gpu-pool": gpu_pool(most)},
+        {
+            f"my-project/{ZONE}/nemo-lustre": {
+                "mountPoint": "10.20.0.2@tcp:/lustrefs",
+                "filesystem": "lustrefs",
+                "state": "ACTIVE",
+            }
+        },
+    )
 
 
 @contextmanager
-def running(ground: SmallGround | None = None, speed: float = float("inf"), heads: Heads | None = None,
-            saved: JSON | None = None, folder: Path | None = None, **more: Any) -> Iterator[Running]:
+def running(
+    ground: SmallGround | None = None,
+    speed: float = float("inf"),
+    heads: Heads | None = None,
+    saved: JSON | None = None,
+    folder: Path | None = None,
+    **more: Any,
+) -> Iterator[Running]:
     """Starts a cluster in a thread; ends it and the thread."""
     with tempfile.TemporaryDirectory() as scratch:
         home = folder or Path(scratch)
@@ -166,11 +221,22 @@ def running(ground: SmallGround | None = None, speed: float = float("inf"), head
         thread = threading.Thread(target=loop.run_forever, daemon=True)
         thread.start()
         cluster = KubeCluster(
-            project="my-project", location="us-central1", name="nemo-cluster",
-            cluster_key="projects/my-project/locations/us-central1/clusters/nemo-cluster", version="1.33.5-gke.1162000",
-            workload_pool="my-project.svc.id.goog", ground=ground, heads=heads, clock=WallClock(speed),
-            ssl_context=authority.server_context("127.0.0.1", "localhost"), ca_path=authority.file, token=TOKEN,
-            root=home / "kube" / "c1", saved=saved, **{"addons": {"ray", "lustre"}, **more})
+            project="my-project",
+            location="us-central1",
+            name="nemo-cluster",
+            cluster_key="projects/my-project/locations/us-central1/clusters/nemo-cluster",
+            version="1.33.5-gke.1162000",
+            workload_pool="my-project.svc.id.goog",
+            ground=ground,
+            heads=heads,
+            clock=WallClock(speed),
+            ssl_context=authority.server_context("127.0.0.1", "localhost"),
+            ca_path=authority.file,
+            token=TOKEN,
+            root=home / "kube" / "c1",
+            saved=saved,
+            **{"addons": {"ray", "lustre"}, **more},
+        )
         it = Running(cluster, ground, loop, home)
         try:
             it.url = it.call(cluster.start())
@@ -185,3 +251,27 @@ def running(ground: SmallGround | None = None, speed: float = float("inf"), head
 def _made(path: Path) -> Path:
     path.mkdir(parents=True, exist_ok=True)
     return path
+
+
+class LocalHeads:
+    """Heads whose ports 8265 are one local TCP server: what is forwarded and started is real, Ray is not
+    needed here."""
+
+    def __init__(self, port: int) -> None:
+        self.port = port
+        self.sidecars: list[tuple[str, list[str], dict[str, str], dict[str, Path]]] = []
+        self.gone: list[str] = []
+
+    async def connect(self, pod: Any, port: int) -> tuple[str, int]:
+        if port != 8265:
+            raise ConnectionError(f"nothing listens on {port}")
+        return "127.0.0.1", self.port
+
+    async def start_sidecar(self, pod: Any, container: str, argv: list[str], env: dict[str, str]) -> None:
+        self.sidecars.append((container, argv, env, pod.mounts))
+
+    async def pod_gone(self, cluster: str, namespace: str, name: str) -> None:
+        self.gone.append(name)
+
+    async def close(self) -> None:
+        return None

@@ -9,9 +9,18 @@ from typing import Any
 import msgspec
 import yaml
 from aiohttp import web
-
 from grpo_wizard.steps.rehearsal.contract import JSON
-from grpo_wizard.steps.rehearsal.kube import auth, discovery, kinds, objects, selectors, status, subresources, tables
+from grpo_wizard.steps.rehearsal.kube import (
+    auth,
+    discovery,
+    kinds,
+    objects,
+    protobuf,
+    selectors,
+    status,
+    subresources,
+    tables,
+)
 from grpo_wizard.steps.rehearsal.kube.core import Kube
 from grpo_wizard.steps.rehearsal.kube.kinds import Kind
 from grpo_wizard.steps.rehearsal.kube.objects import Write
@@ -63,8 +72,13 @@ class Api:
         path = request.path
         if path in _OPEN_PATHS:
             return web.Response(text="ok")
-        caller = auth.who(request.headers.get("Authorization", ""), self.kube.token, self.kube.note("keys")["tokens"],
-                          self.kube.clock.now(), self.store)
+        caller = auth.who(
+            request.headers.get("Authorization", ""),
+            self.kube.token,
+            self.kube.note("keys")["tokens"],
+            self.kube.clock.now(),
+            self.store,
+        )
         found = self._discover(request, path.rstrip("/") or "/")
         if found is not None:
             return found
@@ -75,8 +89,12 @@ class Api:
             return web.Response(status=404, text="404 page not found\n")
         verb = _verb(request, target)
         resource = target.kind.plural + (f"/{target.sub}" if target.sub else "")
-        auth.demand(self.store, caller, target.kind,
-                    auth.Ask(verb, target.kind.group, resource, target.namespace, target.name))
+        auth.demand(
+            self.store,
+            caller,
+            target.kind,
+            auth.Ask(verb, target.kind.group, resource, target.namespace, target.name),
+        )
         if target.kind in kinds.REVIEWS:
             return _json(subresources.review(self.store, target.kind, caller, await _body(request)), 201)
         if target.sub and target.sub != "status":
@@ -87,8 +105,12 @@ class Api:
         if request.path.startswith(("/api", "/apis", "/openapi")):
             return web.Response(status=404, text="404 page not found\n")
         _LOG.warning("not rehearsed: %s %s", request.method, request.path)
-        return _json(status.StatusError(501, "NotImplemented", f"not rehearsed: {request.method} {request.path}").body(),
-                     501)
+        return _json(
+            status.StatusError(
+                501, "NotImplemented", f"not rehearsed: {request.method} {request.path}"
+            ).body(),
+            501,
+        )
 
     def _discover(self, request: web.Request, path: str) -> web.Response | None:
         known, parts = self.store.kinds, [p for p in path.split("/") if p]
@@ -108,7 +130,11 @@ class Api:
         elif parts[:1] == ["api"] and len(parts) == 2:
             body = discovery.resource_list(known, "", parts[1])
         elif parts[:1] == ["apis"] and len(parts) in (2, 3):
-            body = discovery.group(known, parts[1]) if len(parts) == 2 else discovery.resource_list(known, *parts[1:])
+            body = (
+                discovery.group(known, parts[1])
+                if len(parts) == 2
+                else discovery.resource_list(known, *parts[1:])
+            )
         return None if body is None else _json(body)
 
     async def _object(self, request: web.Request, at: Target, verb: str) -> web.StreamResponse:
@@ -141,8 +167,10 @@ class Api:
         if media not in _PATCHES:
             raise status.unsupported_media(media, list(_PATCHES))
         if media == objects.APPLY and "fieldManager" not in request.query:
-            raise status.bad_request('PatchOptions.meta.k8s.io "" is invalid: fieldManager: Required value: is required '
-                                     "for apply patch")
+            raise status.bad_request(
+                'PatchOptions.meta.k8s.io "" is invalid: fieldManager: Required value: is required '
+                "for apply patch"
+            )
         body = await _body(request)
         obj, made = objects.patch(self.store, at.kind, at.namespace, at.name, media, body, how, at.sub)
         return self._show(request, at.kind, obj, 201 if made else 200, how)
@@ -159,8 +187,14 @@ class Api:
         options = _delete_options(request, await _body(request))
         rows = self._selected(request, at)
         for obj in rows:
-            objects.delete(self.store, at.kind, obj["metadata"].get("namespace", ""), obj["metadata"]["name"], options,
-                           request.query.get("dryRun") == "All")
+            objects.delete(
+                self.store,
+                at.kind,
+                obj["metadata"].get("namespace", ""),
+                obj["metadata"]["name"],
+                options,
+                request.query.get("dryRun") == "All",
+            )
         return _json(self._as_list(at.kind, rows))
 
     def _selected(self, request: web.Request, at: Target) -> list[JSON]:
@@ -168,15 +202,19 @@ class Api:
         return [o for o in self.store.list(at.kind, at.namespace) if test(o)]
 
     def _as_list(self, kind: Kind, rows: list[JSON], more: JSON | None = None) -> JSON:
-        return {"kind": f"{kind.kind}List", "apiVersion": kind.api_version,
-                "metadata": {"resourceVersion": str(self.store.version), **(more or {})}, "items": rows}
+        return {
+            "kind": f"{kind.kind}List",
+            "apiVersion": kind.api_version,
+            "metadata": {"resourceVersion": str(self.store.version), **(more or {})},
+            "items": rows,
+        }
 
     def _list(self, request: web.Request, at: Target) -> web.Response:
         rows, more = self._selected(request, at), {}
         limit, start = int(request.query.get("limit") or 0), int(request.query.get("continue") or 0)
         if limit and len(rows) > start + limit:
             more = {"continue": str(start + limit), "remainingItemCount": len(rows) - start - limit}
-        rows = rows[start:start + limit] if limit else rows[start:]
+        rows = rows[start : start + limit] if limit else rows[start:]
         if _wants_table(request):
             table = self._table(request, at.kind, rows)
             table["metadata"].update(more)
@@ -184,10 +222,18 @@ class Api:
         return _json(self._as_list(at.kind, rows, more))
 
     def _table(self, request: web.Request, kind: Kind, rows: list[JSON], headers: bool = True) -> JSON:
-        return tables.render(kind, rows, self.kube.clock.now(), str(self.store.version),
-                             request.query.get("includeObject", "Metadata"), headers)
+        return tables.render(
+            kind,
+            rows,
+            self.kube.clock.now(),
+            str(self.store.version),
+            request.query.get("includeObject", "Metadata"),
+            headers,
+        )
 
-    def _show(self, request: web.Request, kind: Kind, obj: JSON, code: int = 200, how: Write | None = None) -> web.Response:
+    def _show(
+        self, request: web.Request, kind: Kind, obj: JSON, code: int = 200, how: Write | None = None
+    ) -> web.Response:
         body = self._table(request, kind, [obj]) if _wants_table(request) else obj
         response = _json(body, code)
         for note in how.warnings if how else ():
@@ -204,15 +250,25 @@ class Api:
                 return obj
             headers, first = first, False
             return self._table(request, at.kind, [obj], headers)
+
         test = _test(request)
         if at.name:
             wanted, inner = at.name, test
 
             def test(obj: JSON) -> bool:
                 return bool(obj["metadata"]["name"] == wanted) and inner(obj)
-        return await Watch(self.store, at.kind, at.namespace, test, query.get("resourceVersion", ""),
-                           query.get("sendInitialEvents") == "true", query.get("allowWatchBookmarks") == "true",
-                           float(query.get("timeoutSeconds") or 1800), shape).serve(request)
+
+        return await Watch(
+            self.store,
+            at.kind,
+            at.namespace,
+            test,
+            query.get("resourceVersion", ""),
+            query.get("sendInitialEvents") == "true",
+            query.get("allowWatchBookmarks") == "true",
+            float(query.get("timeoutSeconds") or 1800),
+            shape,
+        ).serve(request)
 
 
 def _json(body: Any, code: int = 200) -> web.Response:
@@ -222,7 +278,7 @@ def _json(body: Any, code: int = 200) -> web.Response:
 def _verb(request: web.Request, at: Target) -> str:
     match request.method:
         case "GET" if at.sub in ("exec", "portforward", "attach"):
-            return "create"         # since 1.35 a stream asks for create, whichever method opens it
+            return "create"  # since 1.35 a stream asks for create, whichever method opens it
         case "GET" if request.query.get("watch") in ("true", "1"):
             return "watch"
         case "GET":
@@ -248,8 +304,12 @@ def _how(request: web.Request) -> Write:
     if dry not in (None, "", "All"):
         raise status.bad_request(f'dryRun: Unsupported value: "{dry}": supported values: "All"')
     agent = request.headers.get("User-Agent", "unknown").split("/")[0]
-    return Write(dry == "All", query.get("fieldValidation") or "Warn", query.get("fieldManager") or agent,
-                 query.get("force") in ("true", "1"))
+    return Write(
+        dry == "All",
+        query.get("fieldValidation") or "Warn",
+        query.get("fieldManager") or agent,
+        query.get("force") in ("true", "1"),
+    )
 
 
 def _test(request: web.Request) -> selectors.Test:
@@ -276,8 +336,10 @@ async def _body(request: web.Request, *, stream: bool = False) -> Any:
     if not raw:
         return {}
     try:
+        if request.content_type == protobuf.MEDIA:
+            return protobuf.decode(raw)
         if "yaml" in request.content_type and not raw.lstrip().startswith(b"{"):
             return yaml.safe_load(raw)
         return msgspec.json.decode(raw)
-    except (msgspec.DecodeError, yaml.YAMLError) as error:
+    except (ValueError, yaml.YAMLError) as error:
         raise status.bad_request(f"the object provided is unrecognized: {error}") from error

@@ -10,8 +10,18 @@ from grpo_wizard.steps.rehearsal.contract import JSON
 from grpo_wizard.steps.rehearsal.kube import schemas, status
 
 _SYSTEM = {"apiVersion", "kind"}
-_META = {"name", "namespace", "uid", "resourceVersion", "generation", "creationTimestamp", "managedFields",
-         "selfLink", "deletionTimestamp", "deletionGracePeriodSeconds"}
+_META = {
+    "name",
+    "namespace",
+    "uid",
+    "resourceVersion",
+    "generation",
+    "creationTimestamp",
+    "managedFields",
+    "selfLink",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+}
 
 
 def fields_of(node: JSON, obj: JSON) -> JSON:
@@ -140,21 +150,34 @@ def apply(node: JSON, live: JSON, applied: JSON, manager: str, force: bool, now:
     wanted = leaves(fields_of(node, applied))
     before = leaves(mine["fieldsV1"]) if mine else set()
     others = [m for m in managed if m is not mine]
-    clashes = [(m["manager"], path) for m in others for path in sorted(leaves(m["fieldsV1"]) & wanted)
-               if read(node, live, path) != read(node, applied, path) and path[-1] != "."]
+    clashes = [
+        (m["manager"], path)
+        for m in others
+        for path in sorted(leaves(m["fieldsV1"]) & wanted)
+        if read(node, live, path) != read(node, applied, path) and path[-1] != "."
+    ]
     if clashes and not force:
         raise status.apply_conflict([(m, spoken(p)) for m, p in clashes])
     result: JSON = merge(node, live, {k: v for k, v in applied.items() if k != "metadata"})
-    result["metadata"] = merge(schemas.child(node, "metadata"), live["metadata"],
-                               {k: v for k, v in applied["metadata"].items() if k not in _META})
+    result["metadata"] = merge(
+        schemas.child(node, "metadata"),
+        live["metadata"],
+        {k: v for k, v in applied["metadata"].items() if k not in _META},
+    )
     result = copy.deepcopy(result)
     held = set().union(*(leaves(m["fieldsV1"]) for m in others)) if others else set()
     for path in sorted(before - wanted - held, key=len, reverse=True):
         _remove(node, result, path)
     lost = {path for _, path in clashes}
     kept = [{**m, "fieldsV1": tree(leaves(m["fieldsV1"]) - lost)} for m in others]
-    entry = {"manager": manager, "operation": "Apply", "apiVersion": applied.get("apiVersion"), "time": now,
-             "fieldsType": "FieldsV1", "fieldsV1": tree(wanted)}
+    entry = {
+        "manager": manager,
+        "operation": "Apply",
+        "apiVersion": applied.get("apiVersion"),
+        "time": now,
+        "fieldsType": "FieldsV1",
+        "fieldsV1": tree(wanted),
+    }
     if mine and {**mine, "time": now} == entry:
         entry = mine
     result["metadata"]["managedFields"] = [entry, *(m for m in kept if m["fieldsV1"])]
@@ -163,8 +186,9 @@ def apply(node: JSON, live: JSON, applied: JSON, manager: str, force: bool, now:
 
 def updated(node: JSON, old: JSON | None, new: JSON, manager: str, now: str) -> JSON:
     """Books the fields that a plain write changed to its manager (operation Update)."""
-    changed = {p for p in leaves(fields_of(node, new))
-               if old is None or read(node, old, p) != read(node, new, p)}
+    changed = {
+        p for p in leaves(fields_of(node, new)) if old is None or read(node, old, p) != read(node, new, p)
+    }
     managed: list[JSON] = (old or new)["metadata"].get("managedFields", [])
     if not changed:
         return {**new, "metadata": {**new["metadata"], "managedFields": managed}} if managed else new
@@ -175,6 +199,15 @@ def updated(node: JSON, old: JSON | None, new: JSON, manager: str, now: str) -> 
             mine = leaves(entry["fieldsV1"])
         else:
             kept.append({**entry, "fieldsV1": tree(leaves(entry["fieldsV1"]) - changed)})
-    entry = {"manager": manager, "operation": "Update", "apiVersion": new.get("apiVersion"), "time": now,
-             "fieldsType": "FieldsV1", "fieldsV1": tree(mine | changed)}
-    return {**new, "metadata": {**new["metadata"], "managedFields": [*(m for m in kept if m["fieldsV1"]), entry]}}
+    entry = {
+        "manager": manager,
+        "operation": "Update",
+        "apiVersion": new.get("apiVersion"),
+        "time": now,
+        "fieldsType": "FieldsV1",
+        "fieldsV1": tree(mine | changed),
+    }
+    return {
+        **new,
+        "metadata": {**new["metadata"], "managedFields": [*(m for m in kept if m["fieldsV1"]), entry]},
+    }

@@ -1,4 +1,5 @@
-"""Who asks, and what that one may do: the rehearsal's token is cluster-admin, ServiceAccounts go by their roles."""
+"""Who asks, and what that one may do: the rehearsal's token is cluster-admin, ServiceAccounts go by their
+roles."""
 
 from __future__ import annotations
 
@@ -27,7 +28,8 @@ class Caller:
 
 @dataclass(frozen=True)
 class Ask:
-    """One attempt: verb on group/resource[/subresource], in a namespace or cluster-wide (""), maybe by name."""
+    """One attempt: verb on group/resource[/subresource], in a namespace or cluster-wide (""), maybe by
+    name."""
 
     verb: str
     group: str
@@ -37,8 +39,10 @@ class Ask:
 
     def sentence(self, caller: Caller) -> str:
         where = f'in the namespace "{self.namespace}"' if self.namespace else "at the cluster scope"
-        return (f'User "{caller.name}" cannot {self.verb} resource "{self.resource}" in API group "{self.group}" '
-                f"{where}")
+        return (
+            f'User "{caller.name}" cannot {self.verb} resource "{self.resource}" in API group "{self.group}" '
+            f"{where}"
+        )
 
 
 def _encode(data: bytes) -> str:
@@ -48,8 +52,15 @@ def _encode(data: bytes) -> str:
 def issue(key: str, namespace: str, account: str, expires: float) -> str:
     """A ServiceAccount token in JWT form, signed with the cluster's key (HS256)."""
     head = _encode(json.dumps({"alg": "HS256", "typ": "JWT"}).encode())
-    claims = _encode(json.dumps({"sub": f"system:serviceaccount:{namespace}:{account}", "exp": int(expires),
-                                 "iss": "https://kubernetes.default.svc.cluster.local"}).encode())
+    claims = _encode(
+        json.dumps(
+            {
+                "sub": f"system:serviceaccount:{namespace}:{account}",
+                "exp": int(expires),
+                "iss": "https://kubernetes.default.svc.cluster.local",
+            }
+        ).encode()
+    )
     return f"{head}.{claims}.{_sign(key, f'{head}.{claims}')}"
 
 
@@ -63,14 +74,18 @@ def who(header: str, admin_token: str, key: str, now: float, store: Store) -> Ca
     if token and hmac.compare_digest(token.encode(), admin_token.encode()):
         return Caller(ADMIN, ("system:authenticated",), admin=True)
     parts = token.split(".")
-    if len(parts) != 3 or not hmac.compare_digest(_sign(key, f"{parts[0]}.{parts[1]}").encode(), parts[2].encode()):
+    if len(parts) != 3 or not hmac.compare_digest(
+        _sign(key, f"{parts[0]}.{parts[1]}").encode(), parts[2].encode()
+    ):
         raise status.unauthorized()
     claims = json.loads(base64.urlsafe_b64decode(parts[1] + "=" * (-len(parts[1]) % 4)))
     _, _, namespace, account = claims["sub"].split(":")
     if claims["exp"] < now or store.find(kinds.SERVICE_ACCOUNT, namespace, account) is None:
         raise status.unauthorized()
-    return Caller(claims["sub"], ("system:serviceaccounts", f"system:serviceaccounts:{namespace}",
-                                  "system:authenticated"))
+    return Caller(
+        claims["sub"],
+        ("system:serviceaccounts", f"system:serviceaccounts:{namespace}", "system:authenticated"),
+    )
 
 
 def allowed(store: Store, caller: Caller, ask: Ask) -> bool:
@@ -93,7 +108,9 @@ def _binds(binding: JSON, caller: Caller, namespace: str) -> bool:
             home = subject.get("namespace", namespace)
             if caller.name == f"system:serviceaccount:{home}:{subject['name']}":
                 return True
-        elif subject["name"] == caller.name or (subject["kind"] == "Group" and subject["name"] in caller.groups):
+        elif subject["name"] == caller.name or (
+            subject["kind"] == "Group" and subject["name"] in caller.groups
+        ):
             return True
     return False
 
@@ -109,9 +126,14 @@ def _grants(rule: JSON, ask: Ask) -> bool:
     def holds(key: str, value: str) -> bool:
         listed: list[Any] = rule.get(key) or []
         return "*" in listed or value in listed
+
     names = rule.get("resourceNames") or []
-    return (holds("verbs", ask.verb) and holds("apiGroups", ask.group) and holds("resources", ask.resource)
-            and (not names or ask.name in names))
+    return (
+        holds("verbs", ask.verb)
+        and holds("apiGroups", ask.group)
+        and holds("resources", ask.resource)
+        and (not names or ask.name in names)
+    )
 
 
 def demand(store: Store, caller: Caller, kind: Kind, ask: Ask) -> None:

@@ -10,14 +10,16 @@ from grpo_wizard.steps.rehearsal.kube.core import Kube
 from grpo_wizard.steps.rehearsal.kube.placing import Amounts
 
 _SOURCE = "cluster-autoscaler"
-UNNEEDED_S = 600.0      # GKE's balanced profile removes a node that was not needed for 10 min
-RETRY_S = 60.0          # a refused pool is asked again after about this long
-_LEAST_REAL_S = 3.0     # with no durations at all a node must still live long enough to be used
+UNNEEDED_S = 600.0  # GKE's balanced profile removes a node that was not needed for 10 min
+RETRY_S = 60.0  # a refused pool is asked again after about this long
+_LEAST_REAL_S = 3.0  # with no durations at all a node must still live long enough to be used
 
 
 def reconcile(kube: Kube) -> None:
     pools = [p for p in kube.ground.pools(kube.cluster_key) if (p.get("autoscaling") or {}).get("enabled")]
-    waiting = [p for p in scheduler.pending(kube) if p["status"].get("conditions") and not volumes.unbound(kube, p)]
+    waiting = [
+        p for p in scheduler.pending(kube) if p["status"].get("conditions") and not volumes.unbound(kube, p)
+    ]
     if waiting:
         _scale_up(kube, pools, waiting)
     _scale_down(kube, pools, busy=bool(waiting))
@@ -26,18 +28,23 @@ def reconcile(kube: Kube) -> None:
 def template(kube: Kube, pool: JSON, zone: str) -> tuple[JSON, Amounts]:
     """A node that the pool could grow by, with its GPUs and networks, and its room."""
     from grpo_wizard.steps.rehearsal.kube import gkenetworks
+
     _, allocatable = machines.resources(pool)
     gpu, count = machines.accelerators(pool)
     if gpu and machines.driver_comes(pool):
         allocatable["nvidia.com/gpu"] = str(count)
-    wired = {str(n.get("subnetwork", "")).rsplit("/", 1)[-1]
-             for n in (pool.get("networkConfig") or {}).get("additionalNodeNetworkConfigs") or []}
+    wired = {
+        str(n.get("subnetwork", "")).rsplit("/", 1)[-1]
+        for n in (pool.get("networkConfig") or {}).get("additionalNodeNetworkConfigs") or []
+    }
     params = {p["metadata"]["name"]: p["spec"]["vpcSubnet"] for p in kube.store.list(kinds.PARAM_SET)}
     for network in kube.store.list(kinds.NETWORK):
         if params.get(network["spec"].get("parametersRef", {}).get("name")) in wired:
             allocatable[gkenetworks.resource(network["metadata"]["name"])] = "1"
-    node = {"metadata": {"name": f"template-{pool['name']}", "labels": machines.labels(pool, "template", zone)},
-            "spec": {"taints": machines.taints(pool)}}
+    node = {
+        "metadata": {"name": f"template-{pool['name']}", "labels": machines.labels(pool, "template", zone)},
+        "spec": {"taints": machines.taints(pool)},
+    }
     return node, machines.amounts(allocatable)
 
 
@@ -48,7 +55,8 @@ def _zone(pool: JSON) -> str:
 def _limit(kube: Kube, pool: JSON) -> int:
     scaling = pool["autoscaling"]
     return int(scaling.get("totalMaxNodeCount") or 0) or int(scaling.get("maxNodeCount") or 0) * max(
-        len(pool.get("locations") or [1]), 1)
+        len(pool.get("locations") or [1]), 1
+    )
 
 
 def _size(kube: Kube, pool: JSON) -> int:
@@ -59,8 +67,12 @@ def _upcoming(kube: Kube, pools: list[JSON]) -> list[tuple[JSON, Amounts]]:
     """Nodes that were asked for and are not there, or not with their GPUs: pods may count on them."""
     found = []
     for pool in pools:
-        ready = [n for n in kube.store.list(kinds.NODE) if nodes.pool_of(n) == pool["name"] and (
-            not machines.accelerators(pool)[0] or "nvidia.com/gpu" in n["status"]["allocatable"])]
+        ready = [
+            n
+            for n in kube.store.list(kinds.NODE)
+            if nodes.pool_of(n) == pool["name"]
+            and (not machines.accelerators(pool)[0] or "nvidia.com/gpu" in n["status"]["allocatable"])
+        ]
         for _ in range(_size(kube, pool) - len(ready)):
             found.append(template(kube, pool, _zone(pool)))
     return found
@@ -118,10 +130,21 @@ def _ask(kube: Kube, pool: JSON) -> str | None:
 
 def _told_up(kube: Kube, pod: JSON, pool: JSON, size: int) -> None:
     urls = pool.get("instanceGroupUrls") or []
-    group = urls[0] if urls else (f"https://www.googleapis.com/compute/v1/projects/{kube.project}/zones/{_zone(pool)}/"
-                                  f"instanceGroups/gke-{kube.name}-{pool['name']}-grp")
-    kube.event(kinds.POD, pod, "TriggeredScaleUp", f"pod triggered scale-up: [{{{group} {size}->{size + 1} (max: "
-               f"{_limit(kube, pool)})}}]", _SOURCE)
+    group = (
+        urls[0]
+        if urls
+        else (
+            f"https://www.googleapis.com/compute/v1/projects/{kube.project}/zones/{_zone(pool)}/"
+            f"instanceGroups/gke-{kube.name}-{pool['name']}-grp"
+        )
+    )
+    kube.event(
+        kinds.POD,
+        pod,
+        "TriggeredScaleUp",
+        f"pod triggered scale-up: [{{{group} {size}->{size + 1} (max: {_limit(kube, pool)})}}]",
+        _SOURCE,
+    )
 
 
 def _told_refusal(kube: Kube, pod: JSON, refused: str) -> None:
@@ -148,7 +171,7 @@ def _scale_down(kube: Kube, pools: list[JSON], *, busy: bool) -> None:
     for node in standing:
         name, pool = node["metadata"]["name"], by_name.get(nodes.pool_of(node))
         key = f"idle/{node['metadata']['uid']}"
-        last = node in plain and len(plain) <= 1        # something must carry kube-system
+        last = node in plain and len(plain) <= 1  # something must carry kube-system
         if pool is None or name in used or busy or last or _size(kube, pool) <= _least(pool):
             kube.forget(key)
         elif kube.due(key, UNNEEDED_S, _LEAST_REAL_S):
@@ -162,4 +185,5 @@ def _scale_down(kube: Kube, pools: list[JSON], *, busy: bool) -> None:
 def _least(pool: JSON) -> int:
     scaling = pool["autoscaling"]
     return int(scaling.get("totalMinNodeCount") or 0) or int(scaling.get("minNodeCount") or 0) * max(
-        len(pool.get("locations") or [1]), 1)
+        len(pool.get("locations") or [1]), 1
+    )

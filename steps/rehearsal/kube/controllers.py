@@ -1,4 +1,5 @@
-"""The loop that lets things happen: every controller looks at the whole state, changes what it must, until nothing moves."""
+"""The loop that lets things happen: every controller looks at the whole state, changes what it must, until
+nothing moves."""
 
 from __future__ import annotations
 
@@ -24,14 +25,23 @@ from grpo_wizard.steps.rehearsal.kube.core import Kube
 from grpo_wizard.steps.rehearsal.kube.store import Change
 
 _LOG = logging.getLogger(__name__)
-_ROUNDS = 12            # one pass settles chains such as RayCluster -> pod -> node; the rest waits for the next
-_GAP_S = 0.02           # changes that come in a burst are looked at together
-_IDLE_S = 20.0          # the longest sleep; capacity of the cloud below can come back without a word
+_ROUNDS = 12  # one pass settles chains such as RayCluster -> pod -> node; the rest waits for the next
+_GAP_S = 0.02  # changes that come in a burst are looked at together
+_IDLE_S = 20.0  # the longest sleep; capacity of the cloud below can come back without a word
 
 CONTROLLERS: tuple[Callable[[Kube], None], ...] = (
-    garbage.reconcile, nodes.reconcile, gkenetworks.reconcile, volumes.reconcile, daemonsets.reconcile,
-    deployments.reconcile, kuberay.reconcile, scheduler.reconcile, autoscaler.reconcile, kubelet.reconcile,
-    endpoints.reconcile)
+    garbage.reconcile,
+    nodes.reconcile,
+    gkenetworks.reconcile,
+    volumes.reconcile,
+    daemonsets.reconcile,
+    deployments.reconcile,
+    kuberay.reconcile,
+    scheduler.reconcile,
+    autoscaler.reconcile,
+    kubelet.reconcile,
+    endpoints.reconcile,
+)
 
 
 class Manager:
@@ -74,7 +84,7 @@ def settle(kube: Kube, wake: asyncio.Event | None = None) -> None:
         for reconcile in CONTROLLERS:
             try:
                 reconcile(kube)
-            except Exception:       # one controller's mistake must not stop the cluster; it is in the log
+            except Exception:  # one controller's mistake must not stop the cluster; it is in the log
                 _LOG.exception("controller %s", reconcile.__module__)
         if kube.store.version == before:
             if wake:

@@ -18,7 +18,8 @@ from grpo_wizard.steps.rehearsal.kube.store import Store, stamp
 
 @dataclass
 class Kube:
-    """One cluster. `notes` is what controllers remember; it is dumped with the objects and must stay plain JSON."""
+    """One cluster. `notes` is what controllers remember; it is dumped with the objects and must stay plain
+    JSON."""
 
     project: str
     location: str
@@ -36,7 +37,7 @@ class Kube:
     store: Store
     url: str = ""
     notes: JSON = field(default_factory=dict)
-    kick: Callable[[], None] = lambda: None      # asks the controllers to look again soon
+    kick: Callable[[], None] = lambda: None  # asks the controllers to look again soon
 
     def note(self, name: str) -> JSON:
         """A named drawer of the notes."""
@@ -44,7 +45,8 @@ class Kube:
         return drawer
 
     def due(self, key: str, seconds: float, least: float = 0.0) -> bool:
-        """Starts a timer of `seconds` of the real thing's time (`least` seconds of ours) at the first call; True once
+        """Starts a timer of `seconds` of the real thing's time (`least` seconds of ours) at the first
+        call; True once
         it has run out."""
         timers = self.note("timers")
         if key not in timers:
@@ -78,7 +80,9 @@ class Kube:
             return obj
         return self.change(kind, obj, lambda o: o.setdefault("status", {}).update(copy.deepcopy(fields)))
 
-    def event(self, kind: Kind, obj: JSON, reason: str, message: str, source: str, *, warning: bool = False) -> None:
+    def event(
+        self, kind: Kind, obj: JSON, reason: str, message: str, source: str, *, warning: bool = False
+    ) -> None:
         """Books an Event; the same one again only counts up, as the recorder of Kubernetes does."""
         meta = obj["metadata"]
         namespace = meta.get("namespace") or "default"
@@ -91,13 +95,32 @@ class Kube:
             return
         name = f"{meta['name']}.{suffix(16)}"
         index[key] = name
-        about = {"kind": kind.kind, "namespace": meta.get("namespace", ""), "name": meta["name"], "uid": meta["uid"],
-                 "apiVersion": kind.api_version, "resourceVersion": meta["resourceVersion"]}
-        self.store.create(kinds.EVENT, {
-            "apiVersion": "v1", "kind": "Event", "metadata": {"name": name, "namespace": namespace},
-            "involvedObject": {k: v for k, v in about.items() if v}, "reason": reason, "message": message,
-            "source": {"component": source}, "reportingComponent": source, "reportingInstance": "",
-            "firstTimestamp": now, "lastTimestamp": now, "count": 1, "type": "Warning" if warning else "Normal"})
+        about = {
+            "kind": kind.kind,
+            "namespace": meta.get("namespace", ""),
+            "name": meta["name"],
+            "uid": meta["uid"],
+            "apiVersion": kind.api_version,
+            "resourceVersion": meta["resourceVersion"],
+        }
+        self.store.create(
+            kinds.EVENT,
+            {
+                "apiVersion": "v1",
+                "kind": "Event",
+                "metadata": {"name": name, "namespace": namespace},
+                "involvedObject": {k: v for k, v in about.items() if v},
+                "reason": reason,
+                "message": message,
+                "source": {"component": source},
+                "reportingComponent": source,
+                "reportingInstance": "",
+                "firstTimestamp": now,
+                "lastTimestamp": now,
+                "count": 1,
+                "type": "Warning" if warning else "Normal",
+            },
+        )
 
     def events_of(self, obj: JSON) -> list[JSON]:
         """The events about an object."""

@@ -10,7 +10,7 @@ from grpo_wizard.steps.rehearsal.contract import JSON
 from grpo_wizard.steps.rehearsal.kube import kinds
 from grpo_wizard.steps.rehearsal.kube.kinds import Kind
 
-_SUFFIX = "bcdfghjklmnpqrstvwxz2456789"     # apimachinery's alphabet for generated names
+_SUFFIX = "bcdfghjklmnpqrstvwxz2456789"  # apimachinery's alphabet for generated names
 
 
 def suffix(length: int) -> str:
@@ -41,8 +41,13 @@ def _secret(obj: JSON) -> None:
 
 def pod_spec(spec: JSON) -> None:
     """A PodSpec's defaults, in pods and in templates."""
-    for key, value in (("restartPolicy", "Always"), ("dnsPolicy", "ClusterFirst"), ("securityContext", {}),
-                       ("schedulerName", "default-scheduler"), ("terminationGracePeriodSeconds", 30)):
+    for key, value in (
+        ("restartPolicy", "Always"),
+        ("dnsPolicy", "ClusterFirst"),
+        ("securityContext", {}),
+        ("schedulerName", "default-scheduler"),
+        ("terminationGracePeriodSeconds", 30),
+    ):
         spec.setdefault(key, value)
     for container in (*spec.get("initContainers", ()), *spec.get("containers", ())):
         _container(container)
@@ -85,8 +90,9 @@ def _pod(obj: JSON) -> None:
     spec.setdefault("tolerations", [])
     for taint in ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"):
         if not any(t.get("key") in (taint, None) for t in spec["tolerations"]):
-            spec["tolerations"].append({"key": taint, "operator": "Exists", "effect": "NoExecute",
-                                        "tolerationSeconds": 300})
+            spec["tolerations"].append(
+                {"key": taint, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300}
+            )
     if spec.get("automountServiceAccountToken") is not False:
         _api_access(spec)
     obj["status"] = {"phase": "Pending", "qosClass": _qos(spec)}
@@ -97,11 +103,20 @@ def _api_access(spec: JSON) -> None:
     if any(m.get("mountPath") == path for c in spec["containers"] for m in c.get("volumeMounts", ())):
         return
     name = f"kube-api-access-{suffix(5)}"
-    sources: list[Any] = [{"serviceAccountToken": {"expirationSeconds": 3607, "path": "token"}},
-                          {"configMap": {"name": "kube-root-ca.crt", "items": [{"key": "ca.crt", "path": "ca.crt"}]}},
-                          {"downwardAPI": {"items": [{"path": "namespace", "fieldRef": {
-                              "apiVersion": "v1", "fieldPath": "metadata.namespace"}}]}}]
-    spec.setdefault("volumes", []).append({"name": name, "projected": {"sources": sources, "defaultMode": 420}})
+    sources: list[Any] = [
+        {"serviceAccountToken": {"expirationSeconds": 3607, "path": "token"}},
+        {"configMap": {"name": "kube-root-ca.crt", "items": [{"key": "ca.crt", "path": "ca.crt"}]}},
+        {
+            "downwardAPI": {
+                "items": [
+                    {"path": "namespace", "fieldRef": {"apiVersion": "v1", "fieldPath": "metadata.namespace"}}
+                ]
+            }
+        },
+    ]
+    spec.setdefault("volumes", []).append(
+        {"name": name, "projected": {"sources": sources, "defaultMode": 420}}
+    )
     for container in (*spec.get("initContainers", ()), *spec["containers"]):
         container.setdefault("volumeMounts", []).append({"name": name, "readOnly": True, "mountPath": path})
 
@@ -110,7 +125,9 @@ def _qos(spec: JSON) -> str:
     wanted = [c.get("resources", {}) for c in spec["containers"]]
     if not any(w.get("requests") or w.get("limits") for w in wanted):
         return "BestEffort"
-    full = all({"cpu", "memory"} <= set(w.get("limits", {})) and w.get("limits") == w.get("requests") for w in wanted)
+    full = all(
+        {"cpu", "memory"} <= set(w.get("limits", {})) and w.get("limits") == w.get("requests") for w in wanted
+    )
     return "Guaranteed" if full else "Burstable"
 
 
@@ -132,8 +149,9 @@ def _deployment(obj: JSON) -> None:
     _template(obj)
     obj["spec"].setdefault("replicas", 1)
     obj["spec"].setdefault("progressDeadlineSeconds", 600)
-    obj["spec"].setdefault("strategy", {"type": "RollingUpdate",
-                                        "rollingUpdate": {"maxUnavailable": "25%", "maxSurge": "25%"}})
+    obj["spec"].setdefault(
+        "strategy", {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": "25%", "maxSurge": "25%"}}
+    )
 
 
 def _replica_set(obj: JSON) -> None:
@@ -151,8 +169,11 @@ def _service(obj: JSON) -> None:
     if spec["type"] != "ExternalName":
         spec.setdefault("clusterIP", f"34.118.{random.randint(224, 239)}.{random.randint(1, 254)}")
         spec.setdefault("clusterIPs", [spec["clusterIP"]])
-        for key, value in (("ipFamilies", ["IPv4"]), ("ipFamilyPolicy", "SingleStack"),
-                           ("internalTrafficPolicy", "Cluster")):
+        for key, value in (
+            ("ipFamilies", ["IPv4"]),
+            ("ipFamilyPolicy", "SingleStack"),
+            ("internalTrafficPolicy", "Cluster"),
+        ):
             spec.setdefault(key, value)
     obj.setdefault("status", {"loadBalancer": {}})
 
@@ -190,7 +211,18 @@ def _binding(obj: JSON) -> None:
             subject.setdefault("apiGroup", "rbac.authorization.k8s.io")
 
 
-_FILLERS = {kinds.NAMESPACE: _namespace, kinds.SECRET: _secret, kinds.POD: _pod, kinds.DAEMON_SET: _daemon_set,
-            kinds.DEPLOYMENT: _deployment, kinds.REPLICA_SET: _replica_set, kinds.SERVICE: _service, kinds.PV: _pv,
-            kinds.PVC: _pvc, kinds.NETWORK_POLICY: _policy, kinds.STORAGE_CLASS: _storage_class,
-            kinds.ROLE_BINDING: _binding, kinds.CLUSTER_ROLE_BINDING: _binding}
+_FILLERS = {
+    kinds.NAMESPACE: _namespace,
+    kinds.SECRET: _secret,
+    kinds.POD: _pod,
+    kinds.DAEMON_SET: _daemon_set,
+    kinds.DEPLOYMENT: _deployment,
+    kinds.REPLICA_SET: _replica_set,
+    kinds.SERVICE: _service,
+    kinds.PV: _pv,
+    kinds.PVC: _pvc,
+    kinds.NETWORK_POLICY: _policy,
+    kinds.STORAGE_CLASS: _storage_class,
+    kinds.ROLE_BINDING: _binding,
+    kinds.CLUSTER_ROLE_BINDING: _binding,
+}

@@ -36,28 +36,54 @@ def _deployment(kube: Kube, deployment: JSON) -> None:
         template = copy.deepcopy(spec["template"])
         template.setdefault("metadata", {}).setdefault("labels", {}).update(extra)
         selector = {"matchLabels": {**spec["selector"].get("matchLabels", {}), **extra}}
-        mine = kube.store.create(kinds.REPLICA_SET, {
-            "apiVersion": "apps/v1", "kind": "ReplicaSet", "spec": {"replicas": spec["replicas"], "selector": selector,
-                                                                    "template": template},
-            "metadata": {"name": name, "namespace": meta["namespace"], "labels": template["metadata"]["labels"],
-                         "ownerReferences": [daemonsets.owner_reference(kinds.DEPLOYMENT, deployment)]}})
+        mine = kube.store.create(
+            kinds.REPLICA_SET,
+            {
+                "apiVersion": "apps/v1",
+                "kind": "ReplicaSet",
+                "spec": {"replicas": spec["replicas"], "selector": selector, "template": template},
+                "metadata": {
+                    "name": name,
+                    "namespace": meta["namespace"],
+                    "labels": template["metadata"]["labels"],
+                    "ownerReferences": [daemonsets.owner_reference(kinds.DEPLOYMENT, deployment)],
+                },
+            },
+        )
     for other in sets:
         wanted = spec["replicas"] if other is mine else 0
         if other["spec"]["replicas"] != wanted:
-            kube.change(kinds.REPLICA_SET, other, lambda o, n=wanted: o["spec"].update(replicas=n))
+            _resize(kube, other, wanted)
     ready = mine.get("status", {}).get("readyReplicas", 0)
-    current = {"observedGeneration": meta["generation"], "conditions": [{
-        "type": "Available", "status": "True" if ready >= spec["replicas"] else "False",
-        "reason": "MinimumReplicasAvailable" if ready >= spec["replicas"] else "MinimumReplicasUnavailable"}]}
+    current = {
+        "observedGeneration": meta["generation"],
+        "conditions": [
+            {
+                "type": "Available",
+                "status": "True" if ready >= spec["replicas"] else "False",
+                "reason": "MinimumReplicasAvailable"
+                if ready >= spec["replicas"]
+                else "MinimumReplicasUnavailable",
+            }
+        ],
+    }
     current |= {k: ready for k in ("readyReplicas", "availableReplicas") if ready}
     current |= {k: spec["replicas"] for k in ("replicas", "updatedReplicas") if spec["replicas"]}
     if deployment.get("status") != current:
         kube.change(kinds.DEPLOYMENT, deployment, lambda o: o.update(status=current))
 
 
+def _resize(kube: Kube, one: JSON, wanted: int) -> None:
+    kube.change(kinds.REPLICA_SET, one, lambda o: o["spec"].update(replicas=wanted))
+
+
 def _replicas(kube: Kube, one: JSON, pods: list[JSON]) -> None:
-    live = [p for p in pods if "deletionTimestamp" not in p["metadata"] and p["status"].get("phase") not in (
-        "Failed", "Succeeded")]
+    live = [
+        p
+        for p in pods
+        if "deletionTimestamp" not in p["metadata"]
+        and p["status"].get("phase") not in ("Failed", "Succeeded")
+    ]
     wanted = one["spec"]["replicas"]
     for _ in range(wanted - len(live)):
         spec = copy.deepcopy(one["spec"]["template"]["spec"])
@@ -65,7 +91,13 @@ def _replicas(kube: Kube, one: JSON, pods: list[JSON]) -> None:
         daemonsets.make_pod(kube, kinds.REPLICA_SET, one, spec)
     for pod in live[wanted:]:
         kube.store.mark_deleted(kinds.POD, pod, 30, []) if pod["spec"].get("nodeName") else kube.store.remove(
-            kinds.POD, pod)
+            kinds.POD, pod
+        )
     ready = sum(1 for p in live[:wanted] if daemonsets.is_ready(p))
-    kube.set_status(kinds.REPLICA_SET, one, replicas=min(len(live), wanted), readyReplicas=ready,
-                    observedGeneration=one["metadata"]["generation"])
+    kube.set_status(
+        kinds.REPLICA_SET,
+        one,
+        replicas=min(len(live), wanted),
+        readyReplicas=ready,
+        observedGeneration=one["metadata"]["generation"],
+    )

@@ -1,7 +1,9 @@
 """Drills: an annotation `rehearsal/drill` on a pod or a node makes it fail as the real one does.
 
-Pods: `oom`, `crash`, `evict`, `image`, `mount` (with `:CONTAINER` after oom and crash; default the first container).
-Nodes: `preempt`, `lost`, `repair`. Taking the annotation away ends a drill that repeats itself (oom, crash, image, mount).
+Pods: `oom`, `crash`, `evict`, `image`, `mount` (with `:CONTAINER` after oom and crash; default the first
+container).
+Nodes: `preempt`, `lost`, `repair`. Taking the annotation away ends a drill that repeats itself (oom,
+crash, image, mount).
 """
 
 from __future__ import annotations

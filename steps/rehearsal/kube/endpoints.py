@@ -21,30 +21,76 @@ def reconcile(kube: Kube) -> None:
 def _account(kube: Kube, namespace: str) -> None:
     """Every namespace has its default ServiceAccount and the cluster's CA."""
     if kube.store.find(kinds.SERVICE_ACCOUNT, namespace, "default") is None:
-        kube.store.create(kinds.SERVICE_ACCOUNT, {"apiVersion": "v1", "kind": "ServiceAccount",
-                                                  "metadata": {"name": "default", "namespace": namespace}})
+        kube.store.create(
+            kinds.SERVICE_ACCOUNT,
+            {
+                "apiVersion": "v1",
+                "kind": "ServiceAccount",
+                "metadata": {"name": "default", "namespace": namespace},
+            },
+        )
     if kube.store.find(kinds.CONFIG_MAP, namespace, "kube-root-ca.crt") is None:
         ca = kube.ca_path.read_text() if kube.ca_path.exists() else ""
-        kube.store.create(kinds.CONFIG_MAP, {"apiVersion": "v1", "kind": "ConfigMap", "data": {"ca.crt": ca},
-                                             "metadata": {"name": "kube-root-ca.crt", "namespace": namespace}})
+        kube.store.create(
+            kinds.CONFIG_MAP,
+            {
+                "apiVersion": "v1",
+                "kind": "ConfigMap",
+                "data": {"ca.crt": ca},
+                "metadata": {"name": "kube-root-ca.crt", "namespace": namespace},
+            },
+        )
 
 
 def _service(kube: Kube, service: JSON, pods: list[JSON]) -> None:
     meta, wanted = service["metadata"], service["spec"]["selector"].items()
-    mine = [p for p in pods if p["metadata"]["namespace"] == meta["namespace"] and p["status"].get("podIP")
-            and wanted <= (p["metadata"].get("labels") or {}).items()]
-    groups = {key: [{"ip": p["status"]["podIP"], "nodeName": p["spec"].get("nodeName"), "targetRef": {
-        "kind": "Pod", "namespace": meta["namespace"], "name": p["metadata"]["name"], "uid": p["metadata"]["uid"]}}
-        for p in mine if daemonsets.is_ready(p) == up] for key, up in (("addresses", True), ("notReadyAddresses", False))}
-    ports = [{"name": p.get("name", ""), "port": p["targetPort"], "protocol": p["protocol"]}
-             for p in service["spec"].get("ports", ()) if isinstance(p["targetPort"], int)]
+    mine = [
+        p
+        for p in pods
+        if p["metadata"]["namespace"] == meta["namespace"]
+        and p["status"].get("podIP")
+        and wanted <= (p["metadata"].get("labels") or {}).items()
+    ]
+    groups = {
+        key: [
+            {
+                "ip": p["status"]["podIP"],
+                "nodeName": p["spec"].get("nodeName"),
+                "targetRef": {
+                    "kind": "Pod",
+                    "namespace": meta["namespace"],
+                    "name": p["metadata"]["name"],
+                    "uid": p["metadata"]["uid"],
+                },
+            }
+            for p in mine
+            if daemonsets.is_ready(p) == up
+        ]
+        for key, up in (("addresses", True), ("notReadyAddresses", False))
+    }
+    ports = [
+        {"name": p.get("name", ""), "port": p["targetPort"], "protocol": p["protocol"]}
+        for p in service["spec"].get("ports", ())
+        if isinstance(p["targetPort"], int)
+    ]
     filled = {k: v for k, v in groups.items() if v}
     subsets = [{**filled, "ports": ports}] if filled else []
     old = kube.store.find(kinds.ENDPOINTS, meta["namespace"], meta["name"])
     if old is None:
-        kube.store.create(kinds.ENDPOINTS, {"apiVersion": "v1", "kind": "Endpoints", "subsets": subsets, "metadata": {
-            "name": meta["name"], "namespace": meta["namespace"], "labels": dict(meta.get("labels") or {}),
-            "ownerReferences": [daemonsets.owner_reference(kinds.SERVICE, service)]}})
+        kube.store.create(
+            kinds.ENDPOINTS,
+            {
+                "apiVersion": "v1",
+                "kind": "Endpoints",
+                "subsets": subsets,
+                "metadata": {
+                    "name": meta["name"],
+                    "namespace": meta["namespace"],
+                    "labels": dict(meta.get("labels") or {}),
+                    "ownerReferences": [daemonsets.owner_reference(kinds.SERVICE, service)],
+                },
+            },
+        )
     elif old.get("subsets", []) != subsets:
         kube.change(kinds.ENDPOINTS, old, lambda e: e.update(subsets=subsets))
 

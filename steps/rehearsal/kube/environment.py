@@ -17,10 +17,14 @@ def resolve(kube: Kube, pod: JSON, container: JSON) -> dict[str, str]:
     for source in container.get("envFrom", ()):
         for key, kind in (("secretRef", kinds.SECRET), ("configMapRef", kinds.CONFIG_MAP)):
             obj = kube.store.find(kind, namespace, source[key]["name"]) if key in source else None
-            for name, value in (mounting.contents(obj) if obj else {}).items():
-                env[source.get("prefix", "") + name] = value.decode(errors="replace")
+            for name, content in (mounting.contents(obj) if obj else {}).items():
+                env[source.get("prefix", "") + name] = content.decode(errors="replace")
     for entry in container.get("env", ()):
-        value = _from(kube, pod, container, entry["valueFrom"]) if "valueFrom" in entry else entry.get("value", "")
+        value = (
+            _from(kube, pod, container, entry["valueFrom"])
+            if "valueFrom" in entry
+            else entry.get("value", "")
+        )
         if value is not None:
             env[entry["name"]] = re.sub(r"\$\((\w+)\)", lambda m: env.get(m[1], m[0]), str(value))
     return env
@@ -60,7 +64,15 @@ def view(kube: Kube, pod: JSON, container: JSON | None = None) -> PodView:
     env = resolve(kube, pod, container)
     host, port = kube.url.removeprefix("https://").split(":")
     env.update(KUBERNETES_SERVICE_HOST=host, KUBERNETES_SERVICE_PORT=port, HOSTNAME=meta["name"])
-    return PodView(cluster=kube.cluster_key, namespace=meta["namespace"], name=meta["name"], raycluster=cluster, env=env,
-                   mounts=mounting.mounts(kube, pod, container),
-                   token=base64.b64decode(token).decode() if token else None, kube_url=kube.url, kube_ca=kube.ca_path,
-                   service_account_token=mounting.token(kube, pod))
+    return PodView(
+        cluster=kube.cluster_key,
+        namespace=meta["namespace"],
+        name=meta["name"],
+        raycluster=cluster,
+        env=env,
+        mounts=mounting.mounts(kube, pod, container),
+        token=base64.b64decode(token).decode() if token else None,
+        kube_url=kube.url,
+        kube_ca=kube.ca_path,
+        service_account_token=mounting.token(kube, pod),
+    )

@@ -15,7 +15,14 @@ _KUBERAY = "v1.4.2"
 def furnish(kube: Kube) -> None:
     """Makes what is missing; a restored cluster has it already."""
     fresh = not kube.store.list(kinds.NAMESPACE)
-    for name in ("default", "kube-system", "kube-public", "kube-node-lease", "gmp-system", "gke-managed-system"):
+    for name in (
+        "default",
+        "kube-system",
+        "kube-public",
+        "kube-node-lease",
+        "gmp-system",
+        "gke-managed-system",
+    ):
         _make(kube, kinds.NAMESPACE, name)
     if fresh:
         _roles(kube)
@@ -38,20 +45,42 @@ def _make(kube: Kube, kind: Kind, name: str, namespace: str = "", **body: object
 def _roles(kube: Kube) -> None:
     everything = [{"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}]
     reading = [{"apiGroups": ["*"], "resources": ["*"], "verbs": ["get", "list", "watch"]}]
-    for name, rules in (("cluster-admin", everything), ("admin", everything), ("edit", everything), ("view", reading)):
+    for name, rules in (
+        ("cluster-admin", everything),
+        ("admin", everything),
+        ("edit", everything),
+        ("view", reading),
+    ):
         _make(kube, kinds.CLUSTER_ROLE, name, rules=rules)
 
 
 def _classes(kube: Kube) -> None:
     late = "WaitForFirstConsumer"
     for name, disk in (("standard-rwo", "pd-balanced"), ("premium-rwo", "pd-ssd")):
-        _make(kube, kinds.STORAGE_CLASS, name, provisioner="pd.csi.storage.gke.io", parameters={"type": disk},
-              volumeBindingMode=late, allowVolumeExpansion=True)
-    kube.change(kinds.STORAGE_CLASS, kube.store.get(kinds.STORAGE_CLASS, "", "standard-rwo"), lambda o: o["metadata"].update(
-        annotations={"storageclass.kubernetes.io/is-default-class": "true"}))
+        _make(
+            kube,
+            kinds.STORAGE_CLASS,
+            name,
+            provisioner="pd.csi.storage.gke.io",
+            parameters={"type": disk},
+            volumeBindingMode=late,
+            allowVolumeExpansion=True,
+        )
+    kube.change(
+        kinds.STORAGE_CLASS,
+        kube.store.get(kinds.STORAGE_CLASS, "", "standard-rwo"),
+        lambda o: o["metadata"].update(annotations={"storageclass.kubernetes.io/is-default-class": "true"}),
+    )
     for tier in _LUSTRE_TIERS if "lustre" in kube.addons else ():
-        _make(kube, kinds.STORAGE_CLASS, f"lustre-rwx-{tier}mbps-per-tib", provisioner="lustre.csi.storage.gke.io",
-              parameters={"perUnitStorageThroughput": str(tier)}, volumeBindingMode=late, allowVolumeExpansion=True)
+        _make(
+            kube,
+            kinds.STORAGE_CLASS,
+            f"lustre-rwx-{tier}mbps-per-tib",
+            provisioner="lustre.csi.storage.gke.io",
+            parameters={"perUnitStorageThroughput": str(tier)},
+            volumeBindingMode=late,
+            allowVolumeExpansion=True,
+        )
     for name, value in (("system-node-critical", 2000001000), ("system-cluster-critical", 2000000000)):
         _make(kube, kinds.PRIORITY_CLASS, name, value=value, globalDefault=False)
 
@@ -60,17 +89,48 @@ def _crds(kube: Kube) -> None:
     for kind in (kinds.RAY_CLUSTER, kinds.NETWORK, kinds.PARAM_SET):
         if kind not in kube.store.kinds:
             continue
-        names = {"kind": kind.kind, "plural": kind.plural, "singular": kind.kind.lower(), "listKind": f"{kind.kind}List"}
-        _make(kube, kinds.CRD, kind.qualified, spec={
-            "group": kind.group, "names": names, "scope": "Namespaced" if kind.namespaced else "Cluster",
-            "versions": [{"name": kind.version, "served": True, "storage": True}]},
-            status={"conditions": [{"type": t, "status": "True", "reason": r, "message": "",
-                                    "lastTransitionTime": kube.stamp()} for t, r in (
-                                        ("NamesAccepted", "NoConflicts"), ("Established", "InitialNamesAccepted"))],
-                    "acceptedNames": names, "storedVersions": [kind.version]})
+        names = {
+            "kind": kind.kind,
+            "plural": kind.plural,
+            "singular": kind.kind.lower(),
+            "listKind": f"{kind.kind}List",
+        }
+        _make(
+            kube,
+            kinds.CRD,
+            kind.qualified,
+            spec={
+                "group": kind.group,
+                "names": names,
+                "scope": "Namespaced" if kind.namespaced else "Cluster",
+                "versions": [{"name": kind.version, "served": True, "storage": True}],
+            },
+            status={
+                "conditions": [
+                    {
+                        "type": t,
+                        "status": "True",
+                        "reason": r,
+                        "message": "",
+                        "lastTransitionTime": kube.stamp(),
+                    }
+                    for t, r in (("NamesAccepted", "NoConflicts"), ("Established", "InitialNamesAccepted"))
+                ],
+                "acceptedNames": names,
+                "storedVersions": [kind.version],
+            },
+        )
     if "ray" in kube.addons:
-        kube.change(kinds.CRD, kube.store.get(kinds.CRD, "", kinds.RAY_CLUSTER.qualified), lambda o: o["metadata"].update(
-            annotations={"controller-gen.kubebuilder.io/version": "v0.16.5", "rehearsal/kuberay": _KUBERAY}))
+        kube.change(
+            kinds.CRD,
+            kube.store.get(kinds.CRD, "", kinds.RAY_CLUSTER.qualified),
+            lambda o: o["metadata"].update(
+                annotations={
+                    "controller-gen.kubebuilder.io/version": "v0.16.5",
+                    "rehearsal/kuberay": _KUBERAY,
+                }
+            ),
+        )
 
 
 def _daemons(kube: Kube) -> None:
@@ -78,23 +138,51 @@ def _daemons(kube: Kube) -> None:
     names += ["lustre-csi-node"] if "lustre" in kube.addons else []
     for name in names:
         _daemon(kube, name, {})
-    gpu = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [
-        {"matchExpressions": [{"key": "cloud.google.com/gke-accelerator", "operator": "Exists"}]}]}}}
+    gpu = {
+        "nodeAffinity": {
+            "requiredDuringSchedulingIgnoredDuringExecution": {
+                "nodeSelectorTerms": [
+                    {"matchExpressions": [{"key": "cloud.google.com/gke-accelerator", "operator": "Exists"}]}
+                ]
+            }
+        }
+    }
     _daemon(kube, "nvidia-gpu-device-plugin-large-cos", gpu)
 
 
 def _daemon(kube: Kube, name: str, affinity: JSON) -> None:
     labels = {"k8s-app": name}
-    spec: JSON = {"priorityClassName": "system-node-critical", "tolerations": [{"operator": "Exists"}],
-                  "hostNetwork": True, "containers": [{
-                      "name": name, "image": f"gke.gcr.io/{name}:v1", "resources": {"requests": {
-                          "cpu": "20m", "memory": "40Mi"}}}]}
+    spec: JSON = {
+        "priorityClassName": "system-node-critical",
+        "tolerations": [{"operator": "Exists"}],
+        "hostNetwork": True,
+        "containers": [
+            {
+                "name": name,
+                "image": f"gke.gcr.io/{name}:v1",
+                "resources": {"requests": {"cpu": "20m", "memory": "40Mi"}},
+            }
+        ],
+    }
     if affinity:
         spec["affinity"] = affinity
-    _make(kube, kinds.DAEMON_SET, name, "kube-system", spec={"selector": {"matchLabels": labels}, "template": {
-        "metadata": {"labels": labels}, "spec": spec}})
+    _make(
+        kube,
+        kinds.DAEMON_SET,
+        name,
+        "kube-system",
+        spec={
+            "selector": {"matchLabels": labels},
+            "template": {"metadata": {"labels": labels}, "spec": spec},
+        },
+    )
 
 
 def _kubernetes_service(kube: Kube) -> None:
-    _make(kube, kinds.SERVICE, "kubernetes", "default", spec={
-        "clusterIP": "34.118.224.1", "ports": [{"name": "https", "port": 443, "targetPort": 443}]})
+    _make(
+        kube,
+        kinds.SERVICE,
+        "kubernetes",
+        "default",
+        spec={"clusterIP": "34.118.224.1", "ports": [{"name": "https", "port": 443, "targetPort": 443}]},
+    )

@@ -50,14 +50,22 @@ def _leaving(kube: Kube, kind: Kind, obj: JSON, everything: list[tuple[Kind, JSO
     finalizers = meta.get("finalizers", ())
     if kind is kinds.NAMESPACE:
         _empty(kube, obj)
-    dependents = [(k, o) for k, o in everything
-                  if any(r["uid"] == meta["uid"] for r in o["metadata"].get("ownerReferences", ()))]
+    dependents = [
+        (k, o)
+        for k, o in everything
+        if any(r["uid"] == meta["uid"] for r in o["metadata"].get("ownerReferences", ()))
+    ]
     if "foregroundDeletion" in finalizers and not dependents:
         _release(kube, kind, obj, "foregroundDeletion")
     if "orphan" in finalizers:
         for dependent_kind, dependent in dependents:
-            kube.change(dependent_kind, dependent, lambda o: o["metadata"].update(
-                ownerReferences=[r for r in o["metadata"]["ownerReferences"] if r["uid"] != meta["uid"]]))
+            kube.change(
+                dependent_kind,
+                dependent,
+                lambda o: o["metadata"].update(
+                    ownerReferences=[r for r in o["metadata"]["ownerReferences"] if r["uid"] != meta["uid"]]
+                ),
+            )
         _release(kube, kind, obj, "orphan")
     if _PVC_GUARD in finalizers and not _claim_in_use(kube, obj):
         _release(kube, kind, obj, _PVC_GUARD)
@@ -66,15 +74,23 @@ def _leaving(kube: Kube, kind: Kind, obj: JSON, everything: list[tuple[Kind, JSO
 
 
 def _release(kube: Kube, kind: Kind, obj: JSON, finalizer: str) -> None:
-    kube.change(kind, obj, lambda o: o["metadata"].update(
-        finalizers=[f for f in o["metadata"].get("finalizers", ()) if f != finalizer]))
+    kube.change(
+        kind,
+        obj,
+        lambda o: o["metadata"].update(
+            finalizers=[f for f in o["metadata"].get("finalizers", ()) if f != finalizer]
+        ),
+    )
 
 
 def _claim_in_use(kube: Kube, claim: JSON) -> bool:
     meta = claim["metadata"]
-    return any(v.get("persistentVolumeClaim", {}).get("claimName") == meta["name"]
-               for pod in kube.store.list(kinds.POD, meta["namespace"]) for v in pod["spec"].get("volumes", ())
-               if pod["status"].get("phase") not in ("Succeeded", "Failed"))
+    return any(
+        v.get("persistentVolumeClaim", {}).get("claimName") == meta["name"]
+        for pod in kube.store.list(kinds.POD, meta["namespace"])
+        for v in pod["spec"].get("volumes", ())
+        if pod["status"].get("phase") not in ("Succeeded", "Failed")
+    )
 
 
 def _empty(kube: Kube, namespace: JSON) -> None:

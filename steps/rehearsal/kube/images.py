@@ -29,7 +29,9 @@ def split(image: str) -> tuple[str, str]:
 def seconds(image: str, project: str) -> float | None:
     """How long a pull takes; None when there is no such image. Images of the project's own registry exist."""
     name, tag = split(image)
-    if re.match(rf"^[a-z0-9-]+-docker\.pkg\.dev/{re.escape(project)}/", name) or name.startswith(f"gcr.io/{project}/"):
+    if re.match(rf"^[a-z0-9-]+-docker\.pkg\.dev/{re.escape(project)}/", name) or name.startswith(
+        f"gcr.io/{project}/"
+    ):
         return 60.0
     for row in _known():
         if fnmatch.fnmatch(name, row["image"]) and (tag.startswith("sha256:") or re.search(row["tags"], tag)):
@@ -50,6 +52,9 @@ def error(image: str) -> str:
     full = name if "." in host else f"docker.io/{name if '/' in name else 'library/' + name}"
     head = f'failed to pull and unpack image "{full}:{tag}": failed to resolve reference "{full}:{tag}": '
     if any(fnmatch.fnmatch(name, r["image"]) for r in _known()):
-        return f'rpc error: code = NotFound desc = {head}{full}:{tag}: not found'
-    return (f"rpc error: code = Unknown desc = {head}pull access denied, repository does not exist or may require "
-            "authorization: server message: insufficient_scope: authorization failed")
+        return f"rpc error: code = NotFound desc = {head}{full}:{tag}: not found"
+    return (
+        f"rpc error: code = Unknown desc = {head}pull access denied, repository does not exist or "
+        "may require "
+        "authorization: server message: insufficient_scope: authorization failed"
+    )

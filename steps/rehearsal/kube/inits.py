@@ -6,13 +6,14 @@ from grpo_wizard.steps.rehearsal.contract import JSON
 from grpo_wizard.steps.rehearsal.kube import daemonsets, kinds
 from grpo_wizard.steps.rehearsal.kube.core import Kube
 
-HEAD_WAIT = "wait-gcs-ready"        # KubeRay's own init container of workers
+HEAD_WAIT = "wait-gcs-ready"  # KubeRay's own init container of workers
 _RUN_S = 3.0
 _GIB, _DRIVER = "/home/kubernetes/bin/gib", "/home/kubernetes/bin/nvidia"
 
 
 def done(kube: Kube, pod: JSON, container: JSON, timer: str) -> bool:
-    """KubeRay's waits for the head; one that mounts the host's gIB or driver folder waits for those; others run 3 s."""
+    """KubeRay's waits for the head; one that mounts the host's gIB or driver folder waits for those;
+    others run 3 s."""
     if container["name"] == HEAD_WAIT:
         return _head_ready(kube, pod)
     if not _installing(container, pod):
@@ -35,15 +36,23 @@ def daemonsets_pod(pod: JSON) -> bool:
 
 def host_paths(pod: JSON, container: JSON) -> set[str]:
     """Host folders that a container mounts."""
-    volumes = {v["name"]: v["hostPath"]["path"].rstrip("/") for v in pod["spec"].get("volumes", ()) if "hostPath" in v}
+    volumes = {
+        v["name"]: v["hostPath"]["path"].rstrip("/")
+        for v in pod["spec"].get("volumes", ())
+        if "hostPath" in v
+    }
     return {volumes[m["name"]] for m in container.get("volumeMounts", ()) if m["name"] in volumes}
 
 
 def installed(kube: Kube, node: str) -> bool:
     """Whether a DaemonSet's pod that fills the gIB folder is ready on the node."""
-    return any(p["spec"].get("nodeName") == node and daemonsets_pod(p) and daemonsets.is_ready(p)
-               and any(_GIB in host_paths(p, c) for c in p["spec"].get("initContainers", ()))
-               for p in kube.store.list(kinds.POD))
+    return any(
+        p["spec"].get("nodeName") == node
+        and daemonsets_pod(p)
+        and daemonsets.is_ready(p)
+        and any(_GIB in host_paths(p, c) for c in p["spec"].get("initContainers", ()))
+        for p in kube.store.list(kinds.POD)
+    )
 
 
 def _driver(kube: Kube, name: str) -> bool:
@@ -53,6 +62,9 @@ def _driver(kube: Kube, name: str) -> bool:
 
 def _head_ready(kube: Kube, pod: JSON) -> bool:
     cluster = (pod["metadata"].get("labels") or {}).get("ray.io/cluster")
-    return any((p["metadata"].get("labels") or {}).get("ray.io/cluster") == cluster
-               and p["metadata"]["labels"].get("ray.io/node-type") == "head" and daemonsets.is_ready(p)
-               for p in kube.store.list(kinds.POD, pod["metadata"]["namespace"]))
+    return any(
+        (p["metadata"].get("labels") or {}).get("ray.io/cluster") == cluster
+        and p["metadata"]["labels"].get("ray.io/node-type") == "head"
+        and daemonsets.is_ready(p)
+        for p in kube.store.list(kinds.POD, pod["metadata"]["namespace"])
+    )

@@ -1,4 +1,5 @@
-"""The kinds that this API server knows: one row each. Anything else is 404, as on a cluster without that CRD."""
+"""The kinds that this API server knows: one row each. Anything else is 404, as on a cluster without that
+CRD."""
 
 from __future__ import annotations
 
@@ -37,13 +38,29 @@ class Kind:
         return self.group in ("ray.io", "networking.gke.io")
 
 
-def _core(plural: str, kind: str, *short: str, namespaced: bool = True, status: bool = False,
-          subresources: tuple[str, ...] = (), categories: tuple[str, ...] = ()) -> Kind:
+def _core(
+    plural: str,
+    kind: str,
+    *short: str,
+    namespaced: bool = True,
+    status: bool = False,
+    subresources: tuple[str, ...] = (),
+    categories: tuple[str, ...] = (),
+) -> Kind:
     return Kind("", "v1", plural, kind, namespaced, short, f"v1.{kind}", status, subresources, categories)
 
 
-def _grouped(group: str, plural: str, kind: str, *short: str, namespaced: bool = True, status: bool = False,
-             subresources: tuple[str, ...] = (), categories: tuple[str, ...] = (), schema: str | None = None) -> Kind:
+def _grouped(
+    group: str,
+    plural: str,
+    kind: str,
+    *short: str,
+    namespaced: bool = True,
+    status: bool = False,
+    subresources: tuple[str, ...] = (),
+    categories: tuple[str, ...] = (),
+    schema: str | None = None,
+) -> Kind:
     schema = f"v1.{kind}" if schema is None else schema
     return Kind(group, "v1", plural, kind, namespaced, short, schema, status, subresources, categories)
 
@@ -52,8 +69,14 @@ _RBAC, _GKE, _ASK = "rbac.authorization.k8s.io", "networking.gke.io", ("create",
 
 NAMESPACE = _core("namespaces", "Namespace", "ns", namespaced=False, status=True)
 NODE = _core("nodes", "Node", "no", namespaced=False, status=True)
-POD = _core("pods", "Pod", "po", status=True, categories=("all",),
-            subresources=("log", "exec", "portforward", "eviction", "binding", "attach"))
+POD = _core(
+    "pods",
+    "Pod",
+    "po",
+    status=True,
+    categories=("all",),
+    subresources=("log", "exec", "portforward", "eviction", "binding", "attach"),
+)
 SERVICE = _core("services", "Service", "svc", status=True, categories=("all",))
 SECRET = _core("secrets", "Secret")
 CONFIG_MAP = _core("configmaps", "ConfigMap", "cm")
@@ -63,10 +86,12 @@ PVC = _core("persistentvolumeclaims", "PersistentVolumeClaim", "pvc", status=Tru
 EVENT = _core("events", "Event", "ev")
 ENDPOINTS = _core("endpoints", "Endpoints", "ep")
 DAEMON_SET = _grouped("apps", "daemonsets", "DaemonSet", "ds", status=True, categories=("all",))
-DEPLOYMENT = _grouped("apps", "deployments", "Deployment", "deploy", status=True, categories=("all",),
-                      subresources=("scale",))
-REPLICA_SET = _grouped("apps", "replicasets", "ReplicaSet", "rs", status=True, categories=("all",),
-                       subresources=("scale",))
+DEPLOYMENT = _grouped(
+    "apps", "deployments", "Deployment", "deploy", status=True, categories=("all",), subresources=("scale",)
+)
+REPLICA_SET = _grouped(
+    "apps", "replicasets", "ReplicaSet", "rs", status=True, categories=("all",), subresources=("scale",)
+)
 ROLE = _grouped(_RBAC, "roles", "Role")
 ROLE_BINDING = _grouped(_RBAC, "rolebindings", "RoleBinding")
 CLUSTER_ROLE = _grouped(_RBAC, "clusterroles", "ClusterRole", namespaced=False)
@@ -75,22 +100,96 @@ NETWORK_POLICY = _grouped("networking.k8s.io", "networkpolicies", "NetworkPolicy
 STORAGE_CLASS = _grouped("storage.k8s.io", "storageclasses", "StorageClass", "sc", namespaced=False)
 LEASE = _grouped("coordination.k8s.io", "leases", "Lease")
 PRIORITY_CLASS = _grouped("scheduling.k8s.io", "priorityclasses", "PriorityClass", "pc", namespaced=False)
-CRD = _grouped("apiextensions.k8s.io", "customresourcedefinitions", "CustomResourceDefinition", "crd", "crds",
-               namespaced=False, status=True, schema="")
-RAY_CLUSTER = _grouped("ray.io", "rayclusters", "RayCluster", schema="RayCluster", status=True, categories=("all",))
+CRD = _grouped(
+    "apiextensions.k8s.io",
+    "customresourcedefinitions",
+    "CustomResourceDefinition",
+    "crd",
+    "crds",
+    namespaced=False,
+    status=True,
+    schema="",
+)
+RAY_CLUSTER = _grouped(
+    "ray.io", "rayclusters", "RayCluster", schema="RayCluster", status=True, categories=("all",)
+)
 NETWORK = _grouped(_GKE, "networks", "Network", namespaced=False, status=True, schema="GKENetwork")
-PARAM_SET = _grouped(_GKE, "gkenetworkparamsets", "GKENetworkParamSet", namespaced=False, status=True,
-                     schema="GKENetworkParamSet")
-ACCESS_REVIEW = Kind("authorization.k8s.io", "v1", "selfsubjectaccessreviews", "SelfSubjectAccessReview", False, (),
-                     "v1.SelfSubjectAccessReview", False, (), (), _ASK)
-RULES_REVIEW = Kind("authorization.k8s.io", "v1", "selfsubjectrulesreviews", "SelfSubjectRulesReview", False, (),
-                    "v1.SelfSubjectRulesReview", False, (), (), _ASK)
-SELF_REVIEW = Kind("authentication.k8s.io", "v1", "selfsubjectreviews", "SelfSubjectReview", False, (),
-                   "", False, (), (), _ASK)
+PARAM_SET = _grouped(
+    _GKE,
+    "gkenetworkparamsets",
+    "GKENetworkParamSet",
+    namespaced=False,
+    status=True,
+    schema="GKENetworkParamSet",
+)
+ACCESS_REVIEW = Kind(
+    "authorization.k8s.io",
+    "v1",
+    "selfsubjectaccessreviews",
+    "SelfSubjectAccessReview",
+    False,
+    (),
+    "v1.SelfSubjectAccessReview",
+    False,
+    (),
+    (),
+    _ASK,
+)
+RULES_REVIEW = Kind(
+    "authorization.k8s.io",
+    "v1",
+    "selfsubjectrulesreviews",
+    "SelfSubjectRulesReview",
+    False,
+    (),
+    "v1.SelfSubjectRulesReview",
+    False,
+    (),
+    (),
+    _ASK,
+)
+SELF_REVIEW = Kind(
+    "authentication.k8s.io",
+    "v1",
+    "selfsubjectreviews",
+    "SelfSubjectReview",
+    False,
+    (),
+    "",
+    False,
+    (),
+    (),
+    _ASK,
+)
 
-STORED = (NAMESPACE, NODE, POD, SERVICE, SECRET, CONFIG_MAP, SERVICE_ACCOUNT, PV, PVC, EVENT, ENDPOINTS, DAEMON_SET,
-          DEPLOYMENT, REPLICA_SET, ROLE, ROLE_BINDING, CLUSTER_ROLE, CLUSTER_ROLE_BINDING, NETWORK_POLICY,
-          STORAGE_CLASS, LEASE, PRIORITY_CLASS, CRD, RAY_CLUSTER, NETWORK, PARAM_SET)
+STORED = (
+    NAMESPACE,
+    NODE,
+    POD,
+    SERVICE,
+    SECRET,
+    CONFIG_MAP,
+    SERVICE_ACCOUNT,
+    PV,
+    PVC,
+    EVENT,
+    ENDPOINTS,
+    DAEMON_SET,
+    DEPLOYMENT,
+    REPLICA_SET,
+    ROLE,
+    ROLE_BINDING,
+    CLUSTER_ROLE,
+    CLUSTER_ROLE_BINDING,
+    NETWORK_POLICY,
+    STORAGE_CLASS,
+    LEASE,
+    PRIORITY_CLASS,
+    CRD,
+    RAY_CLUSTER,
+    NETWORK,
+    PARAM_SET,
+)
 REVIEWS = (ACCESS_REVIEW, RULES_REVIEW, SELF_REVIEW)
 
 

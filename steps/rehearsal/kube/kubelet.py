@@ -17,7 +17,7 @@ from grpo_wizard.steps.rehearsal.kube.core import Kube
 
 # Seconds of the real thing. The head's and the worker's are for Ray and the image's own set-up (uv, apt).
 SANDBOX_S, START_S, READY_S, RAY_S = 2.0, 1.0, 1.0, 45.0
-BACKOFF_S = (10, 20, 40, 80, 160, 300)      # kubelet's restart and image back-off
+BACKOFF_S = (10, 20, 40, 80, 160, 300)  # kubelet's restart and image back-off
 _SOURCE = "kubelet"
 
 
@@ -60,9 +60,13 @@ def _begin(kube: Kube, pod: JSON) -> None:
     now, node = kube.stamp(), kube.store.find(kinds.NODE, "", pod["spec"]["nodeName"])
 
     def edit(p: JSON) -> None:
-        p["status"].update(startTime=now, hostIP=node["status"]["addresses"][0]["address"] if node else "",
-                           **podstate.fresh(p["spec"]))
+        p["status"].update(
+            startTime=now,
+            hostIP=node["status"]["addresses"][0]["address"] if node else "",
+            **podstate.fresh(p["spec"]),
+        )
         podstate.settle(p, now)
+
     kube.change(kinds.POD, pod, edit)
 
 
@@ -96,8 +100,13 @@ def _repeat(kube: Kube, pod: JSON, reason: str, message: str, every: float = 120
 def _network(kube: Kube, pod: JSON) -> None:
     missing = gkenetworks.missing(kube, pod)
     if missing:
-        _repeat(kube, pod, "FailedCreatePodSandBox", 'Failed to create pod sandbox: rpc error: code = Unknown desc = '
-                f'failed to setup network for sandbox: networks.networking.gke.io "{missing}" not found')
+        _repeat(
+            kube,
+            pod,
+            "FailedCreatePodSandBox",
+            "Failed to create pod sandbox: rpc error: code = Unknown desc = "
+            f'failed to setup network for sandbox: networks.networking.gke.io "{missing}" not found',
+        )
         return
     counters = kube.note("counters")
     number = counters["pod"] = counters.get("pod", 0) + 1
@@ -111,6 +120,7 @@ def _network(kube: Kube, pod: JSON) -> None:
         if extra := gkenetworks.addresses(p, number):
             p["metadata"].setdefault("annotations", {}).update(extra)
         podstate.settle(p, now)
+
     kube.change(kinds.POD, pod, edit)
     kube.note("pods")[pod["metadata"]["uid"]] = "containers"
 
@@ -147,6 +157,7 @@ def _edit(kube: Kube, pod: JSON, change: str, name: str, *args: str) -> None:
         elif change == "count":
             podstate.row(p, name)["restartCount"] += 1
         podstate.settle(p, now)
+
     kube.change(kinds.POD, pod, edit)
 
 
@@ -170,7 +181,9 @@ def _container(kube: Kube, pod: JSON, container: JSON, row: JSON) -> None:
     if "running" in state:
         if drills.of(pod) in ("oom", "crash") and drills.container(pod) == name:
             _die(kube, pod, name, row)
-        elif not row["ready"] and kube.due(timer(pod, f"ready/{name}/{row['restartCount']}"), _ready_after(pod, container)):
+        elif not row["ready"] and kube.due(
+            timer(pod, f"ready/{name}/{row['restartCount']}"), _ready_after(pod, container)
+        ):
             _edit(kube, pod, "ready", name)
             if _all_ready(kube.store.get(kinds.POD, pod["metadata"]["namespace"], pod["metadata"]["name"])):
                 kube.note("pods")[pod["metadata"]["uid"]] = "up"
@@ -187,7 +200,10 @@ def _container(kube: Kube, pod: JSON, container: JSON, row: JSON) -> None:
 
 
 def _ready_after(pod: JSON, container: JSON) -> float:
-    ray = "ray.io/node-type" in (pod["metadata"].get("labels") or {}) and container is pod["spec"]["containers"][0]
+    ray = (
+        "ray.io/node-type" in (pod["metadata"].get("labels") or {})
+        and container is pod["spec"]["containers"][0]
+    )
     return RAY_S if ray else READY_S
 
 
@@ -197,11 +213,20 @@ def _die(kube: Kube, pod: JSON, name: str, row: JSON) -> None:
     meta = pod["metadata"]
     pause = BACKOFF_S[min(row["restartCount"], len(BACKOFF_S) - 1)]
     _edit(kube, pod, "end", name, code, reason)
-    message = (f"back-off {pause}s restarting failed container={name} "
-               f"pod={meta['name']}_{meta['namespace']}({meta['uid']})")
+    message = (
+        f"back-off {pause}s restarting failed container={name} "
+        f"pod={meta['name']}_{meta['namespace']}({meta['uid']})"
+    )
     _edit(kube, pod, "again", name, message)
-    kube.event(kinds.POD, pod, "BackOff", f"Back-off restarting failed container {name} in pod "
-               f"{meta['name']}_{meta['namespace']}({meta['uid']})", _SOURCE, warning=True)
+    kube.event(
+        kinds.POD,
+        pod,
+        "BackOff",
+        f"Back-off restarting failed container {name} in pod "
+        f"{meta['name']}_{meta['namespace']}({meta['uid']})",
+        _SOURCE,
+        warning=True,
+    )
 
 
 def _image(kube: Kube, pod: JSON, container: JSON, state: JSON) -> bool:
@@ -221,8 +246,14 @@ def _image(kube: Kube, pod: JSON, container: JSON, state: JSON) -> bool:
     if not kube.due(key, takes):
         return False
     cached[image] = True
-    kube.event(kinds.POD, pod, "Pulled", f'Successfully pulled image "{image}" in {takes:g}s ({takes:g}s including '
-               f"waiting). Image size: {images.size(image)} bytes.", _SOURCE)
+    kube.event(
+        kinds.POD,
+        pod,
+        "Pulled",
+        f'Successfully pulled image "{image}" in {takes:g}s ({takes:g}s including '
+        f"waiting). Image size: {images.size(image)} bytes.",
+        _SOURCE,
+    )
     return True
 
 
@@ -240,9 +271,17 @@ def _pull_failed(kube: Kube, pod: JSON, container: JSON, state: JSON) -> None:
     elif reason == "ErrImagePull" and kube.due(timer(pod, f"pullback/{name}/{tries}"), 5, 0.2):
         kube.event(kinds.POD, pod, "BackOff", f'Back-off pulling image "{image}"', _SOURCE)
         kube.event(kinds.POD, pod, "Failed", "Error: ImagePullBackOff", _SOURCE, warning=True)
-        _edit(kube, pod, "wait", name, "ImagePullBackOff", f'Back-off pulling image "{image}": ErrImagePull: {text}')
-    elif reason == "ImagePullBackOff" and kube.due(timer(pod, f"pullagain/{name}/{tries}"),
-                                                   BACKOFF_S[min(tries, len(BACKOFF_S) - 1)], 2.0):
+        _edit(
+            kube,
+            pod,
+            "wait",
+            name,
+            "ImagePullBackOff",
+            f'Back-off pulling image "{image}": ErrImagePull: {text}',
+        )
+    elif reason == "ImagePullBackOff" and kube.due(
+        timer(pod, f"pullagain/{name}/{tries}"), BACKOFF_S[min(tries, len(BACKOFF_S) - 1)], 2.0
+    ):
         kube.note("told")[timer(pod, f"tries/{name}")] = tries + 1
         kube.event(kinds.POD, pod, "Pulling", f'Pulling image "{image}"', _SOURCE)
         kube.event(kinds.POD, pod, "Failed", f'Failed to pull image "{image}": {text}', _SOURCE, warning=True)
@@ -261,6 +300,7 @@ def _evict(kube: Kube, pod: JSON) -> None:
                 row["ready"] = False
         p["status"].update(phase="Failed", reason="Evicted", message=text)
         podstate.settle(p, now)
+
     kube.change(kinds.POD, pod, edit)
     sidecars.gone(kube, pod)
 
@@ -272,11 +312,13 @@ def _finish(kube: Kube, pod: JSON) -> None:
         for container in pod["spec"]["containers"]:
             kube.event(kinds.POD, pod, "Killing", f"Stopping container {container['name']}", _SOURCE)
         sidecars.gone(kube, pod)
-    if kube.due(key, min(pod["metadata"].get("deletionGracePeriodSeconds", 30), 5)) and not pod["metadata"].get(
-            "finalizers"):
+    if kube.due(key, min(pod["metadata"].get("deletionGracePeriodSeconds", 30), 5)) and not pod[
+        "metadata"
+    ].get("finalizers"):
         kube.store.remove(kinds.POD, pod)
 
 
 async def forget_processes(kube: Kube) -> None:
-    """At the server's end: what was started for pods is ended by Heads.close; nothing of ours is left running."""
+    """At the server's end: what was started for pods is ended by Heads.close; nothing of ours is left
+    running."""
     await sidecars.settle(kube)

@@ -26,7 +26,9 @@ def reconcile(kube: Kube) -> None:
         for ref in pod["metadata"].get("ownerReferences", ()):
             pods.setdefault(ref["uid"], []).append(pod)
     for cluster in clusters:
-        if "deletionTimestamp" not in cluster["metadata"] and not cluster["spec"].get("managedBy", "").startswith("kueue"):
+        if "deletionTimestamp" not in cluster["metadata"] and not cluster["spec"].get(
+            "managedBy", ""
+        ).startswith("kueue"):
             _cluster(kube, cluster, pods.get(cluster["metadata"]["uid"], []))
 
 
@@ -35,7 +37,9 @@ def _cluster(kube: Kube, cluster: JSON, pods: list[JSON]) -> None:
     _token(kube, cluster)
     live = [p for p in pods if "deletionTimestamp" not in p["metadata"]]
     for pod in [p for p in live if p["status"].get("phase") in ("Failed", "Succeeded")]:
-        _delete(kube, cluster, pod)     # restartPolicy Always does not help a failed pod: the operator makes a new one
+        _delete(
+            kube, cluster, pod
+        )  # restartPolicy Always does not help a failed pod: the operator makes a new one
         live.remove(pod)
     if cluster["spec"].get("suspend"):
         for pod in live:
@@ -43,10 +47,17 @@ def _cluster(kube: Kube, cluster: JSON, pods: list[JSON]) -> None:
         raystatus.write(kube, cluster, [])
         return
     heads = [p for p in live if p["metadata"]["labels"]["ray.io/node-type"] == "head"]
-    if not heads and not [p for p in pods if p not in live and p["metadata"]["labels"]["ray.io/node-type"] == "head"]:
+    if not heads and not [
+        p for p in pods if p not in live and p["metadata"]["labels"]["ray.io/node-type"] == "head"
+    ]:
         _create(kube, cluster, None)
     for group in cluster["spec"].get("workerGroupSpecs", ()):
-        _group(kube, cluster, group, [p for p in live if p["metadata"]["labels"]["ray.io/group"] == group["groupName"]])
+        _group(
+            kube,
+            cluster,
+            group,
+            [p for p in live if p["metadata"]["labels"]["ray.io/group"] == group["groupName"]],
+        )
     known = {g["groupName"] for g in cluster["spec"].get("workerGroupSpecs", ())} | {"headgroup"}
     for pod in live:
         if pod["metadata"]["labels"]["ray.io/group"] not in known:
@@ -70,7 +81,7 @@ def _group(kube: Kube, cluster: JSON, group: JSON, live: list[JSON]) -> None:
     wanted = desired(group)
     for _ in range(wanted - len(live)):
         _create(kube, cluster, group)
-    for pod in sorted(live, key=daemonsets.is_ready)[:max(0, len(live) - wanted)]:
+    for pod in sorted(live, key=daemonsets.is_ready)[: max(0, len(live) - wanted)]:
         _delete(kube, cluster, pod)
 
 
@@ -79,8 +90,13 @@ def _create(kube: Kube, cluster: JSON, group: JSON | None) -> None:
     defaults.fill(kinds.POD, pod)
     made = kube.store.create(kinds.POD, pod)
     what = "Worker" if group else "Head"
-    kube.event(kinds.RAY_CLUSTER, cluster, f"Created{what}Pod", f"Created {what.lower()} Pod "
-               f"{made['metadata']['namespace']}/{made['metadata']['name']}", _SOURCE)
+    kube.event(
+        kinds.RAY_CLUSTER,
+        cluster,
+        f"Created{what}Pod",
+        f"Created {what.lower()} Pod {made['metadata']['namespace']}/{made['metadata']['name']}",
+        _SOURCE,
+    )
 
 
 def _delete(kube: Kube, cluster: JSON, pod: JSON) -> None:
@@ -90,8 +106,13 @@ def _delete(kube: Kube, cluster: JSON, pod: JSON) -> None:
         kube.store.mark_deleted(kinds.POD, pod, int(pod["spec"].get("terminationGracePeriodSeconds", 30)), [])
     else:
         kube.store.remove(kinds.POD, pod)
-    kube.event(kinds.RAY_CLUSTER, cluster, f"Deleted{what}Pod", f"Deleted {what.lower()} Pod "
-               f"{meta['namespace']}/{meta['name']}", _SOURCE)
+    kube.event(
+        kinds.RAY_CLUSTER,
+        cluster,
+        f"Deleted{what}Pod",
+        f"Deleted {what.lower()} Pod {meta['namespace']}/{meta['name']}",
+        _SOURCE,
+    )
 
 
 def service_name(cluster: str) -> str:
@@ -105,29 +126,62 @@ def _service(kube: Kube, cluster: JSON) -> None:
     if kube.store.find(kinds.SERVICE, meta["namespace"], name) is not None:
         return
     head = cluster["spec"]["headGroupSpec"]
-    marks = {"app.kubernetes.io/created-by": "kuberay-operator", "app.kubernetes.io/name": "kuberay",
-             "ray.io/cluster": meta["name"], "ray.io/identifier": f"{meta['name'][:58]}-head",
-             "ray.io/node-type": "head"}
-    service: JSON = {"apiVersion": "v1", "kind": "Service", "metadata": {
-        "name": name, "namespace": meta["namespace"], "labels": marks, "annotations": {},
-        "ownerReferences": [daemonsets.owner_reference(kinds.RAY_CLUSTER, cluster)]},
-        "spec": {"type": head.get("serviceType") or "ClusterIP", "selector": marks,
-                 "ports": [{"name": n, "port": p, "targetPort": p, "protocol": "TCP", "appProtocol": "tcp"}
-                           for n, p in PORTS]}}
+    marks = {
+        "app.kubernetes.io/created-by": "kuberay-operator",
+        "app.kubernetes.io/name": "kuberay",
+        "ray.io/cluster": meta["name"],
+        "ray.io/identifier": f"{meta['name'][:58]}-head",
+        "ray.io/node-type": "head",
+    }
+    service: JSON = {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {
+            "name": name,
+            "namespace": meta["namespace"],
+            "labels": marks,
+            "annotations": {},
+            "ownerReferences": [daemonsets.owner_reference(kinds.RAY_CLUSTER, cluster)],
+        },
+        "spec": {
+            "type": head.get("serviceType") or "ClusterIP",
+            "selector": marks,
+            "ports": [
+                {"name": n, "port": p, "targetPort": p, "protocol": "TCP", "appProtocol": "tcp"}
+                for n, p in PORTS
+            ],
+        },
+    }
     if service["spec"]["type"] == "ClusterIP":
         service["spec"].update(clusterIP="None", publishNotReadyAddresses=True)
     defaults.fill(kinds.SERVICE, service)
     kube.store.create(kinds.SERVICE, service)
-    kube.event(kinds.RAY_CLUSTER, cluster, "CreatedService", f"Created service {meta['namespace']}/{name}", _SOURCE)
+    kube.event(
+        kinds.RAY_CLUSTER, cluster, "CreatedService", f"Created service {meta['namespace']}/{name}", _SOURCE
+    )
 
 
 def _token(kube: Kube, cluster: JSON) -> None:
     """Token authentication as KubeRay sets it up: a Secret of the RayCluster's name with key auth_token."""
     meta = cluster["metadata"]
     if kube.store.find(kinds.SECRET, meta["namespace"], meta["name"]) is None:
-        kube.store.create(kinds.SECRET, {
-            "apiVersion": "v1", "kind": "Secret", "type": "Opaque",
-            "data": {"auth_token": base64.b64encode(secrets.token_urlsafe(32).encode()).decode()},
-            "metadata": {"name": meta["name"], "namespace": meta["namespace"],
-                         "labels": {"ray.io/cluster": meta["name"], "app.kubernetes.io/created-by": "kuberay-operator"},
-                         "ownerReferences": copy.deepcopy([daemonsets.owner_reference(kinds.RAY_CLUSTER, cluster)])}})
+        kube.store.create(
+            kinds.SECRET,
+            {
+                "apiVersion": "v1",
+                "kind": "Secret",
+                "type": "Opaque",
+                "data": {"auth_token": base64.b64encode(secrets.token_urlsafe(32).encode()).decode()},
+                "metadata": {
+                    "name": meta["name"],
+                    "namespace": meta["namespace"],
+                    "labels": {
+                        "ray.io/cluster": meta["name"],
+                        "app.kubernetes.io/created-by": "kuberay-operator",
+                    },
+                    "ownerReferences": copy.deepcopy(
+                        [daemonsets.owner_reference(kinds.RAY_CLUSTER, cluster)]
+                    ),
+                },
+            },
+        )

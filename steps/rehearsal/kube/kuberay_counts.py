@@ -6,8 +6,10 @@ from grpo_wizard.steps.rehearsal.contract import JSON
 
 
 def totals(cluster: JSON) -> tuple[int, int, int]:
-    """Desired, least and most workers over all groups; the most is cut at what an int32 holds, as KubeRay does."""
+    """Desired, least and most workers over all groups; the most is cut at what an int32 holds, as KubeRay
+    does."""
     from grpo_wizard.steps.rehearsal.kube.kuberay import desired
+
     groups = cluster["spec"].get("workerGroupSpecs", ())
     hosts = [int(g.get("numOfHosts") or 1) for g in groups]
     most = sum(int(g.get("maxReplicas") or 0) * h for g, h in zip(groups, hosts, strict=True))

@@ -5,28 +5,40 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
-
 from grpo_wizard.steps.rehearsal.contract import JSON
 from grpo_wizard.steps.rehearsal.kube import daemonsets, kinds
 from grpo_wizard.steps.rehearsal.kube.core import Kube
 from grpo_wizard.steps.rehearsal.kube.kinds import Kind
 
 # design §2's words for the kinds that a wizard makes; others are listed by their own name in lower case.
-_WORDS = {kinds.DAEMON_SET: "daemonset", kinds.PARAM_SET: "network_params", kinds.NETWORK: "device_network",
-          kinds.PV: "pv", kinds.PVC: "pvc", kinds.SECRET: "secret", kinds.CONFIG_MAP: "configmap",
-          kinds.SERVICE_ACCOUNT: "service_account", kinds.ROLE: "role", kinds.ROLE_BINDING: "role_binding",
-          kinds.NETWORK_POLICY: "network_policy", kinds.RAY_CLUSTER: "raycluster"}
+_WORDS = {
+    kinds.DAEMON_SET: "daemonset",
+    kinds.PARAM_SET: "network_params",
+    kinds.NETWORK: "device_network",
+    kinds.PV: "pv",
+    kinds.PVC: "pvc",
+    kinds.SECRET: "secret",
+    kinds.CONFIG_MAP: "configmap",
+    kinds.SERVICE_ACCOUNT: "service_account",
+    kinds.ROLE: "role",
+    kinds.ROLE_BINDING: "role_binding",
+    kinds.NETWORK_POLICY: "network_policy",
+    kinds.RAY_CLUSTER: "raycluster",
+}
 _SYSTEM = ("kube-system", "kube-public", "kube-node-lease", "gmp-system", "gke-managed-system", "default")
 _QUIET = (kinds.EVENT, kinds.LEASE, kinds.CRD, kinds.PRIORITY_CLASS)
 
 
 def _derived(kind: Kind, obj: JSON) -> bool:
     meta = obj["metadata"]
-    return bool(meta.get("ownerReferences") or kind in (kinds.NODE, kinds.ENDPOINTS)
-                or (meta.get("labels") or {}).get("addonmanager.kubernetes.io/mode")
-                or (kind is kinds.SERVICE_ACCOUNT and meta["name"] == "default")
-                or (kind is kinds.CONFIG_MAP and meta["name"] == "kube-root-ca.crt")
-                or (kind is kinds.NAMESPACE and meta["name"] in _SYSTEM))
+    return bool(
+        meta.get("ownerReferences")
+        or kind in (kinds.NODE, kinds.ENDPOINTS)
+        or (meta.get("labels") or {}).get("addonmanager.kubernetes.io/mode")
+        or (kind is kinds.SERVICE_ACCOUNT and meta["name"] == "default")
+        or (kind is kinds.CONFIG_MAP and meta["name"] == "kube-root-ca.crt")
+        or (kind is kinds.NAMESPACE and meta["name"] in _SYSTEM)
+    )
 
 
 def state(kind: Kind, obj: JSON) -> str:
@@ -43,10 +55,16 @@ def state(kind: Kind, obj: JSON) -> str:
         return "failed" if phase in ("Lost", "Failed") else "creating" if phase == "Pending" else "ready"
     if kind is kinds.RAY_CLUSTER:
         up = current.get("readyWorkerReplicas", 0) >= current.get("desiredWorkerReplicas", 1)
-        head = any(c["type"] == "HeadPodReady" and c["status"] == "True" for c in current.get("conditions", ()))
+        head = any(
+            c["type"] == "HeadPodReady" and c["status"] == "True" for c in current.get("conditions", ())
+        )
         return "ready" if up and head else "creating"
     if kind is kinds.DAEMON_SET:
-        return "ready" if current.get("numberReady", 0) >= current.get("desiredNumberScheduled", 1) else "creating"
+        return (
+            "ready"
+            if current.get("numberReady", 0) >= current.get("desiredNumberScheduled", 1)
+            else "creating"
+        )
     return "ready"
 
 
@@ -58,10 +76,22 @@ def rows(kube: Kube) -> list[JSON]:
             continue
         meta = obj["metadata"]
         spec = {k: v for k, v in masked(obj).items() if k not in ("apiVersion", "kind", "metadata", "status")}
-        found.append({"service": "kubernetes", "kind": _WORDS.get(kind, kind.kind.lower()), "name": meta["name"],
-                      "project": kube.project, "location": kube.location, "cluster": kube.name,
-                      "namespace": meta.get("namespace", ""), "labels": meta.get("labels") or {},
-                      "spec": spec, "state": state(kind, obj), "kept_by_design": False, "derived": _derived(kind, obj)})
+        found.append(
+            {
+                "service": "kubernetes",
+                "kind": _WORDS.get(kind, kind.kind.lower()),
+                "name": meta["name"],
+                "project": kube.project,
+                "location": kube.location,
+                "cluster": kube.name,
+                "namespace": meta.get("namespace", ""),
+                "labels": meta.get("labels") or {},
+                "spec": spec,
+                "state": state(kind, obj),
+                "kept_by_design": False,
+                "derived": _derived(kind, obj),
+            }
+        )
     return found
 
 

@@ -14,14 +14,21 @@ from grpo_wizard.steps.rehearsal.kube.core import Kube
 from grpo_wizard.steps.rehearsal.kube.kinds import Kind
 
 SERVICE_ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
-_DRILLED = ('MountVolume.MountDevice failed for volume "{name}" : rpc error: code = Internal desc = Could not mount: mount '
-            "failed: exit status 5\nOutput: mount.lustre: mount failed: Input/output error\nIs the MGS running?\n")
+_DRILLED = (
+    'MountVolume.MountDevice failed for volume "{name}" : rpc error: code = Internal desc = '
+    "Could not mount: mount "
+    "failed: exit status 5\nOutput: mount.lustre: mount failed: Input/output error\nIs the MGS running?\n"
+)
 _TOKEN_S = 365 * 24 * 3600
 
 
 def _sources(volume: JSON) -> list[tuple[Kind, JSON, str]]:
     """The Secrets and ConfigMaps of a volume: kind, source, name."""
-    found = [(kinds.SECRET, volume["secret"], volume["secret"].get("secretName", ""))] if "secret" in volume else []
+    found = (
+        [(kinds.SECRET, volume["secret"], volume["secret"].get("secretName", ""))]
+        if "secret" in volume
+        else []
+    )
     if "configMap" in volume:
         found.append((kinds.CONFIG_MAP, volume["configMap"], volume["configMap"].get("name", "")))
     for source in volume.get("projected", {}).get("sources", ()):
@@ -110,16 +117,18 @@ def _write(kube: Kube, pod: JSON, volume: JSON, place: Path) -> None:
         return
     for path in [p for p in place.rglob("*") if p.is_file() and str(p.relative_to(place)) not in wanted]:
         path.unlink()
-    for path, data in wanted.items():
-        _put(place / path, data)
+    for name, content in wanted.items():
+        _put(place / name, content)
 
 
 def contents(obj: JSON) -> dict[str, bytes]:
     """A Secret's or ConfigMap's entries as bytes."""
     if obj["kind"] == "Secret":
         return {k: base64.b64decode(v) for k, v in (obj.get("data") or {}).items()}
-    return {**{k: str(v).encode() for k, v in (obj.get("data") or {}).items()},
-            **{k: base64.b64decode(v) for k, v in (obj.get("binaryData") or {}).items()}}
+    return {
+        **{k: str(v).encode() for k, v in (obj.get("data") or {}).items()},
+        **{k: base64.b64decode(v) for k, v in (obj.get("binaryData") or {}).items()},
+    }
 
 
 def _put(path: Path, data: bytes) -> None:
@@ -138,8 +147,12 @@ def token(kube: Kube, pod: JSON) -> str:
     issued = kube.note("issued")
     uid = pod["metadata"]["uid"]
     if uid not in issued:
-        issued[uid] = auth.issue(kube.note("keys")["tokens"], pod["metadata"]["namespace"],
-                                 pod["spec"].get("serviceAccountName", "default"), kube.clock.now() + _TOKEN_S)
+        issued[uid] = auth.issue(
+            kube.note("keys")["tokens"],
+            pod["metadata"]["namespace"],
+            pod["spec"].get("serviceAccountName", "default"),
+            kube.clock.now() + _TOKEN_S,
+        )
     return str(issued[uid])
 
 
@@ -151,6 +164,9 @@ def drop(kube: Kube, pod: JSON) -> None:
 
 def versions(kube: Kube, pod: JSON) -> str:
     """Which versions of its Secrets and ConfigMaps a pod's files should show."""
-    found = [kube.store.find(kind, pod["metadata"]["namespace"], name)
-             for volume in pod["spec"].get("volumes", ()) for kind, _, name in _sources(volume)]
+    found = [
+        kube.store.find(kind, pod["metadata"]["namespace"], name)
+        for volume in pod["spec"].get("volumes", ())
+        for kind, _, name in _sources(volume)
+    ]
     return ",".join(o["metadata"]["resourceVersion"] if o else "-" for o in found)

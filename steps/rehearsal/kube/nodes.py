@@ -10,10 +10,11 @@ from grpo_wizard.steps.rehearsal.kube import drills, kinds, machines
 from grpo_wizard.steps.rehearsal.kube.core import Kube
 from grpo_wizard.steps.rehearsal.kube.defaults import suffix
 
-# Seconds of the real thing: a GPU node joins about 4 min after it is asked for (aicr#2764), others in about 90 s;
+# Seconds of the real thing: a GPU node joins about 4 min after it is asked for (aicr#2764), others in
+# about 90 s;
 # driver and device plugin take about another minute.
 JOIN_S, JOIN_GPU_S, DRIVER_S = 90.0, 240.0, 60.0
-_KUBELET_DEADLINE_S = 300.0     # pods of a lost node are evicted after their toleration of 300 s
+_KUBELET_DEADLINE_S = 300.0  # pods of a lost node are evicted after their toleration of 300 s
 
 
 def pool_of(node: JSON) -> str:
@@ -30,8 +31,11 @@ def reconcile(kube: Kube) -> None:
     standing: dict[tuple[str, str], list[JSON]] = {}
     for node in kube.store.list(kinds.NODE):
         standing.setdefault((pool_of(node), zone_of(node)), []).append(node)
-    wanted = {(name, zone): count for name in pools
-              for zone, count in kube.ground.sizes(kube.cluster_key, name).items()}
+    wanted = {
+        (name, zone): count
+        for name in pools
+        for zone, count in kube.ground.sizes(kube.cluster_key, name).items()
+    }
     for key in {*wanted, *standing}:
         _fit(kube, pools.get(key[0]), key, wanted.get(key, 0), standing.get(key, []))
     for name in [n for n in kube.note("pools") if n not in pools]:
@@ -49,13 +53,15 @@ def _fit(kube: Kube, pool: JSON | None, key: tuple[str, str], wanted: int, stand
         if pool is not None and _joined(kube, pool, key, index):
             _join(kube, pool, key[1])
     # The emptiest go first; on a real resize the choice is the instance group's.
-    surplus = sorted(standing, key=lambda n: len(pods_on(kube, n["metadata"]["name"])))[:max(0, len(standing) - wanted)]
+    surplus = sorted(standing, key=lambda n: len(pods_on(kube, n["metadata"]["name"])))[
+        : max(0, len(standing) - wanted)
+    ]
     for node in surplus:
         remove(kube, node)
 
 
 def _joined(kube: Kube, pool: JSON, key: tuple[str, str], index: int) -> bool:
-    first = pool["name"] not in kube.note("pools")       # nodes of a new pool came with the pool's own operation
+    first = pool["name"] not in kube.note("pools")  # nodes of a new pool came with the pool's own operation
     timer = f"join/{key[0]}/{key[1]}/{index}"
     if first or kube.due(timer, JOIN_GPU_S if machines.accelerators(pool)[0] else JOIN_S):
         kube.forget(timer)
@@ -68,56 +74,118 @@ def _join(kube: Kube, pool: JSON, zone: str) -> None:
     name = f"gke-{kube.name[:18]}-{pool['name'][:20]}-{digest}-{suffix(4)}"
     number = kube.note("counters").get("node", 0) + 1
     kube.note("counters")["node"] = number
-    spec: JSON = {"podCIDR": f"10.{4 + number // 256}.{number % 256}.0/24",
-                  "providerID": f"gce://{kube.project}/{zone}/{name}"}
+    spec: JSON = {
+        "podCIDR": f"10.{4 + number // 256}.{number % 256}.0/24",
+        "providerID": f"gce://{kube.project}/{zone}/{name}",
+    }
     if taints := machines.taints(pool):
         spec["taints"] = taints
     capacity, allocatable = machines.resources(pool)
     networks = (pool.get("networkConfig") or {}).get("additionalNodeNetworkConfigs") or []
-    node = kube.store.create(kinds.NODE, {
-        "apiVersion": "v1", "kind": "Node", "spec": spec,
-        "metadata": {"name": name, "labels": machines.labels(pool, name, zone),
-                     "annotations": {"node.gke.io/last-applied-node-labels": "",
-                                     "rehearsal/subnetworks": ",".join(str(n.get("subnetwork", "")) for n in networks)}},
-        "status": {"capacity": capacity, "allocatable": allocatable, "conditions": _conditions(kube, True),
-                   "addresses": [{"type": "InternalIP", "address": f"10.128.{number // 250}.{number % 250 + 2}"},
-                                 {"type": "Hostname", "address": name}],
-                   "nodeInfo": _info(kube), "images": []}})
-    kube.event(kinds.NODE, node, "RegisteredNode", f"Node {name} event: Registered Node {name} in Controller",
-               "node-controller")
+    node = kube.store.create(
+        kinds.NODE,
+        {
+            "apiVersion": "v1",
+            "kind": "Node",
+            "spec": spec,
+            "metadata": {
+                "name": name,
+                "labels": machines.labels(pool, name, zone),
+                "annotations": {
+                    "node.gke.io/last-applied-node-labels": "",
+                    "rehearsal/subnetworks": ",".join(str(n.get("subnetwork", "")) for n in networks),
+                },
+            },
+            "status": {
+                "capacity": capacity,
+                "allocatable": allocatable,
+                "conditions": _conditions(kube, True),
+                "addresses": [
+                    {"type": "InternalIP", "address": f"10.128.{number // 250}.{number % 250 + 2}"},
+                    {"type": "Hostname", "address": name},
+                ],
+                "nodeInfo": _info(kube),
+                "images": [],
+            },
+        },
+    )
+    kube.event(
+        kinds.NODE,
+        node,
+        "RegisteredNode",
+        f"Node {name} event: Registered Node {name} in Controller",
+        "node-controller",
+    )
 
 
 def _info(kube: Kube) -> JSON:
-    return {"kubeletVersion": f"v{kube.version}", "kubeProxyVersion": f"v{kube.version}", "operatingSystem": "linux",
-            "architecture": "amd64", "osImage": "Container-Optimized OS from Google", "kernelVersion": "6.6.93+",
-            "containerRuntimeVersion": "containerd://2.0.6", "bootID": "", "machineID": "", "systemUUID": ""}
+    return {
+        "kubeletVersion": f"v{kube.version}",
+        "kubeProxyVersion": f"v{kube.version}",
+        "operatingSystem": "linux",
+        "architecture": "amd64",
+        "osImage": "Container-Optimized OS from Google",
+        "kernelVersion": "6.6.93+",
+        "containerRuntimeVersion": "containerd://2.0.6",
+        "bootID": "",
+        "machineID": "",
+        "systemUUID": "",
+    }
 
 
 def _conditions(kube: Kube, ready: bool) -> list[JSON]:
     now = kube.stamp()
-    rows = [("Ready", "True" if ready else "Unknown", "KubeletReady" if ready else "NodeStatusUnknown",
-             "kubelet is posting ready status" if ready else "Kubelet stopped posting node status.")]
-    rows += [(f"{what}Pressure", "False", f"KubeletHas{reason}", f"kubelet has {text}") for what, reason, text in (
-        ("Memory", "SufficientMemory", "sufficient memory available"), ("Disk", "NoDiskPressure", "no disk pressure"),
-        ("PID", "SufficientPID", "sufficient PID available"))]
-    return [{"type": t, "status": s, "reason": r, "message": m, "lastHeartbeatTime": now, "lastTransitionTime": now}
-            for t, s, r, m in rows]
+    rows = [
+        (
+            "Ready",
+            "True" if ready else "Unknown",
+            "KubeletReady" if ready else "NodeStatusUnknown",
+            "kubelet is posting ready status" if ready else "Kubelet stopped posting node status.",
+        )
+    ]
+    rows += [
+        (f"{what}Pressure", "False", f"KubeletHas{reason}", f"kubelet has {text}")
+        for what, reason, text in (
+            ("Memory", "SufficientMemory", "sufficient memory available"),
+            ("Disk", "NoDiskPressure", "no disk pressure"),
+            ("PID", "SufficientPID", "sufficient PID available"),
+        )
+    ]
+    return [
+        {
+            "type": t,
+            "status": s,
+            "reason": r,
+            "message": m,
+            "lastHeartbeatTime": now,
+            "lastTransitionTime": now,
+        }
+        for t, s, r, m in rows
+    ]
 
 
 def _advertise(kube: Kube, pool: JSON, node: JSON) -> None:
     """The device plugin's word: GPUs become allocatable once the driver is in."""
     _, count = machines.accelerators(pool)
-    if count and "nvidia.com/gpu" not in node["status"]["allocatable"] and machines.driver_comes(pool) and kube.due(
-            f"driver/{node['metadata']['uid']}", DRIVER_S):
+    if (
+        count
+        and "nvidia.com/gpu" not in node["status"]["allocatable"]
+        and machines.driver_comes(pool)
+        and kube.due(f"driver/{node['metadata']['uid']}", DRIVER_S)
+    ):
+
         def edit(n: JSON) -> None:
             for sort in ("capacity", "allocatable"):
                 n["status"][sort]["nvidia.com/gpu"] = str(count)
+
         kube.change(kinds.NODE, node, edit)
 
 
 def pods_on(kube: Kube, node: str) -> list[JSON]:
     """Pods bound to a node, those of DaemonSets left out."""
-    return [p for p in kube.store.list(kinds.POD) if p["spec"].get("nodeName") == node and not of_daemon_set(p)]
+    return [
+        p for p in kube.store.list(kinds.POD) if p["spec"].get("nodeName") == node and not of_daemon_set(p)
+    ]
 
 
 def of_daemon_set(pod: JSON) -> bool:
@@ -130,23 +198,38 @@ def remove(kube: Kube, node: JSON) -> None:
     for pod in [p for p in kube.store.list(kinds.POD) if p["spec"].get("nodeName") == name]:
         kube.store.remove(kinds.POD, pod)
     if kube.store.find(kinds.NODE, "", name):
-        kube.event(kinds.NODE, node, "RemovingNode", f"Node {name} event: Removing Node {name} from Controller",
-                   "node-controller")
+        kube.event(
+            kinds.NODE,
+            node,
+            "RemovingNode",
+            f"Node {name} event: Removing Node {name} from Controller",
+            "node-controller",
+        )
         kube.store.remove(kinds.NODE, kube.store.get(kinds.NODE, "", name))
     kube.forget(f"driver/{node['metadata']['uid']}")
 
 
 def _drill(kube: Kube, node: JSON) -> None:
-    """`preempt`: GKE's taint first, then the machine goes; `lost`: the kubelet falls silent; `repair`: made anew."""
+    """`preempt`: GKE's taint first, then the machine goes; `lost`: the kubelet falls silent; `repair`:
+    made anew."""
     do = drills.of(node)
     if not do:
         return
     uid, name = node["metadata"]["uid"], node["metadata"]["name"]
     if do == "preempt":
-        _taint(kube, node, {"key": "cloud.google.com/impending-node-termination", "value": "true",
-                            "effect": "NoSchedule"})
-        kube.event(kinds.NODE, node, "TerminationScheduled", "Node is scheduled for termination.", "gke-node-termination",
-                   warning=True) if not kube.note("drilled").setdefault(uid, None) else None
+        _taint(
+            kube,
+            node,
+            {"key": "cloud.google.com/impending-node-termination", "value": "true", "effect": "NoSchedule"},
+        )
+        kube.event(
+            kinds.NODE,
+            node,
+            "TerminationScheduled",
+            "Node is scheduled for termination.",
+            "gke-node-termination",
+            warning=True,
+        ) if not kube.note("drilled").setdefault(uid, None) else None
         kube.note("drilled")[uid] = do
         if kube.due(f"drill/{uid}", 30):
             kube.ground.give_node(kube.cluster_key, pool_of(node), zone_of(node))
@@ -156,11 +239,19 @@ def _drill(kube: Kube, node: JSON) -> None:
         if ready["status"] == "True":
             kube.change(kinds.NODE, node, lambda n: n["status"].update(conditions=_conditions(kube, False)))
             _taint(kube, node, {"key": "node.kubernetes.io/unreachable", "effect": "NoExecute"})
-            kube.event(kinds.NODE, node, "NodeNotReady", f"Node {name} status is now: NodeNotReady", "node-controller")
+            kube.event(
+                kinds.NODE,
+                node,
+                "NodeNotReady",
+                f"Node {name} status is now: NodeNotReady",
+                "node-controller",
+            )
         if do == "repair" and kube.due(f"drill/{uid}", _KUBELET_DEADLINE_S):
-            remove(kube, node)      # auto-repair: the size of the pool stays, so a new one joins
+            remove(kube, node)  # auto-repair: the size of the pool stays, so a new one joins
 
 
 def _taint(kube: Kube, node: JSON, taint: JSON) -> None:
     if not any(t["key"] == taint["key"] for t in node["spec"].get("taints", ())):
-        kube.change(kinds.NODE, node, lambda n: n["spec"].update(taints=[*n["spec"].get("taints", ()), taint]))
+        kube.change(
+            kinds.NODE, node, lambda n: n["spec"].update(taints=[*n["spec"].get("taints", ()), taint])
+        )

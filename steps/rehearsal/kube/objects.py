@@ -14,8 +14,15 @@ from grpo_wizard.steps.rehearsal.kube.store import Store
 
 MERGE, JSON_PATCH = "application/merge-patch+json", "application/json-patch+json"
 STRATEGIC, APPLY = "application/strategic-merge-patch+json", "application/apply-patch+yaml"
-_SERVER_OWNED = ("uid", "creationTimestamp", "generation", "deletionTimestamp", "deletionGracePeriodSeconds",
-                 "managedFields", "selfLink")
+_SERVER_OWNED = (
+    "uid",
+    "creationTimestamp",
+    "generation",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+    "managedFields",
+    "selfLink",
+)
 
 
 @dataclass
@@ -23,7 +30,7 @@ class Write:
     """How to write: query parameters of the request, and the warnings that go back."""
 
     dry: bool = False
-    strictness: str = "Warn"        # fieldValidation: Ignore | Warn | Strict
+    strictness: str = "Warn"  # fieldValidation: Ignore | Warn | Strict
     manager: str = "unknown"
     force: bool = False
     warnings: list[str] = field(default_factory=list)
@@ -42,11 +49,16 @@ def create(store: Store, kind: Kind, namespace: str, body: JSON, how: Write) -> 
 
 
 def _prepare(store: Store, kind: Kind, namespace: str, body: JSON, how: Write) -> JSON:
-    if not isinstance(body, dict) or body.get("kind", kind.kind) != kind.kind or body.get(
-            "apiVersion", kind.api_version) != kind.api_version:
+    if (
+        not isinstance(body, dict)
+        or body.get("kind", kind.kind) != kind.kind
+        or body.get("apiVersion", kind.api_version) != kind.api_version
+    ):
         got = body.get("kind") if isinstance(body, dict) else type(body).__name__
-        raise status.bad_request(f'the object provided is unrecognized (must be of type {kind.kind}): got {got!r} '
-                                 f'{body.get("apiVersion", "") if isinstance(body, dict) else ""}')
+        raise status.bad_request(
+            f"the object provided is unrecognized (must be of type {kind.kind}): got {got!r} "
+            f"{body.get('apiVersion', '') if isinstance(body, dict) else ''}"
+        )
     clean, notes = validation.check_schema(kind, body, how.strictness)
     how.warnings += notes
     obj: JSON = {"apiVersion": kind.api_version, "kind": kind.kind, **copy.deepcopy(clean)}
@@ -63,28 +75,43 @@ def _prepare(store: Store, kind: Kind, namespace: str, body: JSON, how: Write) -
 
 def _check_namespace(store: Store, kind: Kind, namespace: str, meta: JSON) -> None:
     if meta.get("namespace", namespace) != namespace:
-        raise status.bad_request(f"the namespace of the provided object does not match the namespace sent on the "
-                                 f"request")
+        raise status.bad_request(
+            "the namespace of the provided object does not match the namespace sent on the request"
+        )
     home = store.get(kinds.NAMESPACE, "", namespace)
     if home["status"].get("phase") == "Terminating":
-        raise status.forbidden(kind, str(meta.get("name", "")), f"unable to create new content in namespace "
-                               f"{namespace} because it is being terminated")
+        raise status.forbidden(
+            kind,
+            str(meta.get("name", "")),
+            f"unable to create new content in namespace {namespace} because it is being terminated",
+        )
 
 
-def replace(store: Store, kind: Kind, namespace: str, name: str, body: JSON, how: Write, sub: str = "") -> JSON:
+def replace(
+    store: Store, kind: Kind, namespace: str, name: str, body: JSON, how: Write, sub: str = ""
+) -> JSON:
     """PUT of a whole object, or of its status."""
     if isinstance(body, dict) and (body.get("metadata") or {}).get("name", name) != name:
-        raise status.bad_request(f"the name of the object ({body['metadata']['name']}) does not match the name on "
-                                 f"the URL ({name})")
+        raise status.bad_request(
+            f"the name of the object ({body['metadata']['name']}) does not match the name on the URL ({name})"
+        )
     old = store.find(kind, namespace, name)
     if old is None:
         raise status.not_found(kind, name)
     uid = (body.get("metadata") or {}).get("uid")
-    return _store_new(store, kind, old, {**body, "metadata": {**body.get("metadata", {}), "name": name,
-                                                              "uid": uid}}, how, sub)
+    return _store_new(
+        store,
+        kind,
+        old,
+        {**body, "metadata": {**body.get("metadata", {}), "name": name, "uid": uid}},
+        how,
+        sub,
+    )
 
 
-def _store_new(store: Store, kind: Kind, old: JSON, new: JSON, how: Write, sub: str, *, applied: bool = False) -> JSON:
+def _store_new(
+    store: Store, kind: Kind, old: JSON, new: JSON, how: Write, sub: str, *, applied: bool = False
+) -> JSON:
     """The common end of PUT and PATCH."""
     clean, notes = validation.check_schema(kind, new, how.strictness)
     how.warnings += notes
@@ -112,8 +139,12 @@ def _store_new(store: Store, kind: Kind, old: JSON, new: JSON, how: Write, sub: 
 
 def _keep_created(kind: Kind, old: JSON, obj: JSON) -> None:
     """Values that the server chose at creation stay when a PUT leaves them out."""
-    kept = {kinds.SERVICE: ("clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy", "internalTrafficPolicy"),
-            kinds.PVC: ("volumeName",), kinds.POD: ("nodeName",), kinds.PV: ("claimRef",)}.get(kind, ())
+    kept = {
+        kinds.SERVICE: ("clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy", "internalTrafficPolicy"),
+        kinds.PVC: ("volumeName",),
+        kinds.POD: ("nodeName",),
+        kinds.PV: ("claimRef",),
+    }.get(kind, ())
     for key in kept:
         if key in old.get("spec", {}) and key not in obj.get("spec", {}):
             obj.setdefault("spec", {})[key] = old["spec"][key]
@@ -123,8 +154,9 @@ def _keep_created(kind: Kind, old: JSON, obj: JSON) -> None:
         obj["status"] = status_of
 
 
-def patch(store: Store, kind: Kind, namespace: str, name: str, media: str, body: Any, how: Write,
-          sub: str = "") -> tuple[JSON, bool]:
+def patch(
+    store: Store, kind: Kind, namespace: str, name: str, media: str, body: Any, how: Write, sub: str = ""
+) -> tuple[JSON, bool]:
     """PATCH in any of the four languages; True when server-side apply made the object."""
     old = store.find(kind, namespace, name)
     node = schemas.schema_of(kind)
@@ -150,11 +182,16 @@ def patch(store: Store, kind: Kind, namespace: str, name: str, media: str, body:
 
 def _check_patch(kind: Kind, body: JSON, how: Write) -> None:
     """Unknown fields of a strategic merge patch; its `$` directives are no fields."""
+
     def plain(value: Any) -> Any:
         if isinstance(value, dict):
             return {k: plain(v) for k, v in value.items() if not k.startswith("$")}
-        return [plain(v) for v in value if not (isinstance(v, dict) and "$patch" in v)] if isinstance(
-            value, list) else value
+        return (
+            [plain(v) for v in value if not (isinstance(v, dict) and "$patch" in v)]
+            if isinstance(value, list)
+            else value
+        )
+
     found = schemas.Findings()
     schemas.check(schemas.schema_of(kind), plain(body), "", found)
     notes = [f'unknown field "{path}"' for path in found.unknown]
@@ -163,8 +200,9 @@ def _check_patch(kind: Kind, body: JSON, how: Write) -> None:
     how.warnings += notes if how.strictness == "Warn" else []
 
 
-def _apply(store: Store, kind: Kind, namespace: str, name: str, body: JSON, old: JSON | None, how: Write,
-           sub: str) -> tuple[JSON, bool]:
+def _apply(
+    store: Store, kind: Kind, namespace: str, name: str, body: JSON, old: JSON | None, how: Write, sub: str
+) -> tuple[JSON, bool]:
     meta = {**(body.get("metadata") or {}), "name": name}
     if meta.get("managedFields"):
         raise status.bad_request("metadata.managedFields must be nil")
@@ -175,9 +213,16 @@ def _apply(store: Store, kind: Kind, namespace: str, name: str, body: JSON, old:
         clean = copy.deepcopy(obj)
         defaults.fill(kind, obj)
         validation.check_rules(kind, obj, None)
-        obj["metadata"]["managedFields"] = [{
-            "manager": how.manager, "operation": "Apply", "apiVersion": kind.api_version, "time": store.now(),
-            "fieldsType": "FieldsV1", "fieldsV1": ssa.fields_of(node, clean)}]
+        obj["metadata"]["managedFields"] = [
+            {
+                "manager": how.manager,
+                "operation": "Apply",
+                "apiVersion": kind.api_version,
+                "time": store.now(),
+                "fieldsType": "FieldsV1",
+                "fieldsV1": ssa.fields_of(node, clean),
+            }
+        ]
         return store.create(kind, obj, dry=how.dry), True
     clean, notes = validation.check_schema(kind, _complete(body, old, kind), how.strictness)
     how.warnings += notes
@@ -202,15 +247,22 @@ def _complete(body: JSON, old: JSON, kind: Kind) -> JSON:
     return done
 
 
-def delete(store: Store, kind: Kind, namespace: str, name: str, options: JSON, dry: bool) -> tuple[JSON, bool]:
-    """DELETE; True when the object is gone at once, False when it lingers (finalizers, a pod on a node, a namespace)."""
+def delete(
+    store: Store, kind: Kind, namespace: str, name: str, options: JSON, dry: bool
+) -> tuple[JSON, bool]:
+    """DELETE; True when the object is gone at once, False when it lingers (finalizers, a pod on a node, a
+    namespace)."""
     obj = store.get(kind, namespace, name)
     wanted = options.get("preconditions") or {}
     meta = obj["metadata"]
     for key in ("uid", "resourceVersion"):
         if wanted.get(key) and wanted[key] != meta[key]:
-            raise status.conflict(kind, name, f"Precondition failed: {key} in precondition: {wanted[key]}, {key} in "
-                                              f"object meta: {meta[key]}")
+            raise status.conflict(
+                kind,
+                name,
+                f"Precondition failed: {key} in precondition: {wanted[key]}, {key} in "
+                f"object meta: {meta[key]}",
+            )
     if dry:
         return obj, True
     policy = options.get("propagationPolicy") or "Background"
@@ -222,8 +274,11 @@ def delete(store: Store, kind: Kind, namespace: str, name: str, options: JSON, d
     grace = options.get("gracePeriodSeconds")
     if kind is kinds.POD and grace is None:
         grace = obj["spec"].get("terminationGracePeriodSeconds", 30)
-    lingers = bool(finalizers) or kind is kinds.NAMESPACE or (
-        kind is kinds.POD and obj["spec"].get("nodeName") and grace != 0)
+    lingers = (
+        bool(finalizers)
+        or kind is kinds.NAMESPACE
+        or (kind is kinds.POD and obj["spec"].get("nodeName") and grace != 0)
+    )
     if not lingers:
         return store.remove(kind, obj), True
     if "deletionTimestamp" in meta and finalizers == list(meta.get("finalizers", ())):

@@ -34,8 +34,12 @@ def _operate(document: Any, operation: JSON) -> Any:
     what, path = operation.get("op"), str(operation.get("path", ""))
     if what == "test":
         if _read(document, path) != operation.get("value"):
-            raise status.StatusError(422, "Invalid", f"the server rejected our request due to an error in our request: "
-                                                     f"testing value {path} failed: test failed")
+            raise status.StatusError(
+                422,
+                "Invalid",
+                f"the server rejected our request due to an error in our request: "
+                f"testing value {path} failed: test failed",
+            )
         return document
     if what in ("move", "copy"):
         value = copy.deepcopy(_read(document, operation["from"]))
@@ -63,8 +67,10 @@ def _write(document: Any, path: str, value: Any, what: str) -> Any:
     parts = _parts(path)
     if not parts:
         return value
-    holder = _read(document, "/" + "/".join(p.replace("~", "~0").replace("/", "~1") for p in parts[:-1])
-                   if len(parts) > 1 else "")
+    holder = _read(
+        document,
+        "/" + "/".join(p.replace("~", "~0").replace("/", "~1") for p in parts[:-1]) if len(parts) > 1 else "",
+    )
     last = parts[-1]
     try:
         if isinstance(holder, list):
@@ -82,13 +88,18 @@ def _write(document: Any, path: str, value: Any, what: str) -> Any:
                 raise KeyError(last)
             holder[last] = value
     except (KeyError, IndexError, ValueError, TypeError):
-        raise status.StatusError(422, "Invalid", "the server rejected our request due to an error in our request: "
-                                 f"{what} operation does not apply: doc is missing path: {path}") from None
+        raise status.StatusError(
+            422,
+            "Invalid",
+            "the server rejected our request due to an error in our request: "
+            f"{what} operation does not apply: doc is missing path: {path}",
+        ) from None
     return document
 
 
 def strategic(node: JSON, target: Any, patch: Any) -> Any:
-    """Kubernetes' strategic merge: maps merge, lists with a merge key merge by it, `$patch` and friends are obeyed."""
+    """Kubernetes' strategic merge: maps merge, lists with a merge key merge by it, `$patch` and friends
+    are obeyed."""
     if not isinstance(patch, dict):
         return patch
     if patch.get("$patch") == "replace":
@@ -146,5 +157,5 @@ def _ordered(patch: JSON, node: JSON, result: JSON) -> JSON:
         key = schemas.child(node, name).get("mk")
         if key and isinstance(result.get(name), list):
             rank = {entry.get(key): i for i, entry in enumerate(order)}
-            result[name] = sorted(result[name], key=lambda e: rank.get(e.get(key), len(rank)))  # noqa: B023 used at once
+            result[name] = sorted(result[name], key=lambda e: rank.get(e.get(key), len(rank)))
     return result

@@ -1,4 +1,5 @@
-"""May this pod run on that node? Selectors, affinity, taints, room; each refusal in the scheduler's own words."""
+"""May this pod run on that node? Selectors, affinity, taints, room; each refusal in the scheduler's own
+words."""
 
 from __future__ import annotations
 
@@ -33,12 +34,15 @@ def matches(pod: JSON, labels: dict[str, str], name: str) -> bool:
     if any(labels.get(k) != v for k, v in (spec.get("nodeSelector") or {}).items()):
         return False
     required = ((spec.get("affinity") or {}).get("nodeAffinity") or {}).get(
-        "requiredDuringSchedulingIgnoredDuringExecution")
+        "requiredDuringSchedulingIgnoredDuringExecution"
+    )
     if not required:
         return True
-    return any(all(matches_expression(e, labels) for e in term.get("matchExpressions", ()))
-               and all(name in e["values"] for e in term.get("matchFields", ()))
-               for term in required["nodeSelectorTerms"])
+    return any(
+        all(matches_expression(e, labels) for e in term.get("matchExpressions", ()))
+        and all(name in e["values"] for e in term.get("matchFields", ()))
+        for term in required["nodeSelectorTerms"]
+    )
 
 
 def tolerates(pod: JSON, taint: JSON) -> bool:
@@ -49,7 +53,8 @@ def tolerates(pod: JSON, taint: JSON) -> bool:
         if toleration.get("key") in (None, "") and toleration.get("operator") == "Exists":
             return True
         if toleration.get("key") == taint["key"] and (
-                toleration.get("operator") == "Exists" or toleration.get("value", "") == taint.get("value", "")):
+            toleration.get("operator") == "Exists" or toleration.get("value", "") == taint.get("value", "")
+        ):
             return True
     return False
 
@@ -71,8 +76,11 @@ def may_run(pod: JSON, node: JSON) -> bool:
 
 def lacking(wanted: Amounts, free: Amounts) -> list[str]:
     """`Insufficient cpu` and its kind."""
-    return ["Too many pods" if key == "pods" else f"Insufficient {key}" for key, value in sorted(wanted.items())
-            if value > free.get(key, Fraction(0)) and value > 0]
+    return [
+        "Too many pods" if key == "pods" else f"Insufficient {key}"
+        for key, value in sorted(wanted.items())
+        if value > free.get(key, Fraction(0)) and value > 0
+    ]
 
 
 def refusals(pod: JSON, wanted: Amounts, node: JSON, free: Amounts) -> list[str]:

@@ -12,13 +12,24 @@ GROUPS = (("initContainers", "initContainerStatuses"), ("containers", "container
 def fresh(spec: JSON) -> JSON:
     """The first container statuses, all waiting."""
     inits = bool(spec.get("initContainers"))
-    return {key: [_waiting(c, "PodInitializing" if inits else "ContainerCreating") for c in spec.get(group, ())]
-            for group, key in GROUPS if spec.get(group)}
+    return {
+        key: [_waiting(c, "PodInitializing" if inits else "ContainerCreating") for c in spec.get(group, ())]
+        for group, key in GROUPS
+        if spec.get(group)
+    }
 
 
 def _waiting(container: JSON, reason: str) -> JSON:
-    return {"name": container["name"], "image": container["image"], "imageID": "", "ready": False, "started": False,
-            "restartCount": 0, "state": {"waiting": {"reason": reason}}, "lastState": {}}
+    return {
+        "name": container["name"],
+        "image": container["image"],
+        "imageID": "",
+        "ready": False,
+        "started": False,
+        "restartCount": 0,
+        "state": {"waiting": {"reason": reason}},
+        "lastState": {},
+    }
 
 
 def row(pod: JSON, name: str) -> JSON:
@@ -30,24 +41,43 @@ def row(pod: JSON, name: str) -> JSON:
 
 def wait(pod: JSON, name: str, reason: str, message: str = "") -> None:
     it = row(pod, name)
-    it.update(ready=False, started=False, state={"waiting": {"reason": reason, **({"message": message} if message else {})}})
+    it.update(
+        ready=False,
+        started=False,
+        state={"waiting": {"reason": reason, **({"message": message} if message else {})}},
+    )
 
 
 def run(pod: JSON, name: str, now: str) -> None:
     it = row(pod, name)
     digest = hashlib.sha256(it["image"].encode()).hexdigest()
     key = hashlib.sha256(f"{pod['metadata']['uid']}/{name}/{it['restartCount']}".encode()).hexdigest()
-    it.update(ready=False, started=True, imageID=f"{it['image'].split('@')[0].rsplit(':', 1)[0]}@sha256:{digest}",
-              containerID=f"containerd://{key}", state={"running": {"startedAt": now}})
+    it.update(
+        ready=False,
+        started=True,
+        imageID=f"{it['image'].split('@')[0].rsplit(':', 1)[0]}@sha256:{digest}",
+        containerID=f"containerd://{key}",
+        state={"running": {"startedAt": now}},
+    )
 
 
 def end(pod: JSON, name: str, now: str, code: int, reason: str) -> None:
     """A container's end; what was running becomes its start time."""
     it = row(pod, name)
     began = (it["state"].get("running") or {}).get("startedAt", now)
-    it.update(ready=code == 0, started=False, state={"terminated": {
-        "exitCode": code, "reason": reason, "startedAt": began, "finishedAt": now,
-        "containerID": it.get("containerID", "")}})
+    it.update(
+        ready=code == 0,
+        started=False,
+        state={
+            "terminated": {
+                "exitCode": code,
+                "reason": reason,
+                "startedAt": began,
+                "finishedAt": now,
+                "containerID": it.get("containerID", ""),
+            }
+        },
+    )
 
 
 def again(pod: JSON, name: str, message: str) -> None:
@@ -55,7 +85,9 @@ def again(pod: JSON, name: str, message: str) -> None:
     it = row(pod, name)
     if "terminated" in it["state"]:
         it["lastState"] = it["state"]
-    it.update(ready=False, started=False, state={"waiting": {"reason": "CrashLoopBackOff", "message": message}})
+    it.update(
+        ready=False, started=False, state={"waiting": {"reason": "CrashLoopBackOff", "message": message}}
+    )
 
 
 def settle(pod: JSON, now: str) -> None:
@@ -68,13 +100,30 @@ def settle(pod: JSON, now: str) -> None:
     if state.get("phase") not in ("Failed", "Succeeded"):
         state["phase"] = "Running" if begun else "Pending"
     unready = [r["name"] for r in rows if not r["ready"]]
-    why = {} if ready else {"reason": "ContainersNotReady",
-                            "message": f"containers with unready status: [{' '.join(unready)}]"}
+    why = (
+        {}
+        if ready
+        else {
+            "reason": "ContainersNotReady",
+            "message": f"containers with unready status: [{' '.join(unready)}]",
+        }
+    )
     undone = [r["name"] for r in inits if (r["state"].get("terminated") or {}).get("exitCode") != 0]
-    init_why = {} if done else {"reason": "ContainersNotInitialized",
-                                "message": f"containers with incomplete status: [{' '.join(undone)}]"}
-    wanted = [("PodReadyToStartContainers", bool(state.get("podIP")), {}), ("Initialized", done, init_why),
-              ("Ready", ready, why), ("ContainersReady", ready, why), ("PodScheduled", True, {})]
+    init_why = (
+        {}
+        if done
+        else {
+            "reason": "ContainersNotInitialized",
+            "message": f"containers with incomplete status: [{' '.join(undone)}]",
+        }
+    )
+    wanted = [
+        ("PodReadyToStartContainers", bool(state.get("podIP")), {}),
+        ("Initialized", done, init_why),
+        ("Ready", ready, why),
+        ("ContainersReady", ready, why),
+        ("PodScheduled", True, {}),
+    ]
     old = {c["type"]: c for c in state.get("conditions", ())}
     state["conditions"] = [_condition(t, s, w, old.get(t), now) for t, s, w in wanted]
 

@@ -10,20 +10,31 @@ from grpo_wizard.steps.rehearsal.kube import kinds, machines, placing, volumes
 from grpo_wizard.steps.rehearsal.kube.core import Kube
 from grpo_wizard.steps.rehearsal.kube.placing import Amounts
 
-_AGAIN_S = 300.0        # an unchanged verdict is told again after the scheduler's own flush interval
+_AGAIN_S = 300.0  # an unchanged verdict is told again after the scheduler's own flush interval
 _LEAST_REAL_S = 10.0
 
 
 def pending(kube: Kube) -> list[JSON]:
     """Pods without a node that nobody deletes, oldest first."""
-    rows = [p for p in kube.store.list(kinds.POD) if not p["spec"].get("nodeName") and not p["spec"].get(
-        "schedulingGates") and "deletionTimestamp" not in p["metadata"] and p["status"].get("phase") == "Pending"]
-    return sorted(rows, key=lambda p: (p["metadata"]["creationTimestamp"], int(p["metadata"]["resourceVersion"])))
+    rows = [
+        p
+        for p in kube.store.list(kinds.POD)
+        if not p["spec"].get("nodeName")
+        and not p["spec"].get("schedulingGates")
+        and "deletionTimestamp" not in p["metadata"]
+        and p["status"].get("phase") == "Pending"
+    ]
+    return sorted(
+        rows, key=lambda p: (p["metadata"]["creationTimestamp"], int(p["metadata"]["resourceVersion"]))
+    )
 
 
 def free_room(kube: Kube) -> dict[str, Amounts]:
     """Allocatable minus requests, by node."""
-    room = {n["metadata"]["name"]: machines.amounts(n["status"]["allocatable"]) for n in kube.store.list(kinds.NODE)}
+    room = {
+        n["metadata"]["name"]: machines.amounts(n["status"]["allocatable"])
+        for n in kube.store.list(kinds.NODE)
+    }
     for pod in kube.store.list(kinds.POD):
         node = pod["spec"].get("nodeName")
         if node in room and pod["status"].get("phase") not in ("Succeeded", "Failed"):
@@ -48,8 +59,12 @@ def reconcile(kube: Kube) -> None:
 def _place(kube: Kube, pod: JSON, nodes: list[JSON], room: dict[str, Amounts]) -> None:
     claim = volumes.unbound(kube, pod)
     if claim:
-        _failed(kube, pod, f"0/{len(nodes)} nodes are available: {claim}. preemption: 0/{len(nodes)} nodes are "
-                           f"available: {len(nodes)} Preemption is not helpful for scheduling.")
+        _failed(
+            kube,
+            pod,
+            f"0/{len(nodes)} nodes are available: {claim}. preemption: 0/{len(nodes)} nodes are "
+            f"available: {len(nodes)} Preemption is not helpful for scheduling.",
+        )
         return
     wanted, reasons = placing.requests(pod), Counter[str]()
     for node in nodes:
@@ -60,10 +75,19 @@ def _place(kube: Kube, pod: JSON, nodes: list[JSON], room: dict[str, Amounts]) -
             _bind(kube, pod, name)
             return
         reasons.update(why)
-    listed = ", ".join(f"{n} {text}" for text, n in sorted(reasons.items())) or "no nodes available to schedule pods"
+    listed = (
+        ", ".join(f"{n} {text}" for text, n in sorted(reasons.items()))
+        or "no nodes available to schedule pods"
+    )
     total = len(nodes)
-    _failed(kube, pod, f"0/{total} nodes are available: {listed}. preemption: 0/{total} nodes are available: "
-                       f"{total} Preemption is not helpful for scheduling." if nodes else listed)
+    _failed(
+        kube,
+        pod,
+        f"0/{total} nodes are available: {listed}. preemption: 0/{total} nodes are available: "
+        f"{total} Preemption is not helpful for scheduling."
+        if nodes
+        else listed,
+    )
 
 
 def _bind(kube: Kube, pod: JSON, node: str) -> None:
@@ -71,18 +95,25 @@ def _bind(kube: Kube, pod: JSON, node: str) -> None:
 
     def edit(p: JSON) -> None:
         p["spec"]["nodeName"] = node
-        p["status"]["conditions"] = [{"type": "PodScheduled", "status": "True", "lastProbeTime": None,
-                                      "lastTransitionTime": now}]
+        p["status"]["conditions"] = [
+            {"type": "PodScheduled", "status": "True", "lastProbeTime": None, "lastTransitionTime": now}
+        ]
+
     bound = kube.change(kinds.POD, pod, edit)
     meta = pod["metadata"]
     kube.forget(f"sched/{meta['uid']}")
-    kube.event(kinds.POD, bound, "Scheduled", f"Successfully assigned {meta['namespace']}/{meta['name']} to {node}",
-               "default-scheduler")
+    kube.event(
+        kinds.POD,
+        bound,
+        "Scheduled",
+        f"Successfully assigned {meta['namespace']}/{meta['name']} to {node}",
+        "default-scheduler",
+    )
 
 
 def _failed(kube: Kube, pod: JSON, message: str) -> None:
     uid = pod["metadata"]["uid"]
-    told = next((c for c in pod["status"].get("conditions", ()) if c["type"] == "PodScheduled"), {})
+    told: JSON = next((c for c in pod["status"].get("conditions", ()) if c["type"] == "PodScheduled"), {})
     repeated = told.get("message") == message
     if repeated and not kube.due(f"sched/{uid}", _AGAIN_S, _LEAST_REAL_S):
         return
@@ -90,6 +121,17 @@ def _failed(kube: Kube, pod: JSON, message: str) -> None:
     kube.event(kinds.POD, pod, "FailedScheduling", message, "default-scheduler", warning=True)
     if repeated:
         return
-    kube.set_status(kinds.POD, pod, conditions=[{
-        "type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message,
-        "lastProbeTime": None, "lastTransitionTime": kube.stamp()}])
+    kube.set_status(
+        kinds.POD,
+        pod,
+        conditions=[
+            {
+                "type": "PodScheduled",
+                "status": "False",
+                "reason": "Unschedulable",
+                "message": message,
+                "lastProbeTime": None,
+                "lastTransitionTime": kube.stamp(),
+            }
+        ],
+    )

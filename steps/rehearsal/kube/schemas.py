@@ -1,7 +1,9 @@
 """Kubernetes' and KubeRay's own schemas as data, and the walk that checks an object against them.
 
-Nodes are JSON Schema with the descriptions left out; `any` accepts every scalar (quantities, int-or-string), `open`
-accepts unknown fields, `mk`/`lk`/`set` are the patch merge key, the list map keys and the set mark. Source and
+Nodes are JSON Schema with the descriptions left out; `any` accepts every scalar (quantities,
+int-or-string), `open`
+accepts unknown fields, `mk`/`lk`/`set` are the patch merge key, the list map keys and the set mark. Source
+and
 version stand in the files.
 """
 
@@ -16,11 +18,17 @@ from importlib import resources
 from typing import Any
 
 import msgspec
-
 from grpo_wizard.steps.rehearsal.contract import JSON
 from grpo_wizard.steps.rehearsal.kube.kinds import Kind
 
-_TYPES = {"string": str, "integer": int, "boolean": bool, "object": dict, "array": list, "number": (int, float)}
+_TYPES: dict[str, type | tuple[type, ...]] = {
+    "string": str,
+    "integer": int,
+    "boolean": bool,
+    "object": dict,
+    "array": list,
+    "number": (int, float),
+}
 _GO = {str: "string", bool: "bool", int: "number", float: "number", dict: "object", list: "array"}
 _OPEN: JSON = {"type": "object", "open": 1}
 
@@ -30,8 +38,8 @@ class Findings:
     """What a walk found: unknown paths, (path, message) of wrong types and of broken rules, missing paths."""
 
     unknown: list[str] = field(default_factory=list)
-    wrong: list[tuple[str, str, str]] = field(default_factory=list)      # path, got, wanted
-    broken: list[tuple[str, str, str]] = field(default_factory=list)     # path, reason, message
+    wrong: list[tuple[str, str, str]] = field(default_factory=list)  # path, got, wanted
+    broken: list[tuple[str, str, str]] = field(default_factory=list)  # path, reason, message
     missing: list[str] = field(default_factory=list)
 
 
@@ -46,8 +54,10 @@ def types() -> dict[str, JSON]:
     """All named types: Kubernetes' core types, the RayCluster and GKE's two network kinds."""
     core: dict[str, JSON] = read_asset("core-v1.33.json.gz")["types"]
     meta = {"$ref": "ObjectMeta"}
-    for name, node in (("RayCluster", read_asset("raycluster-v1.4.2.json.gz")["schema"]),
-                       *read_asset("gke-networks.json")["types"].items()):
+    for name, node in (
+        ("RayCluster", read_asset("raycluster-v1.4.2.json.gz")["schema"]),
+        *read_asset("gke-networks.json")["types"].items(),
+    ):
         core[name] = {**node, "properties": {**node["properties"], "metadata": meta}}
     return core
 
@@ -116,7 +126,9 @@ def _check_object(node: JSON, value: JSON, path: str, found: Findings) -> JSON:
             found.unknown.append(below)
         elif entry is not None or (sub is None and free):
             clean[key] = check(sub or {}, entry, below, found)
-    found.missing.extend(f"{path}.{key}" if path else key for key in node.get("required", ()) if key not in clean)
+    found.missing.extend(
+        f"{path}.{key}" if path else key for key in node.get("required", ()) if key not in clean
+    )
     return clean
 
 
@@ -126,13 +138,24 @@ def _rules(node: JSON, value: Any, path: str) -> Iterator[tuple[str, str, str]]:
         yield path, "FieldValueNotSupported", f'Unsupported value: "{value}": supported values: {allowed}'
     if isinstance(value, str):
         if "pattern" in node and not re.search(node["pattern"], value):
-            yield path, "FieldValueInvalid", (f'Invalid value: "{value}": {path} in body should match '
-                                              f"'{node['pattern']}'")
+            yield (
+                path,
+                "FieldValueInvalid",
+                (f"Invalid value: \"{value}\": {path} in body should match '{node['pattern']}'"),
+            )
         if "maxLength" in node and len(value) > node["maxLength"]:
             yield path, "FieldValueTooLong", f"Too long: may not be more than {node['maxLength']} bytes"
-    if isinstance(value, (int, float)) and not isinstance(value, bool) and "minimum" in node and value < node["minimum"]:
-        yield path, "FieldValueInvalid", (f"Invalid value: {value}: {path} in body should be greater than or equal "
-                                          f"to {node['minimum']}")
+    if (
+        isinstance(value, (int, float))
+        and not isinstance(value, bool)
+        and "minimum" in node
+        and value < node["minimum"]
+    ):
+        yield (
+            path,
+            "FieldValueInvalid",
+            (f"Invalid value: {value}: {path} in body should be greater than or equal to {node['minimum']}"),
+        )
 
 
 def with_defaults(node: JSON, value: Any) -> Any:

@@ -19,8 +19,9 @@ def matches_labels(selector: JSON | None, labels: dict[str, str]) -> bool:
     if selector is None:
         return False
     wanted = selector.get("matchLabels") or {}
-    return (all(labels.get(k) == v for k, v in wanted.items())
-            and all(matches_expression(e, labels) for e in selector.get("matchExpressions") or ()))
+    return all(labels.get(k) == v for k, v in wanted.items()) and all(
+        matches_expression(e, labels) for e in selector.get("matchExpressions") or ()
+    )
 
 
 def matches_expression(expression: JSON, labels: dict[str, str]) -> bool:
@@ -58,7 +59,7 @@ def _requirement(part: str) -> JSON:
     if part.startswith("!"):
         return {"key": part[1:], "operator": "DoesNotExist"}
     if not re.match(r"^[A-Za-z0-9]", part) or " " in part:
-        raise status.bad_request(f'unable to parse requirement: found {part!r}, expected: identifier')
+        raise status.bad_request(f"unable to parse requirement: found {part!r}, expected: identifier")
     return {"key": part, "operator": "Exists"}
 
 
@@ -75,12 +76,19 @@ def field(obj: JSON, path: str) -> str:
 def both(labels: str, fields: str) -> Test:
     """One test out of the two query parameters."""
     requirements = parse_labels(labels)
-    terms = [(k.rstrip("!="), v, "!" in sign) for k, sign, v in
-             (re.match(r"^([^=!]+)(!=|==|=)(.*)$", t).groups()  # type: ignore[union-attr]
-              for t in fields.split(",") if re.match(r"^([^=!]+)(!=|==|=)(.*)$", t))]
+    terms = [
+        (k.rstrip("!="), v, "!" in sign)
+        for k, sign, v in (
+            re.match(r"^([^=!]+)(!=|==|=)(.*)$", t).groups()  # type: ignore[union-attr]
+            for t in fields.split(",")
+            if re.match(r"^([^=!]+)(!=|==|=)(.*)$", t)
+        )
+    ]
 
     def test(obj: JSON) -> bool:
         have = obj["metadata"].get("labels") or {}
-        return (all(matches_expression(r, have) for r in requirements)
-                and all((field(obj, path) == value) != negated for path, value, negated in terms))
+        return all(matches_expression(r, have) for r in requirements) and all(
+            (field(obj, path) == value) != negated for path, value, negated in terms
+        )
+
     return test

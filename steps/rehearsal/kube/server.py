@@ -10,7 +10,6 @@ from ssl import SSLContext
 from typing import Any
 
 from aiohttp import web
-
 from grpo_wizard.steps.rehearsal.contract import JSON, Clock, Ground, Heads
 from grpo_wizard.steps.rehearsal.kube import controllers, furnish, listing
 from grpo_wizard.steps.rehearsal.kube.api import Api
@@ -18,15 +17,17 @@ from grpo_wizard.steps.rehearsal.kube.core import Kube
 from grpo_wizard.steps.rehearsal.kube.kinds import kinds_for
 from grpo_wizard.steps.rehearsal.kube.store import Store
 
-MAX_BODY = 3 * 1024 * 1024      # etcd's and the API server's own limit
+MAX_BODY = 3 * 1024 * 1024  # etcd's and the API server's own limit
 
 
 @dataclass(kw_only=True)
 class KubeCluster:
     """Implements contract.KubeServer.
 
-    `fault` is an aiohttp middleware that sees every request first (House.middleware: idle clock, record, faults);
-    `record` is called with one JSON a request when no middleware does it. `root` is this cluster's own folder;
+    `fault` is an aiohttp middleware that sees every request first (House.middleware: idle clock, record,
+    faults);
+    `record` is called with one JSON a request when no middleware does it. `root` is this cluster's own
+    folder;
     Lustre's folders lie beside it. `saved` is what dump() gave. `on_change` is called after every change.
     """
 
@@ -53,9 +54,22 @@ class KubeCluster:
 
     def __post_init__(self) -> None:
         store = Store(kinds_for(self.addons), self.clock)
-        self.kube = Kube(self.project, self.location, self.name, self.cluster_key, self.version, self.addons,
-                         self.workload_pool, self.ground, self.heads, self.clock, self.ca_path, self.token, self.root,
-                         store)
+        self.kube = Kube(
+            self.project,
+            self.location,
+            self.name,
+            self.cluster_key,
+            self.version,
+            self.addons,
+            self.workload_pool,
+            self.ground,
+            self.heads,
+            self.clock,
+            self.ca_path,
+            self.token,
+            self.root,
+            store,
+        )
         if self.saved:
             store.load(self.saved["store"])
             self.kube.notes = self.saved["notes"]
@@ -79,7 +93,9 @@ class KubeCluster:
         app.router.add_route("*", "/{path:.*}", api.handle)
         self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.5)
         await self._runner.setup()
-        site = web.TCPSite(self._runner, "127.0.0.1", self.port or 0, ssl_context=self.ssl_context, reuse_address=True)
+        site = web.TCPSite(
+            self._runner, "127.0.0.1", self.port or 0, ssl_context=self.ssl_context, reuse_address=True
+        )
         await site.start()
         self.port = int(self._runner.addresses[0][1])
         self.kube.url = f"https://127.0.0.1:{self.port}"
@@ -94,10 +110,18 @@ class KubeCluster:
         async def watch(request: web.Request, handler: Any) -> web.StreamResponse:
             response: web.StreamResponse = await handler(request)
             assert self.record is not None
-            self.record({"service": "kubernetes", "method": request.method, "path": request.path,
-                         "query": dict(request.query), "body": listing.masked(await request.read()),
-                         "status": response.status})
+            self.record(
+                {
+                    "service": "kubernetes",
+                    "method": request.method,
+                    "path": request.path,
+                    "query": dict(request.query),
+                    "body": listing.masked(await request.read()),
+                    "status": response.status,
+                }
+            )
             return response
+
         return watch
 
     async def stop(self) -> None:

@@ -1,4 +1,5 @@
-"""Processes of this machine that stand for a head pod's containers: started when the pod is up, ended when it goes."""
+"""Processes of this machine that stand for a head pod's containers: started when the pod is up, ended when
+it goes."""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ from grpo_wizard.steps.rehearsal.kube import environment, mounting
 from grpo_wizard.steps.rehearsal.kube.core import Kube
 
 _LOG = logging.getLogger(__name__)
-_NOT_RUN = ("fluent-bit",)      # ships logs to a service that a rehearsal does not have
+_NOT_RUN = ("fluent-bit",)  # ships logs to a service that a rehearsal does not have
 _TASKS: set[asyncio.Task[None]] = set()
 
 
@@ -24,8 +25,9 @@ def _later(work: Coroutine[Any, Any, None]) -> None:
     async def guarded() -> None:
         try:
             await work
-        except Exception:       # a sidecar that cannot start is told in the log; the pod's own life goes on
+        except Exception:  # a sidecar that cannot start is told in the log; the pod's own life goes on
             _LOG.exception("process of a pod")
+
     task = asyncio.get_running_loop().create_task(guarded())
     _TASKS.add(task)
     task.add_done_callback(_TASKS.discard)

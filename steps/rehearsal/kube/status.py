@@ -7,7 +7,8 @@ from grpo_wizard.steps.rehearsal.kube.kinds import Kind
 
 
 class StatusError(Exception):
-    """An answer that is a Status. `code` is HTTP, `reason` the machine word, `details` as metav1.StatusDetails."""
+    """An answer that is a Status. `code` is HTTP, `reason` the machine word, `details` as
+    metav1.StatusDetails."""
 
     def __init__(self, code: int, reason: str, message: str, details: JSON | None = None) -> None:
         super().__init__(message)
@@ -15,8 +16,15 @@ class StatusError(Exception):
 
     def body(self) -> JSON:
         """The metav1.Status that goes over the wire."""
-        body: JSON = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
-                      "message": self.message, "reason": self.reason, "code": self.code}
+        body: JSON = {
+            "kind": "Status",
+            "apiVersion": "v1",
+            "metadata": {},
+            "status": "Failure",
+            "message": self.message,
+            "reason": self.reason,
+            "code": self.code,
+        }
         if self.details:
             body["details"] = self.details
         return body
@@ -34,13 +42,21 @@ def not_found(kind: Kind, name: str) -> StatusError:
 
 
 def already_exists(kind: Kind, name: str) -> StatusError:
-    return StatusError(409, "AlreadyExists", f'{kind.qualified} "{name}" already exists', _details(kind, name))
+    return StatusError(
+        409, "AlreadyExists", f'{kind.qualified} "{name}" already exists', _details(kind, name)
+    )
 
 
 def conflict(kind: Kind, name: str, why: str = "") -> StatusError:
-    why = why or ("the object has been modified; please apply your changes to the latest version and try again")
-    return StatusError(409, "Conflict", f'Operation cannot be fulfilled on {kind.qualified} "{name}": {why}',
-                       _details(kind, name))
+    why = why or (
+        "the object has been modified; please apply your changes to the latest version and try again"
+    )
+    return StatusError(
+        409,
+        "Conflict",
+        f'Operation cannot be fulfilled on {kind.qualified} "{name}": {why}',
+        _details(kind, name),
+    )
 
 
 def apply_conflict(found: list[tuple[str, str]]) -> StatusError:
@@ -50,17 +66,26 @@ def apply_conflict(found: list[tuple[str, str]]) -> StatusError:
     noun = "conflict" if len(found) == 1 else "conflicts"
     with_whom = ", ".join(f'"{m}"' for m in managers)
     tail = f": {found[0][1]}" if len(found) == 1 else f":\n{paths}"
-    causes = [{"reason": "FieldManagerConflict", "message": f'conflict with "{m}"', "field": p} for m, p in found]
-    return StatusError(409, "Conflict", f"Apply failed with {len(found)} {noun}: {noun} with {with_whom}{tail}",
-                       {"causes": causes})
+    causes = [
+        {"reason": "FieldManagerConflict", "message": f'conflict with "{m}"', "field": p} for m, p in found
+    ]
+    return StatusError(
+        409,
+        "Conflict",
+        f"Apply failed with {len(found)} {noun}: {noun} with {with_whom}{tail}",
+        {"causes": causes},
+    )
 
 
 def invalid(kind: Kind, name: str, causes: list[tuple[str, str, str]]) -> StatusError:
     """`causes` are (field, reason such as FieldValueInvalid, message)."""
     lines = [f"{field}: {message}" for field, _, message in causes]
     text = lines[0] if len(lines) == 1 else "[" + ", ".join(lines) + "]"
-    details = {**_details(kind, name), "kind": kind.kind,
-               "causes": [{"reason": r, "message": m, "field": f} for f, r, m in causes]}
+    details = {
+        **_details(kind, name),
+        "kind": kind.kind,
+        "causes": [{"reason": r, "message": m, "field": f} for f, r, m in causes],
+    }
     title = f"{kind.kind}.{kind.group}" if kind.group else kind.kind
     return StatusError(422, "Invalid", f'{title} "{name}" is invalid: {text}', details)
 
@@ -87,15 +112,26 @@ def forbidden(kind: Kind, name: str, why: str) -> StatusError:
 
 
 def method_not_allowed() -> StatusError:
-    return StatusError(405, "MethodNotAllowed", "the server does not allow this method on the requested resource")
+    return StatusError(
+        405, "MethodNotAllowed", "the server does not allow this method on the requested resource"
+    )
 
 
 def unsupported_media(sent: str, allowed: list[str]) -> StatusError:
-    return StatusError(415, "UnsupportedMediaType", f"the body of the request was in an unknown format - accepted "
-                       f"media types include: {', '.join(allowed)}" + (f" (got {sent})" if sent else ""))
+    return StatusError(
+        415,
+        "UnsupportedMediaType",
+        f"the body of the request was in an unknown format - accepted "
+        f"media types include: {', '.join(allowed)}" + (f" (got {sent})" if sent else ""),
+    )
 
 
 def success(kind: Kind, name: str, uid: str) -> JSON:
     """What a finished DELETE of a thing answers."""
-    return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success",
-            "details": _details(kind, name, uid=uid)}
+    return {
+        "kind": "Status",
+        "apiVersion": "v1",
+        "metadata": {},
+        "status": "Success",
+        "details": _details(kind, name, uid=uid),
+    }

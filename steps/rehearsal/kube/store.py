@@ -1,6 +1,8 @@
-"""The objects of one cluster: versions, conflicts, finalizers, history for watches. One asyncio thread, no locks.
+"""The objects of one cluster: versions, conflicts, finalizers, history for watches. One asyncio thread, no
+locks.
 
-Stored objects are never changed in place: every write stores a new dict, so that readers may keep what they got.
+Stored objects are never changed in place: every write stores a new dict, so that readers may keep what
+they got.
 """
 
 from __future__ import annotations
@@ -8,7 +10,7 @@ from __future__ import annotations
 import copy
 import uuid
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -16,7 +18,7 @@ from grpo_wizard.steps.rehearsal.contract import JSON, Clock
 from grpo_wizard.steps.rehearsal.kube import status
 from grpo_wizard.steps.rehearsal.kube.kinds import Kind
 
-HISTORY = 4096          # events kept for watches that come back; older versions are answered 410
+HISTORY = 4096  # events kept for watches that come back; older versions are answered 410
 
 
 @dataclass(frozen=True)
@@ -24,7 +26,7 @@ class Change:
     """One event of the store. `old` is what stood before (None when new)."""
 
     version: int
-    type: str           # ADDED | MODIFIED | DELETED
+    type: str  # ADDED | MODIFIED | DELETED
     kind: Kind
     object: JSON
     old: JSON | None
@@ -87,10 +89,19 @@ class Store:
         if meta.get("resourceVersion") not in (None, "", was["resourceVersion"]):
             raise status.conflict(kind, meta["name"])
         if meta.get("uid") not in (None, "", was["uid"]):
-            raise status.conflict(kind, meta["name"], f"Precondition failed: UID in precondition: {meta['uid']}, "
-                                                      f"UID in object meta: {was['uid']}")
+            raise status.conflict(
+                kind,
+                meta["name"],
+                f"Precondition failed: UID in precondition: {meta['uid']}, UID in object meta: {was['uid']}",
+            )
         new = copy.deepcopy(obj)
-        for key in ("uid", "creationTimestamp", "generation", "deletionTimestamp", "deletionGracePeriodSeconds"):
+        for key in (
+            "uid",
+            "creationTimestamp",
+            "generation",
+            "deletionTimestamp",
+            "deletionGracePeriodSeconds",
+        ):
             new["metadata"].pop(key, None)
             if key in was:
                 new["metadata"][key] = was[key]
@@ -107,13 +118,15 @@ class Store:
     def _body(obj: JSON) -> JSON:
         return {k: v for k, v in obj.items() if k not in ("metadata", "status")}
 
-    def mark_deleted(self, kind: Kind, obj: JSON, grace: int, finalizers: list[str]) -> JSON:
+    def mark_deleted(self, kind: Kind, obj: JSON, grace: int, finalizers: Sequence[str]) -> JSON:
         """Sets the deletionTimestamp; the object stays until its finalizers or its node let go."""
         new = copy.deepcopy(obj)
         meta = new["metadata"]
         if finalizers:
-            meta["finalizers"] = finalizers
-        meta.setdefault("deletionTimestamp", stamp(self.clock.now() + (grace if kind.plural == "pods" else 0)))
+            meta["finalizers"] = [*finalizers]
+        meta.setdefault(
+            "deletionTimestamp", stamp(self.clock.now() + (grace if kind.plural == "pods" else 0))
+        )
         meta["deletionGracePeriodSeconds"] = grace
         if "generation" in meta:
             meta["generation"] += 1
@@ -147,7 +160,7 @@ class Store:
             listener(change)
         return new
 
-    def since(self, version: int) -> list[Change]:
+    def since(self, version: int) -> Sequence[Change]:
         """Changes after `version`. 410 when the ring no longer reaches back that far."""
         oldest = self.history[0].version if self.history else self.version + 1
         if version < oldest - 1:
@@ -156,8 +169,12 @@ class Store:
 
     def dump(self) -> JSON:
         """Everything, for the world's file."""
-        return {"version": self.version,
-                "objects": [[kind.qualified, list(rows.values())] for kind, rows in self._objects.items() if rows]}
+        return {
+            "version": self.version,
+            "objects": [
+                [kind.qualified, list(rows.values())] for kind, rows in self._objects.items() if rows
+            ],
+        }
 
     def load(self, saved: JSON) -> None:
         """Takes a dump back. Watches from before the restart get 410 and list anew."""
@@ -166,4 +183,5 @@ class Store:
         for qualified, objects in saved["objects"]:
             if qualified in by_name:
                 self._objects[by_name[qualified]] = {
-                    (o["metadata"].get("namespace", ""), o["metadata"]["name"]): o for o in objects}
+                    (o["metadata"].get("namespace", ""), o["metadata"]["name"]): o for o in objects
+                }

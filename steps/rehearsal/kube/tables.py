@@ -13,7 +13,7 @@ from grpo_wizard.steps.rehearsal.kube.schemas import read_asset
 
 MEDIA = "as=Table"
 Cell = Callable[[JSON], Any]
-Column = tuple[str, str, int, Cell]     # name, type, priority (1 only with -o wide), value
+Column = tuple[str, str, int, Cell]  # name, type, priority (1 only with -o wide), value
 
 
 def _path(path: str, empty: str = "<none>") -> Cell:
@@ -26,6 +26,7 @@ def _count(path: str) -> Cell:
         for part in path.split("."):
             value = (value or {}).get(part)
         return len(value or ())
+
     return cell
 
 
@@ -84,8 +85,12 @@ def _restarts(pod: JSON) -> str:
 
 
 def _node_status(node: JSON) -> str:
-    ready = any(c["type"] == "Ready" and c["status"] == "True" for c in node.get("status", {}).get("conditions", ()))
-    return ("Ready" if ready else "NotReady") + (",SchedulingDisabled" if node["spec"].get("unschedulable") else "")
+    ready = any(
+        c["type"] == "Ready" and c["status"] == "True" for c in node.get("status", {}).get("conditions", ())
+    )
+    return ("Ready" if ready else "NotReady") + (
+        ",SchedulingDisabled" if node["spec"].get("unschedulable") else ""
+    )
 
 
 def _ports(service: JSON) -> str:
@@ -98,6 +103,7 @@ def _selector(path: str) -> Cell:
         for part in path.split("."):
             value = (value or {}).get(part)
         return ",".join(f"{k}={v}" for k, v in (value or {}).items()) or "<none>"
+
     return cell
 
 
@@ -107,10 +113,16 @@ def _claim(pv: JSON) -> str:
 
 
 def _modes(path: str) -> Cell:
-    short = {"ReadWriteOnce": "RWO", "ReadOnlyMany": "ROX", "ReadWriteMany": "RWX", "ReadWriteOncePod": "RWOP"}
+    short = {
+        "ReadWriteOnce": "RWO",
+        "ReadOnlyMany": "ROX",
+        "ReadWriteMany": "RWX",
+        "ReadWriteOncePod": "RWOP",
+    }
 
     def cell(obj: JSON) -> str:
         return ",".join(short.get(m, m) for m in obj[path.split(".")[0]].get("accessModes", ()))
+
     return cell
 
 
@@ -124,58 +136,107 @@ def _of(event: JSON) -> str:
 
 
 def _integers(*pairs: tuple[str, str]) -> list[Column]:
-    return [(name, "integer", 0, lambda o, p=path: int(selectors.field(o, p) or 0)) for name, path in pairs]
+    def cell(path: str) -> Cell:
+        return lambda obj: int(selectors.field(obj, path) or 0)
+
+    return [(name, "integer", 0, cell(path)) for name, path in pairs]
 
 
 _COLUMNS: dict[Kind, list[Column]] = {
-    kinds.POD: [("Ready", "string", 0, _ready), ("Status", "string", 0, pod_reason),
-                ("Restarts", "string", 0, _restarts), ("Age", "date", 0, str),
-                ("IP", "string", 1, _path("status.podIP")), ("Node", "string", 1, _path("spec.nodeName")),
-                ("Nominated Node", "string", 1, _path("status.nominatedNodeName")),
-                ("Readiness Gates", "string", 1, lambda o: "<none>")],
-    kinds.NODE: [("Status", "string", 0, _node_status), ("Roles", "string", 0, lambda o: "<none>"),
-                 ("Age", "date", 0, str), ("Version", "string", 0, _path("status.nodeInfo.kubeletVersion"))],
+    kinds.POD: [
+        ("Ready", "string", 0, _ready),
+        ("Status", "string", 0, pod_reason),
+        ("Restarts", "string", 0, _restarts),
+        ("Age", "date", 0, str),
+        ("IP", "string", 1, _path("status.podIP")),
+        ("Node", "string", 1, _path("spec.nodeName")),
+        ("Nominated Node", "string", 1, _path("status.nominatedNodeName")),
+        ("Readiness Gates", "string", 1, lambda o: "<none>"),
+    ],
+    kinds.NODE: [
+        ("Status", "string", 0, _node_status),
+        ("Roles", "string", 0, lambda o: "<none>"),
+        ("Age", "date", 0, str),
+        ("Version", "string", 0, _path("status.nodeInfo.kubeletVersion")),
+    ],
     kinds.NAMESPACE: [("Status", "string", 0, _path("status.phase"))],
-    kinds.SERVICE: [("Type", "string", 0, _path("spec.type")), ("Cluster-IP", "string", 0, _path("spec.clusterIP")),
-                    ("External-IP", "string", 0, lambda o: "<none>"), ("Port(s)", "string", 0, _ports),
-                    ("Age", "date", 0, str), ("Selector", "string", 1, _selector("spec.selector"))],
+    kinds.SERVICE: [
+        ("Type", "string", 0, _path("spec.type")),
+        ("Cluster-IP", "string", 0, _path("spec.clusterIP")),
+        ("External-IP", "string", 0, lambda o: "<none>"),
+        ("Port(s)", "string", 0, _ports),
+        ("Age", "date", 0, str),
+        ("Selector", "string", 1, _selector("spec.selector")),
+    ],
     kinds.SECRET: [("Type", "string", 0, _path("type")), ("Data", "integer", 0, _count("data"))],
     kinds.CONFIG_MAP: [("Data", "integer", 0, _count("data"))],
     kinds.SERVICE_ACCOUNT: [("Secrets", "integer", 0, _count("secrets"))],
-    kinds.PV: [("Capacity", "string", 0, _path("spec.capacity.storage")), ("Access Modes", "string", 0, _modes("spec")),
-               ("Reclaim Policy", "string", 0, _path("spec.persistentVolumeReclaimPolicy")),
-               ("Status", "string", 0, _path("status.phase")), ("Claim", "string", 0, _claim),
-               ("StorageClass", "string", 0, _path("spec.storageClassName", ""))],
-    kinds.PVC: [("Status", "string", 0, _path("status.phase")), ("Volume", "string", 0, _path("spec.volumeName", "")),
-                ("Capacity", "string", 0, _path("status.capacity.storage", "")),
-                ("Access Modes", "string", 0, _modes("status")),
-                ("StorageClass", "string", 0, _path("spec.storageClassName", ""))],
-    kinds.EVENT: [("Last Seen", "string", 0, str), ("Type", "string", 0, _path("type")),
-                  ("Reason", "string", 0, _path("reason")), ("Object", "string", 0, _of),
-                  ("Message", "string", 0, lambda o: o.get("message", "").strip())],
-    kinds.DAEMON_SET: [*_integers(("Desired", "status.desiredNumberScheduled"),
-                                  ("Current", "status.currentNumberScheduled"), ("Ready", "status.numberReady"),
-                                  ("Up-to-date", "status.updatedNumberScheduled"),
-                                  ("Available", "status.numberAvailable")),
-                       ("Node Selector", "string", 0, _selector("spec.template.spec.nodeSelector")),
-                       ("Age", "date", 0, str), ("Images", "string", 1, _image_names)],
-    kinds.DEPLOYMENT: [("Ready", "string", 0, lambda o: f"{o['status'].get('readyReplicas', 0)}/{o['spec']['replicas']}"),
-                       *_integers(("Up-to-date", "status.updatedReplicas"), ("Available", "status.availableReplicas"))],
-    kinds.REPLICA_SET: _integers(("Desired", "spec.replicas"), ("Current", "status.replicas"),
-                                 ("Ready", "status.readyReplicas")),
+    kinds.PV: [
+        ("Capacity", "string", 0, _path("spec.capacity.storage")),
+        ("Access Modes", "string", 0, _modes("spec")),
+        ("Reclaim Policy", "string", 0, _path("spec.persistentVolumeReclaimPolicy")),
+        ("Status", "string", 0, _path("status.phase")),
+        ("Claim", "string", 0, _claim),
+        ("StorageClass", "string", 0, _path("spec.storageClassName", "")),
+    ],
+    kinds.PVC: [
+        ("Status", "string", 0, _path("status.phase")),
+        ("Volume", "string", 0, _path("spec.volumeName", "")),
+        ("Capacity", "string", 0, _path("status.capacity.storage", "")),
+        ("Access Modes", "string", 0, _modes("status")),
+        ("StorageClass", "string", 0, _path("spec.storageClassName", "")),
+    ],
+    kinds.EVENT: [
+        ("Last Seen", "string", 0, str),
+        ("Type", "string", 0, _path("type")),
+        ("Reason", "string", 0, _path("reason")),
+        ("Object", "string", 0, _of),
+        ("Message", "string", 0, lambda o: o.get("message", "").strip()),
+    ],
+    kinds.DAEMON_SET: [
+        *_integers(
+            ("Desired", "status.desiredNumberScheduled"),
+            ("Current", "status.currentNumberScheduled"),
+            ("Ready", "status.numberReady"),
+            ("Up-to-date", "status.updatedNumberScheduled"),
+            ("Available", "status.numberAvailable"),
+        ),
+        ("Node Selector", "string", 0, _selector("spec.template.spec.nodeSelector")),
+        ("Age", "date", 0, str),
+        ("Images", "string", 1, _image_names),
+    ],
+    kinds.DEPLOYMENT: [
+        ("Ready", "string", 0, lambda o: f"{o['status'].get('readyReplicas', 0)}/{o['spec']['replicas']}"),
+        *_integers(("Up-to-date", "status.updatedReplicas"), ("Available", "status.availableReplicas")),
+    ],
+    kinds.REPLICA_SET: _integers(
+        ("Desired", "spec.replicas"), ("Current", "status.replicas"), ("Ready", "status.readyReplicas")
+    ),
     kinds.ROLE_BINDING: [("Role", "string", 0, lambda o: f"{o['roleRef']['kind']}/{o['roleRef']['name']}")],
     kinds.NETWORK_POLICY: [("Pod-Selector", "string", 0, _selector("spec.podSelector.matchLabels"))],
-    kinds.STORAGE_CLASS: [("Provisioner", "string", 0, _path("provisioner")),
-                          ("ReclaimPolicy", "string", 0, _path("reclaimPolicy"))],
+    kinds.STORAGE_CLASS: [
+        ("Provisioner", "string", 0, _path("provisioner")),
+        ("ReclaimPolicy", "string", 0, _path("reclaimPolicy")),
+    ],
     kinds.NETWORK: [("Type", "string", 0, _path("spec.type"))],
-    kinds.PARAM_SET: [("VPC", "string", 0, _path("spec.vpc")), ("Mode", "string", 0, _path("spec.deviceMode"))],
+    kinds.PARAM_SET: [
+        ("VPC", "string", 0, _path("spec.vpc")),
+        ("Mode", "string", 0, _path("spec.deviceMode")),
+    ],
 }
 
 
 def _ray_columns() -> list[Column]:
     rows = read_asset("raycluster-v1.4.2.json.gz")["columns"]
-    return [(c["name"], c["type"], c.get("priority", 0),
-             str if c["type"] == "date" else _path(c["jsonPath"].lstrip("."), "")) for c in rows]
+    return [
+        (
+            c["name"],
+            c["type"],
+            c.get("priority", 0),
+            str if c["type"] == "date" else _path(c["jsonPath"].lstrip("."), ""),
+        )
+        for c in rows
+    ]
 
 
 def columns(kind: Kind) -> list[Column]:
@@ -194,19 +255,44 @@ def _value(column: Column, obj: JSON, now: float) -> Any:
     return column[3](obj)
 
 
-def render(kind: Kind, objects: list[JSON], now: float, version: str, include: str, headers: bool = True) -> JSON:
+def render(
+    kind: Kind, objects: list[JSON], now: float, version: str, include: str, headers: bool = True
+) -> JSON:
     """A metav1.Table. `include` is includeObject: None, Metadata (default) or Object."""
     found = columns(kind)
     rows = []
     for obj in objects:
-        part: JSON = obj if include == "Object" else {
-            "kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": obj["metadata"]}
+        part: JSON = (
+            obj
+            if include == "Object"
+            else {
+                "kind": "PartialObjectMetadata",
+                "apiVersion": "meta.k8s.io/v1",
+                "metadata": obj["metadata"],
+            }
+        )
         name = [] if kind is kinds.EVENT else [obj["metadata"]["name"]]
-        rows.append({"cells": [*name, *(_value(c, obj, now) for c in found)],
-                     **({} if include == "None" else {"object": part})})
+        rows.append(
+            {
+                "cells": [*name, *(_value(c, obj, now) for c in found)],
+                **({} if include == "None" else {"object": part}),
+            }
+        )
     named: list[Column] = [] if kind is kinds.EVENT else [("Name", "string", 0, str)]
-    definitions = [{"name": c[0][0].upper() + c[0][1:], "type": "string" if c[1] == "date" else c[1],
-                    "format": "name" if c[0] == "Name" else "", "description": "", "priority": c[2]}
-                   for c in (*named, *found)]
-    return {"kind": "Table", "apiVersion": "meta.k8s.io/v1", "metadata": {"resourceVersion": version},
-            "columnDefinitions": definitions if headers else [], "rows": rows}
+    definitions = [
+        {
+            "name": c[0][0].upper() + c[0][1:],
+            "type": "string" if c[1] == "date" else c[1],
+            "format": "name" if c[0] == "Name" else "",
+            "description": "",
+            "priority": c[2],
+        }
+        for c in (*named, *found)
+    ]
+    return {
+        "kind": "Table",
+        "apiVersion": "meta.k8s.io/v1",
+        "metadata": {"resourceVersion": version},
+        "columnDefinitions": definitions if headers else [],
+        "rows": rows,
+    }

@@ -18,12 +18,18 @@ _SUBDOMAIN = re.compile(r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a
 _VALUE = re.compile(r"^(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?$")
 _KEY = re.compile(r"^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$")
 _NAME_HELP = {
-    True: ("a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and "
-           "end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is "
-           "'[a-z0-9]([-a-z0-9]*[a-z0-9])?')"),
-    False: ("a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must "
-            "start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is "
-            "'[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')"),
+    True: (
+        "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', "
+        "and must start and "
+        "end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is "
+        "'[a-z0-9]([-a-z0-9]*[a-z0-9])?')"
+    ),
+    False: (
+        "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' "
+        "or '.', and must "
+        "start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is "
+        "'[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')"
+    ),
 }
 _DNS_LABELS = (kinds.NAMESPACE, kinds.SERVICE)
 
@@ -38,10 +44,13 @@ def check_schema(kind: Kind, obj: JSON, strictness: str) -> tuple[JSON, list[str
     name = str((obj.get("metadata") or {}).get("name", ""))
     if found.wrong and not kind.custom:
         path, got, wanted = found.wrong[0]
-        raise status.undecodable(kind, f"json: cannot unmarshal {got} into Go struct field {kind.kind}.{path} of "
-                                       f"type {wanted}")
-    causes = [(p, "FieldValueTypeInvalid", f'Invalid value: "{got}": {p} in body must be of type {wanted}: "{got}"')
-              for p, got, wanted in found.wrong]
+        raise status.undecodable(
+            kind, f"json: cannot unmarshal {got} into Go struct field {kind.kind}.{path} of type {wanted}"
+        )
+    causes = [
+        (p, "FieldValueTypeInvalid", f'Invalid value: "{got}": {p} in body must be of type {wanted}: "{got}"')
+        for p, got, wanted in found.wrong
+    ]
     causes += [(p, "FieldValueRequired", "Required value") for p in found.missing]
     causes += found.broken
     if causes:
@@ -70,9 +79,15 @@ def _meta(kind: Kind, meta: JSON) -> Iterator[Cause]:
             yield "metadata.name", "FieldValueInvalid", f'Invalid value: "{name}": {_NAME_HELP[short]}'
     for key, value in (meta.get("labels") or {}).items():
         if not _KEY.match(key) or not _VALUE.match(value) or len(value) > 63:
-            yield "metadata.labels", "FieldValueInvalid", (
-                f'Invalid value: "{value}": a valid label must be an empty string or consist of alphanumeric '
-                "characters, '-', '_' or '.', and must start and end with an alphanumeric character")
+            yield (
+                "metadata.labels",
+                "FieldValueInvalid",
+                (
+                    f'Invalid value: "{value}": a valid label must be an empty string or consist '
+                    "of alphanumeric "
+                    "characters, '-', '_' or '.', and must start and end with an alphanumeric character"
+                ),
+            )
 
 
 def _pod(obj: JSON) -> Iterator[Cause]:
@@ -89,7 +104,11 @@ def pod_spec(spec: JSON, path: str) -> Iterator[Cause]:
         for i, container in enumerate(spec.get(group, ())):
             yield from _container(container, f"{path}.{group}[{i}]", volumes)
             if container["name"] in seen:
-                yield f"{path}.{group}[{i}].name", "FieldValueDuplicate", f'Duplicate value: "{container["name"]}"'
+                yield (
+                    f"{path}.{group}[{i}].name",
+                    "FieldValueDuplicate",
+                    f'Duplicate value: "{container["name"]}"',
+                )
             seen.add(container["name"])
 
 
@@ -103,8 +122,11 @@ def _container(container: JSON, path: str, volumes: set[str]) -> Iterator[Cause]
         if mount["name"] not in volumes:
             yield f"{path}.volumeMounts[{i}].name", "FieldValueNotFound", f'Not found: "{mount["name"]}"'
         if mount["mountPath"] in paths:
-            yield (f"{path}.volumeMounts[{i}].mountPath", "FieldValueInvalid",
-                   f'Invalid value: "{mount["mountPath"]}": must be unique')
+            yield (
+                f"{path}.volumeMounts[{i}].mountPath",
+                "FieldValueInvalid",
+                f'Invalid value: "{mount["mountPath"]}": must be unique',
+            )
         paths.add(mount["mountPath"])
     yield from _resources(container.get("resources", {}), f"{path}.resources")
 
@@ -120,9 +142,15 @@ def _resources(wanted: JSON, path: str) -> Iterator[Cause]:
     for (sort, name), value in amounts.items():
         limit = amounts.get(("limits", name))
         if sort == "requests" and limit is not None and value > limit:
-            yield f"{path}.requests", "FieldValueInvalid", (
-                f'Invalid value: "{wanted["requests"][name]}": must be less than or equal to {name} limit of '
-                f'{wanted["limits"][name]}')
+            yield (
+                f"{path}.requests",
+                "FieldValueInvalid",
+                (
+                    f'Invalid value: "{wanted["requests"][name]}": must be less than or equal to '
+                    f"{name} limit of "
+                    f"{wanted['limits'][name]}"
+                ),
+            )
 
 
 def _workload(obj: JSON) -> Iterator[Cause]:
@@ -130,16 +158,23 @@ def _workload(obj: JSON) -> Iterator[Cause]:
     labels = spec["template"].get("metadata", {}).get("labels") or {}
     wanted = spec.get("selector", {}).get("matchLabels") or {}
     if any(labels.get(k) != v for k, v in wanted.items()):
-        yield ("spec.template.metadata.labels", "FieldValueInvalid",
-               "Invalid value: `selector` does not match template `labels`")
+        yield (
+            "spec.template.metadata.labels",
+            "FieldValueInvalid",
+            "Invalid value: `selector` does not match template `labels`",
+        )
     yield from pod_spec(spec["template"]["spec"], "spec.template.spec")
 
 
 def _data(obj: JSON) -> Iterator[Cause]:
     for key, value in (obj.get("data") or {}).items():
         if not re.fullmatch(r"[-._a-zA-Z0-9]+", key):
-            yield f"data[{key}]", "FieldValueInvalid", f'Invalid value: "{key}": a valid config key must consist of ' \
-                  "alphanumeric characters, '-', '_' or '.'"
+            yield (
+                f"data[{key}]",
+                "FieldValueInvalid",
+                f'Invalid value: "{key}": a valid config key must consist of '
+                "alphanumeric characters, '-', '_' or '.'",
+            )
         if obj.get("kind") == "Secret":
             try:
                 base64.b64decode(value, validate=True)
@@ -166,15 +201,31 @@ def _immutable(kind: Kind, old: JSON, new: JSON) -> Iterator[Cause]:
         if was is not None and was != now:
             yield path, "FieldValueInvalid", f"Invalid value: {now!r}: field is immutable"
     if kind is kinds.POD and _pod_core(old["spec"]) != _pod_core(new["spec"]):
-        yield "spec", "FieldValueForbidden", (
-            "Forbidden: pod updates may not change fields other than `spec.containers[*].image`,"
-            "`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to "
-            "existing tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was "
-            "previously negative)")
+        yield (
+            "spec",
+            "FieldValueForbidden",
+            (
+                "Forbidden: pod updates may not change fields other than `spec.containers[*].image`,"
+                "`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` "
+                "(only additions to "
+                "existing tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set "
+                "to 1 if it was "
+                "previously negative)"
+            ),
+        )
     if kind is kinds.PVC and {**old["spec"], "resources": 0, "volumeName": 0} != {
-            **new["spec"], "resources": 0, "volumeName": 0}:
-        yield "spec", "FieldValueForbidden", ("Forbidden: spec is immutable after creation except resources.requests "
-                                              "and volumeAttributesClassName for bound claims")
+        **new["spec"],
+        "resources": 0,
+        "volumeName": 0,
+    }:
+        yield (
+            "spec",
+            "FieldValueForbidden",
+            (
+                "Forbidden: spec is immutable after creation except resources.requests "
+                "and volumeAttributesClassName for bound claims"
+            ),
+        )
 
 
 def _pod_core(spec: JSON) -> JSON:
@@ -191,9 +242,24 @@ def _at(obj: JSON, path: str) -> Any:
     return value
 
 
-_FIXED = {kinds.DAEMON_SET: ("spec.selector",), kinds.DEPLOYMENT: ("spec.selector",),
-          kinds.PV: ("spec.csi", "spec.volumeMode"), kinds.ROLE_BINDING: ("roleRef",),
-          kinds.CLUSTER_ROLE_BINDING: ("roleRef",), kinds.STORAGE_CLASS: ("provisioner", "parameters"),
-          kinds.SECRET: ("type",), kinds.SERVICE: ("spec.clusterIP",), kinds.PARAM_SET: ("spec.vpc", "spec.vpcSubnet")}
-_RULES = {kinds.POD: _pod, kinds.DAEMON_SET: _workload, kinds.DEPLOYMENT: _workload, kinds.REPLICA_SET: _workload,
-          kinds.SECRET: _data, kinds.CONFIG_MAP: _data, kinds.PV: _pv, kinds.PVC: _pvc}
+_FIXED = {
+    kinds.DAEMON_SET: ("spec.selector",),
+    kinds.DEPLOYMENT: ("spec.selector",),
+    kinds.PV: ("spec.csi", "spec.volumeMode"),
+    kinds.ROLE_BINDING: ("roleRef",),
+    kinds.CLUSTER_ROLE_BINDING: ("roleRef",),
+    kinds.STORAGE_CLASS: ("provisioner", "parameters"),
+    kinds.SECRET: ("type",),
+    kinds.SERVICE: ("spec.clusterIP",),
+    kinds.PARAM_SET: ("spec.vpc", "spec.vpcSubnet"),
+}
+_RULES = {
+    kinds.POD: _pod,
+    kinds.DAEMON_SET: _workload,
+    kinds.DEPLOYMENT: _workload,
+    kinds.REPLICA_SET: _workload,
+    kinds.SECRET: _data,
+    kinds.CONFIG_MAP: _data,
+    kinds.PV: _pv,
+    kinds.PVC: _pvc,
+}

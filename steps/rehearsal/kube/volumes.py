@@ -16,8 +16,10 @@ def reconcile(kube: Kube) -> None:
     for claim in claims.values():
         if claim["status"].get("phase") == "Pending" and "deletionTimestamp" not in claim["metadata"]:
             _bind(kube, claim)
-        elif claim["status"].get("phase") == "Bound" and kube.store.find(
-                kinds.PV, "", claim["spec"]["volumeName"]) is None:
+        elif (
+            claim["status"].get("phase") == "Bound"
+            and kube.store.find(kinds.PV, "", claim["spec"]["volumeName"]) is None
+        ):
             kube.set_status(kinds.PVC, claim, phase="Lost")
 
 
@@ -29,8 +31,14 @@ def _volume_phase(kube: Kube, pv: JSON, claims: dict[str, JSON]) -> None:
     elif ref["uid"] not in claims and phase == "Bound":
         if pv["spec"]["persistentVolumeReclaimPolicy"] == "Delete":
             kube.set_status(kinds.PV, pv, phase="Released")
-            kube.event(kinds.PV, pv, "VolumeFailedDelete", "persistentvolume deletion is not rehearsed for "
-                       "dynamically managed instances", "persistentvolume-controller", warning=True)
+            kube.event(
+                kinds.PV,
+                pv,
+                "VolumeFailedDelete",
+                "persistentvolume deletion is not rehearsed for dynamically managed instances",
+                "persistentvolume-controller",
+                warning=True,
+            )
         else:
             kube.set_status(kinds.PV, pv, phase="Released")
 
@@ -44,23 +52,42 @@ def _bind(kube: Kube, claim: JSON) -> None:
                 _bound(kube, pv, claim)
                 return
             if wanted:
-                kube.event(kinds.PVC, claim, "VolumeMismatch", f'Cannot bind to requested volume "{wanted}": {why}',
-                           "persistentvolume-controller", warning=True) if _told(kube, meta["uid"], why) else None
+                kube.event(
+                    kinds.PVC,
+                    claim,
+                    "VolumeMismatch",
+                    f'Cannot bind to requested volume "{wanted}": {why}',
+                    "persistentvolume-controller",
+                    warning=True,
+                ) if _told(kube, meta["uid"], why) else None
                 return
     if wanted:
         return
     name = spec.get("storageClassName", "")
     sort = kube.store.find(kinds.STORAGE_CLASS, "", name) if name else None
     if sort is None:
-        text = f'storageclass.storage.k8s.io "{name}" not found' if name else \
-            "no persistent volumes available for this claim and no storage class is set"
+        text = (
+            f'storageclass.storage.k8s.io "{name}" not found'
+            if name
+            else "no persistent volumes available for this claim and no storage class is set"
+        )
         reason, warning = ("ProvisioningFailed", True) if name else ("FailedBinding", False)
     elif sort.get("volumeBindingMode") == "WaitForFirstConsumer":
-        reason, text, warning = "WaitForFirstConsumer", "waiting for first consumer to be created before binding", False
+        reason, text, warning = (
+            "WaitForFirstConsumer",
+            "waiting for first consumer to be created before binding",
+            False,
+        )
     else:
-        reason, text, warning = "ExternalProvisioning", ("Waiting for a volume to be created either by the external "
-                                                         f"provisioner '{sort['provisioner']}' or manually by the "
-                                                         "system administrator."), False
+        reason, text, warning = (
+            "ExternalProvisioning",
+            (
+                "Waiting for a volume to be created either by the external "
+                f"provisioner '{sort['provisioner']}' or manually by the "
+                "system administrator."
+            ),
+            False,
+        )
     if _told(kube, meta["uid"], text):
         kube.event(kinds.PVC, claim, reason, text, "persistentvolume-controller", warning=warning)
 
@@ -94,17 +121,27 @@ def _bound(kube: Kube, pv: JSON, claim: JSON) -> None:
     meta = claim["metadata"]
 
     def own(p: JSON) -> None:
-        p["spec"]["claimRef"] = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "name": meta["name"],
-                                 "namespace": meta["namespace"], "uid": meta["uid"],
-                                 "resourceVersion": meta["resourceVersion"]}
+        p["spec"]["claimRef"] = {
+            "apiVersion": "v1",
+            "kind": "PersistentVolumeClaim",
+            "name": meta["name"],
+            "namespace": meta["namespace"],
+            "uid": meta["uid"],
+            "resourceVersion": meta["resourceVersion"],
+        }
         p["status"]["phase"] = "Bound"
+
     kube.change(kinds.PV, pv, own)
 
     def take(c: JSON) -> None:
         c["spec"]["volumeName"] = pv["metadata"]["name"]
         c["metadata"].setdefault("annotations", {})["pv.kubernetes.io/bind-completed"] = "yes"
-        c["status"] = {"phase": "Bound", "accessModes": pv["spec"]["accessModes"],
-                       "capacity": {"storage": pv["spec"]["capacity"]["storage"]}}
+        c["status"] = {
+            "phase": "Bound",
+            "accessModes": pv["spec"]["accessModes"],
+            "capacity": {"storage": pv["spec"]["capacity"]["storage"]},
+        }
+
     kube.change(kinds.PVC, claim, take)
 
 
@@ -138,20 +175,31 @@ def mount_error(kube: Kube, pv: JSON) -> str:
     if csi.get("driver") != LUSTRE:
         return ""
     if "lustre" not in kube.addons:
-        return (f'MountVolume.MountDevice failed for volume "{name}" : kubernetes.io/csi: attacher.MountDevice failed '
-                f"to create newCsiDriverClient: driver name {LUSTRE} not found in the list of registered CSI drivers")
+        return (
+            f'MountVolume.MountDevice failed for volume "{name}" : kubernetes.io/csi: '
+            "attacher.MountDevice failed "
+            f"to create newCsiDriverClient: driver name {LUSTRE} not found in the list of "
+            "registered CSI drivers"
+        )
     seen = csi.get("volumeAttributes") or {}
     instance = kube.ground.lustre(csi["volumeHandle"])
     target = f"{seen.get('ip')}@tcp:/{seen.get('filesystem')}"
-    failed = (f'MountVolume.MountDevice failed for volume "{name}" : rpc error: code = Internal desc = Could not mount '
-              f'"{target}" at "/var/lib/kubelet/plugins/kubernetes.io/csi/{LUSTRE}/globalmount": mount failed: exit '
-              "status {status}\nMounting command: mount\nMounting arguments: -t lustre " + f"{target} "
-              f"/var/lib/kubelet/plugins/kubernetes.io/csi/{LUSTRE}/globalmount\nOutput: mount.lustre: mount {target} "
-              "at /var/lib/kubelet/plugins/globalmount failed: {why}\n")
+    failed = (
+        f'MountVolume.MountDevice failed for volume "{name}" : rpc error: code = Internal desc = '
+        "Could not mount "
+        f'"{target}" at "/var/lib/kubelet/plugins/kubernetes.io/csi/{LUSTRE}/globalmount": mount '
+        "failed: exit "
+        "status {status}\nMounting command: mount\nMounting arguments: -t lustre " + f"{target} "
+        f"/var/lib/kubelet/plugins/kubernetes.io/csi/{LUSTRE}/globalmount\nOutput: mount.lustre: "
+        f"mount {target} "
+        "at /var/lib/kubelet/plugins/globalmount failed: {why}\n"
+    )
     ip = str((instance or {}).get("mountPoint", "")).split("@")[0]
     if instance is None or instance.get("state", "ACTIVE") != "ACTIVE" or seen.get("ip") != ip:
         return failed.replace("{status}", "5").replace("{why}", "Input/output error\nIs the MGS running?")
     if seen.get("filesystem") != instance.get("filesystem"):
-        return failed.replace("{status}", "2").replace("{why}", "No such file or directory\nIs the MGS specification "
-                                                       "correct?\nIs the filesystem name correct?")
+        return failed.replace("{status}", "2").replace(
+            "{why}",
+            "No such file or directory\nIs the MGS specification correct?\nIs the filesystem name correct?",
+        )
     return ""

@@ -10,14 +10,13 @@ from typing import Any
 
 import msgspec
 from aiohttp import web
-
 from grpo_wizard.steps.rehearsal.contract import JSON
 from grpo_wizard.steps.rehearsal.kube import status
 from grpo_wizard.steps.rehearsal.kube.kinds import Kind
 from grpo_wizard.steps.rehearsal.kube.selectors import Test
 from grpo_wizard.steps.rehearsal.kube.store import Change, Store
 
-BACKLOG = 20000     # events that a slow reader may fall behind before it is cut off, as the watch cache does
+BACKLOG = 20000  # events that a slow reader may fall behind before it is cut off, as the watch cache does
 BOOKMARK_S = 60.0
 INITIAL_END = "k8s.io/initial-events-end"
 _END = object()
@@ -31,8 +30,8 @@ class Watch:
     kind: Kind
     namespace: str
     test: Test
-    version: str        # resourceVersion asked for; "" and "0" mean: begin with what is there
-    initial: bool       # sendInitialEvents
+    version: str  # resourceVersion asked for; "" and "0" mean: begin with what is there
+    initial: bool  # sendInitialEvents
     bookmarks: bool
     timeout: float
     shape: Callable[[JSON], Any]
@@ -42,7 +41,8 @@ class Watch:
 
     def _mine(self, change: Change) -> bool:
         return change.kind is self.kind and (
-            not self.namespace or change.object["metadata"].get("namespace") == self.namespace)
+            not self.namespace or change.object["metadata"].get("namespace") == self.namespace
+        )
 
     def _heard(self, change: Change) -> None:
         if self._mine(change):
@@ -63,7 +63,7 @@ class Watch:
                 rows.append(("BOOKMARK", self._bookmark({INITIAL_END: "true"})))
             return rows
         if not self.version.isdigit():
-            raise status.bad_request(f'invalid resource version: {self.version!r}')
+            raise status.bad_request(f"invalid resource version: {self.version!r}")
         changes = [c for c in self.store.since(int(self.version)) if self._mine(c)]
         return [event for change in changes for event in self._events(change)]
 
