@@ -4,15 +4,25 @@ from __future__ import annotations
 
 from typing import Any
 
+from .clients.errors import CloudError
+from .clients.ray_jobs import RayError
+from .following import JobWatch, NoJob
 from .session import Session
 from .step import Sight
 
 
-def describe(session: Session, sight: Sight) -> dict[str, Any] | None:
-    """{"id", "status", "step", "total_steps", …}; LOST when a job was submitted that the head does not know any more."""
-    record = next((r for r in session.deployment.resources.values() if r.kind == "job"), None)
-    if "status" not in sight.facts:
-        lost = record is not None and record.origin == "created"
-        return {"id": f"grpo-{record.request_id}", "status": "LOST", "step": None, "total_steps": None} if lost and record else None
-    return {"id": sight.facts["job_id"], "status": sight.facts["status"], "step": None,
-            "total_steps": session.answers["grpo"]["max_num_steps"], "message": sight.facts.get("message", "")}
+async def describe(session: Session, sight: Sight) -> dict[str, Any] | None:
+    """{"id", "status", "step", "total_steps", …}; LOST when a job was submitted that the head does not know any more; None: no job."""
+    watch = JobWatch(session)
+    if "job_id" in sight.facts:
+        try:
+            await watch.catch_up()
+            return watch.document()
+        except (CloudError, RayError, NoJob):
+            pass
+    watch.read_spool()
+    watch.status = sight.facts.get("status", "")
+    remembered = session.deployment.job
+    if not watch.status and remembered and remembered.status in ("SUCCEEDED", "FAILED", "STOPPED"):
+        watch.status = remembered.status        # the head is gone by now; how it ended is known
+    return watch.document()

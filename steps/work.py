@@ -16,6 +16,7 @@ from .clients.driver import Task
 from .clients.drivers import driver
 from .clients.errors import CloudError
 from .events import Event
+from .job_record import remember_job
 from .plan import Decision, foreign_drift, origin_of
 from .session import Session
 from .step import Resource, Sight
@@ -46,6 +47,8 @@ class Work:
         if decision.action == "adopt":
             self._adopted(resource, decision.sight)
         if decision.action in ("adopt", "keep") and decision.sight.state == "ready":
+            if resource.kind == "job":
+                remember_job(self.session, resource, decision.sight)
             self.facts[resource.id] = dict(decision.sight.facts)
             self._note_ownership(resource, decision)
             return Outcome("adopted" if decision.action == "adopt" else "kept")
@@ -180,6 +183,8 @@ class _Pursuit:
         if self.record.origin != "adopted":
             _confirm(self.record, sight)
             self.session.save()
+        if self.resource.kind == "job":
+            remember_job(self.session, self.resource, sight)
         self.work.facts[self.resource.id] = dict(sight.facts)
         return True
 

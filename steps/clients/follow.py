@@ -102,6 +102,19 @@ async def follow(
         await follower.close()
 
 
+async def catch_up(jobs: RayJobs, job_id: str, spool: Path, agent_url: str | None = None) -> list[Following]:
+    """One look at the status and at all of the log that there is by now; the spool is complete up to this moment."""
+    follower = _Follower(jobs, job_id, Spool(spool), agent_url, 1.0, 2.0)
+    seen: list[Following] = []
+    try:
+        seen += [event async for event in follower._ask_status()]
+        if follower.status not in ("", LOST):
+            seen += [event async for event in follower._read(ended=True)]
+    finally:
+        await follower.close()
+    return seen
+
+
 class _Shrunk(Exception):
     """The head's file is shorter than the spool: it is another file."""
 

@@ -7,6 +7,7 @@ import asyncio
 import os
 import subprocess
 import sys
+import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 
 from grpo_wizard.state.errors import WizardError, WrongUsage
@@ -15,8 +16,10 @@ from grpo_wizard.steps.checking import blocking, run_checks
 from grpo_wizard.steps.clients.world import LiveWorld
 from grpo_wizard.steps.engine import Options, apply
 from grpo_wizard.steps.events import Event
+from grpo_wizard.steps.following import JobWatch
 from grpo_wizard.steps.session import Session
 from grpo_wizard.steps.steps import NAMES, STEPS
+from grpo_wizard.tui.commands.wait import summary, until_ended
 from grpo_wizard.tui.opening import choose, home_of, locked
 from grpo_wizard.tui.rendering import Renderer
 
@@ -35,11 +38,24 @@ def run(args: argparse.Namespace) -> int:
 async def _carry_out(session: Session, args: argparse.Namespace) -> int:
     options = Options(adopt=args.adopt, replace=tuple(args.replace), until=args.until or NAMES[-1],
                       gate=None if args.skip_checks else lambda: checks_gate(session), max_usd_per_hour=args.max_usd_per_hour)
-    ok = await play(session, apply(session, options), args.json)
-    if ok and args.wait and options.until == NAMES[-1]:
-        from grpo_wizard.tui.commands.wait import until_ended
-        return await until_ended(session, None, args.json)
+    story = apply(session, options)
+    waits = args.wait and options.until == NAMES[-1]
+    ok = await play(session, _and_wait(session, story, args.json) if waits else story, args.json)
     return 0 if ok else 1
+
+
+async def _and_wait(session: Session, story: AsyncIterator[Event], as_json: bool) -> AsyncIterator[Event]:
+    """The same story, with the job's own between the last resource and the summary."""
+    async for event in story:
+        if event.event == "summary" and event.data["ok"]:
+            watch = JobWatch(session)
+            started = time.monotonic()
+            await until_ended(watch, as_json)
+            ended = summary(watch, watch.status == "SUCCEEDED")
+            data = dict(event.data) | {key: ended[key] for key in ("ok", "failed", "next")}
+            yield Event("summary", None, data | {"seconds": round(data["seconds"] + time.monotonic() - started, 3)})
+        else:
+            yield event
 
 
 async def checks_gate(session: Session) -> Sequence[Mapping[str, str]]:

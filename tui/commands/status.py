@@ -8,8 +8,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from grpo_wizard.steps.engine import Options, plan
+from grpo_wizard.steps.job import describe
 from grpo_wizard.steps.plan import Decision, price
 from grpo_wizard.steps.session import Session
+from grpo_wizard.steps.step import ABSENT
 from grpo_wizard.tui.opening import open_session
 from grpo_wizard.tui.output import glyph, money, print_json
 
@@ -18,8 +20,7 @@ _SIGNS = {"ready": "pass", "creating": "work", "absent": "todo", "failed": "fail
 
 def run(args: argparse.Namespace) -> int:
     session = open_session(args)
-    decisions = asyncio.run(plan(session, Options()))
-    job = job_document(session, decisions)
+    decisions, job = asyncio.run(_look(session))
     if args.json:
         print_json(session.deployment.mode, session.deployment.name, {"resources": [row(d) for d in decisions], "job": job})
     else:
@@ -34,11 +35,11 @@ def row(decision: Decision) -> dict[str, Any]:
             "drift": [str(d) for d in seen.drift] if decision.origin != "none" else []}
 
 
-def job_document(session: Session, decisions: Sequence[Decision]) -> dict[str, Any] | None:
-    """The job as Ray tells it now, with the step that its log has come to; None when none was ever submitted."""
-    from grpo_wizard.steps.job import describe
-    sight = next((d.sight for d in decisions if d.resource.kind == "job"), None)
-    return describe(session, sight) if sight is not None else None
+async def _look(session: Session) -> tuple[list[Decision], dict[str, Any] | None]:
+    """Every resource, and the job as Ray tells it now with the step that its log has come to."""
+    decisions = await plan(session, Options())
+    sight = next((d.sight for d in decisions if d.resource.kind == "job"), ABSENT)
+    return decisions, await describe(session, sight)
 
 
 def show(session: Session, decisions: Sequence[Decision], job: dict[str, Any] | None) -> None:

@@ -1,0 +1,32 @@
+"""`checkpoints`: step_N on Lustre with completeness and size."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+
+from grpo_wizard.steps.checkpoint_files import list_checkpoints
+from grpo_wizard.steps.training.checkpoints import Listing
+from grpo_wizard.tui.opening import open_session
+from grpo_wizard.tui.output import glyph, print_json
+
+
+def run(args: argparse.Namespace) -> int:
+    session = open_session(args)
+    listing = asyncio.run(list_checkpoints(session))
+    if args.json:
+        print_json(session.deployment.mode, session.deployment.name, listing.as_json())
+    else:
+        _show(listing)
+    return 0
+
+
+def _show(listing: Listing) -> None:
+    if not listing.rows:
+        print("no checkpoint yet")
+    for row in listing.rows:
+        print(f"{glyph('pass' if row.complete else 'warn')} {row.name:16}{row.state:13}{row.size_bytes / 1e9:10.3f} GB  {row.note or row.path}")
+    if listing.resume_step is not None:
+        print(f"a restart goes on from step_{listing.resume_step}")
+    if listing.warning:
+        print(f"{glyph('warn')} {listing.warning}")

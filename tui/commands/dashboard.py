@@ -1,0 +1,24 @@
+"""`dashboard`: keeps the Ray dashboard forwarded on loopback and prints its address."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+
+from grpo_wizard.steps.clients.head import open_head
+from grpo_wizard.steps.following import job_resource
+from grpo_wizard.steps.session import Session
+from grpo_wizard.tui.opening import open_session
+
+
+def run(args: argparse.Namespace) -> int:
+    asyncio.run(_keep(open_session(args), args.port))
+    return 0
+
+
+async def _keep(session: Session, port: int) -> None:
+    """Until it is interrupted; the forward is rebuilt when the head's pod is replaced."""
+    async with open_head(session.cloud, job_resource(session).where, port) as head:
+        await head.jobs.version()
+        print(f"Ray dashboard: {head.dashboard_url} (only from this machine; ctrl+c ends it)", flush=True)
+        await asyncio.Event().wait()

@@ -1,0 +1,37 @@
+"""`health`: a diagnosis of the job, or of a saved NeMo RL log. 1 when it is warning or critical."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+
+from grpo_wizard.steps.following import read_job
+from grpo_wizard.steps.training.health import Verdict, diagnose
+from grpo_wizard.tui.commands.metrics import read_log
+from grpo_wizard.tui.opening import mode_of, open_session
+from grpo_wizard.tui.output import glyph, print_json
+
+_SIGNS = {"critical": "block", "warning": "warn", "info": "info"}
+
+
+def run(args: argparse.Namespace) -> int:
+    name = None
+    if args.source:
+        verdict = diagnose(read_log(args.source))
+    else:
+        session = open_session(args)
+        name = session.deployment.name
+        verdict = asyncio.run(read_job(session)).health()
+    if args.json:
+        print_json(mode_of(args), name, verdict.as_json())
+    else:
+        _show(verdict)
+    return 1 if verdict.verdict in ("warning", "critical") else 0
+
+
+def _show(verdict: Verdict) -> None:
+    print(f"health: {verdict.verdict}")
+    for found in verdict.findings:
+        since = f" (since step {found.since_step})" if found.since_step is not None else ""
+        print(f"{glyph(_SIGNS[found.level])} {found.level}: {found.title}{since}")
+        print(f"  seen: {found.evidence}\n  do:   {found.advice}\n  from: {found.source}")

@@ -1,0 +1,37 @@
+"""`logs`: the job's log, raw, to stdout."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sys
+
+from grpo_wizard.steps.clients.follow import Notice, Output
+from grpo_wizard.steps.following import JobWatch, read_job
+from grpo_wizard.tui.opening import open_session
+
+
+def run(args: argparse.Namespace) -> int:
+    session = open_session(args)
+    if not args.follow:
+        watch = asyncio.run(read_job(session))
+        if watch.spool.exists():
+            sys.stdout.buffer.write(watch.spool.read_bytes())
+        return 0
+    asyncio.run(_follow(JobWatch(session)))
+    return 0
+
+
+async def _follow(watch: JobWatch) -> None:
+    """What the spool holds, then what comes, until the job has ended. Interruptions of the line go to stderr."""
+    shown = 0
+    async for event in watch.run():
+        if isinstance(event, Notice):
+            print(f"{event.kind}: {event.detail}", file=sys.stderr)
+        elif isinstance(event, Output) or not shown:
+            with watch.spool.open("rb") as file:
+                file.seek(shown)
+                data = file.read()
+            shown += len(data)
+            sys.stdout.buffer.write(data)
+            sys.stdout.buffer.flush()

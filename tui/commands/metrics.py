@@ -1,0 +1,72 @@
+"""`metrics`: one row a training step, of the job or of a saved log."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import csv
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from grpo_wizard.state.errors import WrongUsage
+from grpo_wizard.steps.following import JobWatch, read_job
+from grpo_wizard.steps.training.metrics import Reader
+from grpo_wizard.tui.opening import mode_of, open_session
+from grpo_wizard.tui.output import print_json
+
+_COLUMNS = ("step", "epoch", "total_steps", "batch_size", "loss", "generation_kl_error", "avg_reward", "mean_generation_length",
+            "total_step_seconds", "checkpoint")
+_SHOWN = (("step", "step", "{}"), ("reward", "avg_reward", "{:.4f}"), ("loss", "loss", "{:.4f}"), ("KL error", "generation_kl_error", "{:.4f}"),
+          ("length", "mean_generation_length", "{:.1f}"), ("seconds", "total_step_seconds", "{:.2f}"))
+
+
+def run(args: argparse.Namespace) -> int:
+    if args.source:
+        reader = read_log(args.source)
+        _print(args, None, reader.document() | {"job": None})
+        return 0
+    session = open_session(args)
+    watch: JobWatch = asyncio.run(read_job(session))
+    _print(args, session.deployment.name, {"rows": watch.rows(), "job": watch.document()})
+    return 0
+
+
+def read_log(source: str) -> Reader:
+    """A saved log, or standard input for `-`."""
+    try:
+        data = sys.stdin.buffer.read() if source == "-" else Path(source).read_bytes()
+    except OSError as error:
+        raise WrongUsage(f"{source} cannot be read", error.strerror or str(error)) from error
+    reader = Reader()
+    reader.feed(data)
+    reader.close()
+    return reader
+
+
+def _print(args: argparse.Namespace, deployment: str | None, document: dict[str, Any]) -> None:
+    if args.json:
+        print_json(mode_of(args), deployment, document)
+    elif "eval" in document:
+        print("\n".join(f"{key}: {value}" for key, value in document["eval"].items()))
+    elif args.csv:
+        writer = csv.DictWriter(sys.stdout, _COLUMNS, extrasaction="ignore")
+        writer.writeheader()
+        writer.writerows(document["rows"])
+    else:
+        _table(document["rows"])
+
+
+def _table(rows: Sequence[dict[str, Any]]) -> None:
+    if not rows:
+        print("no step is complete yet")
+        return
+    print("  ".join(f"{title:>9}" for title, _, _ in _SHOWN))
+    for row in rows:
+        print("  ".join(f"{_cell(row.get(key), form):>9}" for _, key, form in _SHOWN))
+
+
+def _cell(value: Any, form: str) -> str:
+    return "-" if value is None else form.format(value) if isinstance(value, int | float) else str(value)
+
