@@ -21,7 +21,7 @@ def bar(description: str, done: int, total: int, seconds: float, unit: str = "it
     share = done / max(total, 1)
     eighths = int(share * _WIDTH * 8)
     cells = "█" * (eighths // 8) + (_EIGHTHS[eighths % 8] if eighths < _WIDTH * 8 else "")
-    rate = done / seconds if seconds > 0 else 0.0
+    rate = done / max(seconds, 1e-6)
     if not rate:
         speed, left = f"?{unit}/s", "?"
     else:
