@@ -73,5 +73,7 @@ class Deployment(_Model):
     job: JobRecord | None = None
     timings: dict[str, float] = Field(default_factory=dict)
     """Seconds that a resource took, by id."""
+    place: str = Field(default="", max_length=40)
+    """Where the wizard was left: a step's name, review, run, monitor or teardown."""
     created_at: str = Field(default_factory=now)
     updated_at: str = Field(default_factory=now)

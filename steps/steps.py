@@ -36,22 +36,27 @@ def complete(given: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]
 
     Raises Refusals with all that is wrong at once, required fields that are missing among it.
     """
-    answers: dict[str, dict[str, Any]] = {each.name: {} for each in STEPS}
-    refused: dict[str, str] = {}
+    answers, refused = so_far(given)
     unknown = tuple(f"{s}.{f}" for s, values in given.items() for f in values if not _known(s, f))
-    for each, field in fields():
-        if field.kind == "secret":
-            continue
-        key = f"{each.name}.{field.name}"
-        try:
-            answers[each.name][field.name] = _value(field, given.get(each.name, {}), answers)
-        except Refused as refusal:
-            refused[key] = str(refusal)
-        except KeyError:
-            pass        # its default follows from an answer that was refused, and that one is named already
     if refused or unknown:
         raise Refusals(refused, unknown)
     return answers
+
+
+def so_far(given: Mapping[str, Mapping[str, Any]]) -> tuple[dict[str, dict[str, Any]], dict[str, str]]:
+    """Answers as far as they are known, and by step.field why others are not. What follows from a refused answer is in neither."""
+    answers: dict[str, dict[str, Any]] = {each.name: {} for each in STEPS}
+    refused: dict[str, str] = {}
+    for each, field in fields():
+        if field.kind == "secret":
+            continue
+        try:
+            answers[each.name][field.name] = _value(field, given.get(each.name, {}), answers)
+        except Refused as refusal:
+            refused[f"{each.name}.{field.name}"] = str(refusal)
+        except KeyError:
+            pass        # its default follows from an answer that was refused, and that one is named already
+    return answers, refused
 
 
 def _known(step_name: str, field_name: str) -> bool:
