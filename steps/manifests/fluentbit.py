@@ -41,12 +41,15 @@ def fluentbit_config(answers: Answers) -> dict[str, Any]:
             "data": {"fluent-bit.conf": _CONF}}
 
 
-def fluentbit_container(answers: Answers) -> list[dict[str, Any]]:
+def fluentbit_container(answers: Answers, group: dict[str, Any]) -> list[dict[str, Any]]:
+    """The sidecar, in no pod unless it is asked for. `group` is the pod's own RAY_GROUP."""
     if not answers["raycluster"]["fluentbit"]:
         return []
-    group = {"name": "RAY_GROUP", "valueFrom": {"fieldRef": {"fieldPath": "metadata.labels['ray.io/group']"}}}
-    return [{"name": "fluent-bit", "image": _IMAGE, "env": [group], "volumeMounts": [
-        {"name": "fluentbit-config-volume", "mountPath": "/fluent-bit/etc/"}, {"name": "log-volume", "mountPath": "/tmp/ray"}]}]
+    mounts = [
+        {"name": "fluentbit-config-volume", "mountPath": "/fluent-bit/etc/"},
+        {"name": "log-volume", "mountPath": "/tmp/ray"},
+    ]
+    return [{"name": "fluent-bit", "image": _IMAGE, "env": [group], "volumeMounts": mounts}]
 
 
 def fluentbit_volumes(answers: Answers) -> list[dict[str, Any]]:

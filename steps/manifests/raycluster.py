@@ -15,6 +15,9 @@ WORKER_GROUP = "worker-grp-0"
 _HEAD = {"cpu": "64", "memory": "500G"}
 _WORKER = {"cpu": "206", "memory": "2400Gi", "nvidia.com/gpu": 8}
 _GIB, _NVIDIA = "/usr/local/gib", "/usr/local/nvidia"
+_HEAD_ENV: dict[str, Any] = {"name": "RAY_GROUP", "value": "head"}
+_GROUP_LABEL = {"fieldRef": {"fieldPath": "metadata.labels['ray.io/group']"}}
+_WORKER_ENV: dict[str, Any] = {"name": "RAY_GROUP", "valueFrom": _GROUP_LABEL}
 
 # The image has uv and its environment; installing at pod start (as the tutorial does) would fail under `set -e` (tutorial-defects 24).
 _HEAD_START = "set -e\nulimit -n 65536\nexec ${KUBERAY_GEN_RAY_START_CMD}\n"
@@ -79,13 +82,13 @@ def _head(answers: Answers) -> dict[str, Any]:
     resources = {"limits": {**_HEAD, "nvidia.com/gpu": 0}, "requests": {**_HEAD, "nvidia.com/gpu": 0}}
     ray = {
         "name": "ray-head", "image": mine["image"], "imagePullPolicy": "IfNotPresent", "resources": resources,
-        "env": [{"name": "RAY_GROUP", "value": "head"}, *_token_files()],
+        "env": [_HEAD_ENV, *_token_files()],
         "command": ["bash", "-c", _HEAD_START], "volumeMounts": _common_mounts(),
     }
     return {
         "serviceAccountName": account_name(answers),
         "nodeSelector": {"cloud.google.com/gke-nodepool": "default-pool"},
-        "containers": [ray, _release(answers), *fluentbit_container(answers)],
+        "containers": [ray, _release(answers), *fluentbit_container(answers, _HEAD_ENV)],
         "volumes": [*_common_volumes(answers), {"name": "release", "configMap": {"name": account_name(answers)}}],
     }
 
@@ -118,8 +121,7 @@ def _worker_env(answers: Answers) -> list[dict[str, Any]]:
         "TP_SOCKET_IFNAME": "eth0", "NCCL_TUNER_CONFIG_PATH": catalogue.gpu(answers["quotas"]["gpu_type"])["tuner"],
         "NCCL_NET_GDR_LEVEL": "PIX", "LD_LIBRARY_PATH": f"{_NVIDIA}/lib64",
     }
-    group = {"name": "RAY_GROUP", "valueFrom": {"fieldRef": {"fieldPath": "metadata.labels['ray.io/group']"}}}
-    return [group, *({"name": name, "value": value} for name, value in nccl.items()), *_token_files()]
+    return [_WORKER_ENV, *({"name": name, "value": value} for name, value in nccl.items()), *_token_files()]
 
 
 def _worker(answers: Answers) -> dict[str, Any]:
@@ -137,7 +139,7 @@ def _worker(answers: Answers) -> dict[str, Any]:
         "tolerations": [{"key": key, "operator": "Exists"} for key in
                         ("nvidia.com/gpu", "cloud.google.com/impending-node-termination", "user-workload")],
         "initContainers": [wait],
-        "containers": [ray, *fluentbit_container(answers)],
+        "containers": [ray, *fluentbit_container(answers, _WORKER_ENV)],
         "volumes": [
             *_common_volumes(answers),
             {"name": "shared-memory", "emptyDir": {"medium": "Memory", "sizeLimit": "240Gi"}},
