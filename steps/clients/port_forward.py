@@ -276,10 +276,17 @@ class Forward:
         if refused:
             self._tell_lost(f"{self.pod}: {refused}")
             self.pod = None             # whoever connects next looks the pod up again
+        elif any(isinstance(result, _Cut) for result in results):
+            # a server that went away says so there; a mere end of the pod's side does not
+            await self._look()
 
 
 class _Broken(Exception):
     """The pod's side ended with an error."""
+
+
+class _Cut(Exception):
+    """The WebSocket ended without a farewell: a server that died, or one that does not take leave."""
 
 
 async def _send(reader: asyncio.StreamReader, ws: aiohttp.ClientWebSocketResponse) -> None:
@@ -304,4 +311,4 @@ async def _receive(ws: aiohttp.ClientWebSocketResponse, writer: asyncio.StreamWr
         elif data:
             raise _Broken(data.decode("utf-8", "replace")[:300])
     if ws.close_code == 1006:
-        raise _Broken("the connection to the API server broke")
+        raise _Cut

@@ -134,8 +134,8 @@ def _listing(rows: list[Checkpoint]) -> Listing:
         ""
         if newest.complete
         else (
-            f"{newest.name} is not complete ({', '.join(newest.missing)} missing), yet NeMo RL would take it: "
-            "move it aside."
+            f"{newest.name} is not complete ({', '.join(newest.missing)} missing), "
+            "yet NeMo RL would take it: move it aside."
         )
     )
     return Listing(rows, newest.step, max(whole) if whole else None, warning)

@@ -66,8 +66,11 @@ def test_an_nccl_timeout_leads_with_rank_and_minutes_and_is_told_once() -> None:
 
 
 def test_the_rank_is_taken_from_rays_prefix_when_torch_does_not_name_it() -> None:
-    text = "(MegatronPolicyWorker[rank=3] pid=9) Watchdog caught collective operation timeout: WorkNCCL(Timeout(ms)=600000)\n"
-    assert look(text).findings[0].title == "NCCL collective timed out (10 min), rank 3"
+    text = "(MegatronPolicyWorker[rank=3] pid=9) Watchdog caught collective operation timeout: "
+    assert (
+        look(text + "WorkNCCL(Timeout(ms)=600000)\n").findings[0].title
+        == "NCCL collective timed out (10 min), rank 3"
+    )
 
 
 @pytest.mark.parametrize("name", ["end_max_steps.log", "two_epochs.log", "carriage_returns.log"])
@@ -78,7 +81,8 @@ def test_a_normal_end_and_its_noise_raise_no_alarm(name: str) -> None:
 def test_workers_that_die_after_the_normal_end_are_noise() -> None:
     log = (
         step(1, 1)
-        + "Max number of steps has been reached, stopping training early\nray.exceptions.ActorDiedError: gone\n"
+        + "Max number of steps has been reached, stopping training early\n"
+        + "ray.exceptions.ActorDiedError: gone\n"
     )
     assert look(log, status="SUCCEEDED").verdict == "healthy"
     assert ids(look(log, status="FAILED")) == ["dead_worker"]
@@ -219,7 +223,7 @@ def test_trouble_that_the_run_left_behind_is_no_finding_unless_it_lasts() -> Non
             "host_memory",
         ),
         (
-            "FileNotFoundError: [Errno 2] No such file or directory: '/data/x/step_2/policy/weights/.metadata'",
+            "FileNotFoundError: [Errno 2] No such file or directory: 'step_2/policy/weights/.metadata'",
             "checkpoint_format",
         ),
         ("RuntimeError: NCCL error: unhandled cuda error", "nccl_error"),

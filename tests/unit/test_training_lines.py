@@ -56,7 +56,8 @@ def test_rays_prefix_and_repeat_mark_become_data() -> None:
 
 def test_nested_prefixes_are_stripped_in_order() -> None:
     raw = (
-        "\x1b[36m(VllmAsyncGenerationWorker pid=7, ip=10.4.1.7)\x1b[0m \x1b[1;36m(EngineCore_DP0 pid=8)\x1b[0;0m "
+        "\x1b[36m(VllmAsyncGenerationWorker pid=7, ip=10.4.1.7)\x1b[0m "
+        "\x1b[1;36m(EngineCore_DP0 pid=8)\x1b[0;0m "
         "(RayWorkerWrapper pid=9) INFO text (kept pid=1)"
     )
     (line,) = clean(raw)
