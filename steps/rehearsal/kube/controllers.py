@@ -69,11 +69,13 @@ class Manager:
         self._wake.set()
 
     async def _run(self) -> None:
+        looked = 0.0
         while True:
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._wake.wait(), min(self.kube.next_timer() + 0.005, _IDLE_S))
+                await asyncio.wait_for(self._wake.wait(), min(self.kube.next_timer(looked) + 0.005, _IDLE_S))
             await asyncio.sleep(_GAP_S)
             self._wake.clear()
+            looked = self.kube.clock.now()  # a timer that runs out while they look is not theirs yet
             settle(self.kube, self._wake)
 
 

@@ -59,10 +59,10 @@ class Kube:
         for key in [k for k in timers if k.startswith(prefix)]:
             del timers[key]
 
-    def next_timer(self) -> float:
-        """Seconds until the next timer that has not run out; inf when there is none."""
+    def next_timer(self, looked: float) -> float:
+        """Seconds until the next timer that had not run out when the controllers last `looked`; inf when there is none."""
         now = self.clock.now()
-        return min((at - now for at in self.note("timers").values() if at > now), default=math.inf)
+        return min((max(at - now, 0.0) for at in self.note("timers").values() if at > looked), default=math.inf)
 
     def change(self, kind: Kind, obj: JSON, edit: Callable[[JSON], None]) -> JSON:
         """Edits a copy of the newest state of an object and stores it. Gone objects are passed over."""
