@@ -63,7 +63,10 @@ class Application:
                 request.headers,
                 request.get(OPERATION_ERROR),
             )
-            return respond(await self.dispatcher.answer(asked))
+            answer = respond(await self.dispatcher.answer(asked))
+            if request.method != "GET":
+                self.world.answering()
+            return answer
         except ApiError as error:
             return refuse(place.service, error)
         except Exception:

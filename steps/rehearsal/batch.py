@@ -83,4 +83,5 @@ async def answer_all(parts: list[Part], one: Callable[[Part], Awaitable[tuple[in
             f"Content-Length: {len(text.encode())}\r\n\r\n{text}\r\n"
         )
     whole = "".join(pieces) + f"--{boundary}--\r\n"
-    return web.Response(body=whole.encode(), headers={"Content-Type": f"multipart/mixed; boundary={boundary}"})
+    headers = {"Content-Type": f"multipart/mixed; boundary={boundary}"}
+    return web.Response(body=whole.encode(), headers=headers)

@@ -82,8 +82,11 @@ def find(home: Path) -> Address | None:
     None where there is none. Raises RehearsalError if the named one is not there.
     """
     url = os.environ.get(URL)
-    if url:
-        return join(url, _token_of_environment())
+    return join(url, _token_of_environment()) if url else own(home)
+
+
+def own(home: Path) -> Address | None:
+    """This home's own running server, whatever the environment names."""
     address = _read(folder(home) / "address.json")
     if address is None:
         return None
@@ -140,7 +143,7 @@ def start(
         return join(os.environ[URL], _token_of_environment(), speed)
     folder(home).mkdir(mode=0o700, parents=True, exist_ok=True)
     with _locked(folder(home) / "start.lock"):
-        running = find(home)
+        running = own(home)
         if running is not None:
             return _same_speed(running, speed)
         options = [
@@ -173,7 +176,7 @@ def _spawn(home: Path, options: list[str]) -> Address:
         )
     until = time.monotonic() + _START_S
     while time.monotonic() < until:
-        address = find(home)
+        address = own(home)
         if address is not None:
             return address
         if process.poll() is not None:
@@ -201,7 +204,7 @@ def status(home: Path) -> JSON:
 
 def stop(home: Path, wait_s: float = 20.0) -> bool:
     """Ends this home's server and everything it started. False where none ran."""
-    address = find(home)
+    address = own(home)
     if address is None:
         return False
     _ask(address.base_url, address.token, "POST", "/_rehearsal/stop")

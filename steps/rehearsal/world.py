@@ -22,6 +22,7 @@ from .contract import EVENTS, JSON, KUBES, Clock, Record
 
 _log = logging.getLogger(__name__)
 _SOON = 0.05  # seconds between a change and its being saved
+_QUICK = 0.01  # seconds: a save that is waited for
 _SHARE = 25  # saving may take at most 1/_SHARE of the time: thousands of pods cost tens of milliseconds
 VERSION = 1
 
@@ -55,6 +56,7 @@ class Store:
         self._timers: dict[int, asyncio.TimerHandle] = {}
         self._saving: asyncio.Task[None] | None = None
         self._dirty = False
+        self._cost = 0.0  # seconds that the last save took
         self._kube_revisions: dict[str, Any] = {}
 
     # Records
@@ -147,16 +149,24 @@ class Store:
             with contextlib.suppress(RuntimeError):  # no loop yet: the world is being seeded
                 self._saving = asyncio.get_running_loop().create_task(self._save_soon())
 
+    def answering(self) -> None:
+        """Saves before a write is answered, so that a kill right after forgets nothing that was promised.
+
+        Only while saving is quick; a world with thousands of pods is saved soon instead.
+        """
+        if self._cost < _QUICK:
+            self.save()
+
     async def _save_soon(self) -> None:
         await asyncio.sleep(_SOON)
         while self._dirty:
-            begun = time.perf_counter()
-            self._dirty = False
             self.save()
-            await asyncio.sleep(max(_SOON, (time.perf_counter() - begun) * _SHARE))
+            await asyncio.sleep(max(_SOON, self._cost * _SHARE))
 
     def save(self) -> None:
-        """Writes the file now: temp file in the same folder, fsync, replace."""
+        """Writes the file now: temp file in the same folder, then replace (a kill cannot cut it short)."""
+        begun = time.perf_counter()
+        self._dirty = False
         for key, kube in KUBES.items():
             record = self.get("container.googleapis.com", key)
             revision = getattr(kube, "revision", None)
@@ -176,6 +186,7 @@ class Store:
         with os.fdopen(descriptor, "wb") as file:
             file.write(data)
         temporary.replace(self.path)
+        self._cost = time.perf_counter() - begun
 
     def load(self) -> bool:
         """Reads the file and arms its events. False where there is none yet. Needs a running loop."""

@@ -1,4 +1,7 @@
-"""Google's own Python clients pointed at a rehearsal server. Nothing is replaced but the address and the token."""
+"""Google's own Python clients pointed at a rehearsal server.
+
+Nothing is replaced but the address and the token.
+"""
 
 from __future__ import annotations
 

@@ -27,7 +27,8 @@ DEFAULT = {
     "storage-api.googleapis.com": "Google Cloud Storage JSON API",
     "storage-component.googleapis.com": "Cloud Storage",
 }
-# storage.googleapis.com is in that list too; here it is off at first, so that every API that the tutorial enables has to be enabled.
+# storage.googleapis.com is in that list too; here it is off at first, so that every API that the tutorial
+# enables has to be enabled.
 OFFERED = {
     "artifactregistry.googleapis.com": "Artifact Registry API",
     "autoscaling.googleapis.com": "Cloud Autoscaling API",

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from ..contract import ApiError, Call, World
 from .apis import TITLES
 
+PROJECTS = "cloudresourcemanager.googleapis.com"
 USAGE = "serviceusage.googleapis.com"
 # gcloud asks these on its own client's project, where they are enabled: measured, gcloud-wire §3 (it sends no
 # X-Goog-User-Project).
@@ -35,11 +36,34 @@ def refuse_disabled(call: Call, headers: Mapping[str, str]) -> None:
     if call.service in _OWN and not quota_project and "gcloud" in headers.get("User-Agent", ""):
         return
     project = call.world.project_id(quota_project or _named(call) or "")
-    if not project or call.world.project_number(project) == "0":
+    if not project:
         return
+    _refuse_gone(call, project)
     homes = [project] if quota_project or call.service not in _OWN else [project, _HOME]
+    if call.service == PROJECTS and call.world.get(PROJECTS, f"projects/{project}") is None:
+        return
     if not any(felt(call.world, home, call.service) for home in homes):
         raise disabled(call.world, project, call.service)
+
+
+def _refuse_gone(call: Call, project: str) -> None:
+    """Raises 403 (Compute: 404) for a project that is not there, or marked for deletion."""
+    record = call.world.get(PROJECTS, f"projects/{project}")
+    if record is not None and record.state != "deleting":
+        return
+    if call.service == PROJECTS:    # it answers for itself: a deleted project can still be looked at
+        return
+    if call.service == "compute.googleapis.com" and record is None:
+        raise ApiError(404, f"The resource 'projects/{project}' was not found", "NOT_FOUND", "notFound")
+    metadata = {"service": call.service, "consumer": f"projects/{project}"}
+    info = {
+        "@type": "type.googleapis.com/google.rpc.ErrorInfo",
+        "reason": "CONSUMER_INVALID",
+        "domain": "googleapis.com",
+        "metadata": metadata,
+    }
+    text = f"Permission denied on resource project {project}."
+    raise ApiError(403, text, "PERMISSION_DENIED", "forbidden", [info])
 
 
 def _named(call: Call) -> str | None:

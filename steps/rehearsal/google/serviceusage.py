@@ -10,7 +10,7 @@ import re
 
 from ..contract import JSON, ApiError, Call, Record, World, happens, serves
 from . import longrunning
-from .apis import BRINGS, DEFAULT, TITLES
+from .apis import BRINGS, DEFAULT, PAID, TITLES
 
 SERVICE = "serviceusage.googleapis.com"
 _ENABLING_S = 12.0  # inferred: gcloud users wait 5 to 30 s for one API
@@ -141,6 +141,7 @@ def batch_enable(call: Call) -> JSON:
 def _enabling(call: Call, project: str, names: list[str], prefix: str, *, one: bool) -> JSON:
     for name in names:
         _known(name, project)
+    _refuse_unpaid(call.world, project, names)
     number = call.world.project_number(project)
     on = [shown(call.world, project, name) | {"state": "ENABLED"} for name in names]
     kind = "EnableServiceResponse" if one else "BatchEnableServicesResponse"
@@ -162,6 +163,29 @@ def _enabling(call: Call, project: str, names: list[str], prefix: str, *, one: b
         project,
         "apis.enabled",
         {"project": project, "names": names},
+    )
+
+
+def _refuse_unpaid(world: World, project: str, names: list[str]) -> None:
+    """Raises 400 for an API that costs money in a project without billing."""
+    record = world.get("cloudresourcemanager.googleapis.com", f"projects/{project}")
+    wanted = [name for name in names if name in PAID or PAID & set(BRINGS.get(name, ()))]
+    if not wanted or record is None or record.extra.get("billing"):
+        return
+    number = world.project_number(project)
+    listed = ",".join(wanted)
+    violation = {
+        "type": "googleapis.com/billing-enabled",
+        "subject": number,
+        "description": "billing-enabled",
+    }
+    raise ApiError(
+        400,
+        f"Billing account for project '{number}' is not found. Billing must be enabled for activation of "
+        f"service(s) '{listed}' to proceed.",
+        "FAILED_PRECONDITION",
+        "UREQ_PROJECT_BILLING_NOT_FOUND",
+        [{"@type": "type.googleapis.com/google.rpc.PreconditionFailure", "violations": [violation]}],
     )
 
 

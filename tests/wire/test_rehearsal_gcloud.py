@@ -1,0 +1,115 @@
+"""The real gcloud by the environment that the server prints, held against recorded runs
+(fixtures/gcloud.json).
+
+The recording is of gcloud 528.0.0 on 2026-11-30, 71 commands in the tutorial's order. A third of them runs
+always; all of them with
+`pytest -m heavy tests/wire/test_rehearsal_gcloud.py`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import Rehearsal
+
+JSON = dict[str, Any]
+RUNS: list[JSON] = json.loads((Path(__file__).parent / "fixtures/gcloud.json").read_text())
+NETWORKS = "/compute/v1/projects/my-project/global/networks"
+FIREWALLS = "/compute/v1/projects/my-project/global/firewalls"
+THIRD = frozenset(["services-enable", "services-list-enabled", "projects-describe", "projects-add-iam-policy-binding", "projects-create", "reservations-describe", "network-profiles-describe", "quotas-info-list", "quotas-info-", "describe", "get-server-config", "err-networks-describe-404", "err-clusters-describe-404", "networks-create-", "auto", "networks-create-gvnic", "subnets-create-gvnic", "firewall-rules-create", "clusters-create", "addresses-", "create", "vpc-peerings-connect", "vpc-peerings-list", "lustre-create", "lustre-describe", "firewall-rules-list", "lustre-delete", "vpc-peerings-delete"])
+pytestmark = pytest.mark.skipif(shutil.which("gcloud") is None, reason="gcloud is not installed here")
+
+
+def test_a_third_of_the_recorded_commands_run_as_recorded(rehearsal: Rehearsal) -> None:
+    replay(rehearsal, [run for run in RUNS if run["name"] in THIRD])
+
+
+@pytest.mark.heavy
+def test_every_recorded_command_runs_as_recorded(rehearsal: Rehearsal) -> None:
+    replay(rehearsal, RUNS)
+
+
+def replay(server: Rehearsal, runs: list[JSON]) -> None:
+    """Runs each command after what the place needs; compares exit code and requests.
+
+    All differences at once.
+    """
+    differences: list[str] = []
+    for run in runs:
+        prepare(server, run["name"])
+        before = len(server.recorded())
+        done = gcloud(server, run["command"])
+        if run["name"] == "projects-create":  # the fresh world holds my-project already
+            if done.returncode != 1 or "already in use" not in done.stderr:
+                differences.append(f"projects-create: {done.returncode} {done.stderr}")
+            continue
+        if done.returncode != run["exit"]:
+            ended = f"exit {done.returncode}, recorded {run['exit']}: {done.stderr[-400:]}"
+            differences.append(f"{run['name']}: {ended}")
+        elif plain(server.recorded()[before:]) != plain(run["requests"]):
+            asked, recorded = (json.dumps(plain(r)) for r in (server.recorded()[before:], run["requests"]))
+            differences.append(f"{run['name']}:\n  asked    {asked}\n  recorded {recorded}")
+    assert not differences, "\n".join(differences)
+
+
+def gcloud(server: Rehearsal, command: list[str]) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(command, env=server.env, capture_output=True, text=True, check=False, timeout=240)
+
+
+def prepare(server: Rehearsal, name: str) -> None:
+    """What the place wants before a command that the recording did without."""
+    if name == "services-list-enabled":
+        server.enable("lustre.googleapis.com", "servicenetworking.googleapis.com")
+    elif name == "firewall-seed-a":
+        for network in ("nemo-net-2", "unrelated"):
+            made(server, NETWORKS, {"name": network, "autoCreateSubnetworks": False})
+    elif name == "networks-delete-main":
+        rules = [row for row in server.world() if row["kind"] == "firewall"]
+        leftovers = [row["name"] for row in rules if used(row, "nemo-net")]
+        assert all(re.match("gke-|k8s-", left) for left in leftovers)
+        for left in leftovers:
+            server.ask("DELETE", f"{FIREWALLS}/{left}")
+    elif name == "addresses-delete":
+        until_gone(server)
+
+
+def used(row: JSON, network: str) -> bool:
+    return bool(row["spec"].get("network", "").endswith(f"/networks/{network}"))
+
+
+def made(server: Rehearsal, path: str, body: JSON) -> None:
+    status, answer = server.ask("POST", path, body)
+    assert status == 200, answer
+
+
+def until_gone(server: Rehearsal) -> None:
+    """The peering's delete is repeated while its producer holds it."""
+    command = next(run["command"] for run in RUNS if run["name"] == "vpc-peerings-delete")
+    deadline = time.monotonic() + 60
+    while any(row["kind"] == "peering" for row in server.world()):
+        assert time.monotonic() < deadline
+        gcloud(server, command)
+
+
+def plain(requests: list[JSON]) -> list[JSON]:
+    """Requests without what differs at every run: operations' names, etags, polls and further pages."""
+    found: list[JSON] = []
+    for request in requests:
+        path = re.sub(r"/operations/[^/]+", "/operations/X", request["path"])
+        query = {name: value for name, value in request["query"].items() if name not in ("pageToken",)}
+        body = json.loads(re.sub(r'"etag": "[^"]*"', '"etag": "X"', json.dumps(request["body"])))
+        for binding in ((body or {}).get("policy") or {}).get("bindings", []):
+            if binding["role"] == "roles/owner":  # the recorder's project had no owner, a real one has
+                body["policy"]["bindings"].remove(binding)
+        one = {"service": request["service"], "method": request["method"], "path": path}
+        one |= {"query": query, "body": body}
+        if not found or one != found[-1]:
+            found.append(one)
+    return found
