@@ -33,6 +33,7 @@ class RayHeads:
         head = self._head(pod)
         async with head.lock:
             if not head.alive:
+                head.pod = pod      # a sidecar that came first saw its own container's mounts
                 await self._start(pod, head)
         return "127.0.0.1", self._head(pod).ports[port]
 
