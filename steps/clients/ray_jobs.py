@@ -171,10 +171,6 @@ class RayJobs:
         with contextlib.suppress(JobUnknown):
             await self._json("DELETE", f"/api/jobs/{job_id}")
 
-    async def delete(self, job_id: str) -> bool:
-        """Makes Ray forget a job that has ended; its log file stays."""
-        return bool((await self._json("DELETE", f"/api/jobs/{job_id}")).get("deleted"))
-
     async def nodes(self) -> list[dict[str, Any]]:
         """The nodes' summaries (`hostname`, `ip`, `cpu`, `mem`, `gpus` …, `raylet`), as the dashboard
         shows them."""

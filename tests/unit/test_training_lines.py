@@ -87,7 +87,8 @@ def test_offsets_find_the_line_in_the_stream() -> None:
 @given(st.lists(st.integers(1, 4000), min_size=1, max_size=40))
 def test_any_chunks_give_the_same_lines(sizes: list[int]) -> None:
     raw = recorded("ray_driver.err") + recorded("carriage_returns.log") + recorded("nccl_watchdog.log")
-    chunks, start = [], 0
+    chunks: list[bytes] = []
+    start = 0
     while start < len(raw):
         size = sizes[len(chunks) % len(sizes)]
         chunks.append(raw[start:start + size])
@@ -103,7 +104,7 @@ def test_no_bytes_at_all_break_it(raw: bytes) -> None:
 
 
 @exact
-@given(st.text(st.characters(blacklist_categories=("Cs",), blacklist_characters="\r\n\x1b(%"), max_size=80),
+@given(st.text(st.characters(exclude_categories=("Cs",), exclude_characters="\r\n\x1b(%"), max_size=80),
        st.sampled_from(["DTensorPolicyWorker[rank=3]", "Policy", "A_b.c"]), st.integers(1, 10**6))
 def test_text_behind_a_prefix_is_not_changed(text: str, actor: str, pid: int) -> None:
     (line,) = clean(f"\x1b[36m({actor} pid={pid})\x1b[0m {text}")
