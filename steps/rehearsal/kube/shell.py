@@ -7,7 +7,7 @@ import io
 import shlex
 import tarfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from grpo_wizard.steps.rehearsal.kube.podfiles import PodFiles
@@ -171,10 +171,18 @@ def _du(files: PodFiles, words: list[str], stdin: bytes) -> Result:
         if not files.exists(path):
             result.err, result.code = result.err + _missing("du", given), 1
             continue
-        size = files.size(path)
-        shown = human(size) if "h" in flags else str(size if "b" in flags else -(-size // 1024))
-        result.out += f"{shown}\t{given}\n".encode()
+        result.out += "".join(_usage(files, path, given, flags)).encode()
     return result
+
+
+def _usage(files: PodFiles, path: str, shown: str, flags: set[str]) -> Iterator[str]:
+    """du's lines: what is below first; files only with -a, nothing but the sum with -s."""
+    for name in files.children(path) if files.is_folder(path) and "s" not in flags else ():
+        below = f"{path.rstrip('/')}/{name}"
+        if files.is_folder(below) or "a" in flags:
+            yield from _usage(files, below, f"{shown.rstrip('/')}/{name}", flags)
+    size = files.size(path)
+    yield f"{human(size) if 'h' in flags else size if 'b' in flags else -(-size // 1024)}\t{shown}\n"
 
 
 def _stat(files: PodFiles, words: list[str], stdin: bytes) -> Result:
