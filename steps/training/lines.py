@@ -9,13 +9,19 @@ is never changed: `[/]` stays `[/]`.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+
+from grpo_wizard.steps.training.grammar import Bar, parse
 
 _ANSI = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)")
 # Ray 2.49 and 2.60: worker.py's print_worker_logs; vLLM's engine adds its own of the same form behind it.
 _PREFIX = re.compile(
     r"\((?:(?P<actor>[^()\n]{1,200}?) )?(?:pid=(?P<pid>\d+)(?:, ip=(?P<ip>[0-9a-fA-F.:]+))?)\) ?"
     r"|\((?P<daemon>raylet|gcs_server|autoscaler [^()\n]{0,80})(?:, ip=(?P<daemon_ip>[0-9a-fA-F.:]+))?\) ?"
+)
+_BEGINS = re.compile(rf"(?:{_PREFIX.pattern})|\r")
+_DRIVER = re.compile(
+    r"[▶📊🔍🚀]|=+ (?:Step|Epoch)| +[•-] |Saving checkpoint|Logged data|Max number|Timeout has"
 )
 _RANK = re.compile(r"\[rank=(\d+)\]$")
 _REPEATED = re.compile(r" ?\[repeated (\d+)x across cluster\](?: \(Ray deduplicates logs by default\..*\))?$")
@@ -64,26 +70,60 @@ def strip_ansi(text: str) -> str:
 
 
 def clean(raw: str, offset: int = 0) -> list[Line]:
-    """One raw line to its clean line; two when a message is glued to the end of a bar."""
+    """One raw line to its clean line; to two or three when the driver and a worker wrote into the same one.
+
+    Ray writes a worker's line and its newline apart, from a thread of the driver: what the driver prints
+    in between is glued on, before or behind (seen in a job's file of Ray 2.60).
+    """
     text = strip_ansi(raw)
-    if "\r" in text:
-        text, sources = _last_state(text)
-    else:
-        text, sources = _strip_prefixes(text)
-    repeated = 0
-    if text.endswith((" across cluster]", "options.)")):
-        text, repeated = _strip_repeat(text)
-    if "%" in text and (glued := _BAR_END.search(text)) and (rest := text[glued.end():]).strip():
-        return [Line(text[:glued.end()], offset, sources, repeated), Line(rest.lstrip(" "), offset, sources)]
-    return [Line(text, offset, sources, repeated)]
+    if "pid=" not in text and "\r" not in text and ("%" not in text or text.endswith(("]", "] "))):
+        return [_line(text, offset)]        # nothing glued, or nothing behind the bar
+    lines: list[Line] = []
+    for part in _apart(text):
+        lines += _unglue(_line(part, offset))
+    return lines
 
 
-def _last_state(text: str) -> tuple[str, tuple[Source, ...]]:
-    """What a terminal would show: the text after the last carriage return that has any."""
+def _line(text: str, offset: int) -> Line:
     text, sources = _strip_prefixes(text)
-    states = [state for state in text.split("\r") if state.strip()]
-    text, inner = _strip_prefixes(states[-1] if states else "")
-    return text, sources + inner
+    if "\r" in text:
+        states = [state for state in text.split("\r") if state.strip()]
+        text, inner = _strip_prefixes(states[-1] if states else "")     # what a terminal would show
+        sources += inner
+    if text.endswith((" across cluster]", "options.)")) and (found := _REPEATED.search(text)):
+        return Line(text[: found.start()], offset, sources, int(found[1]))
+    return Line(text, offset, sources)
+
+
+def _apart(text: str) -> list[str]:
+    """Cuts before a worker's prefix, or a bar's first state, where what stands before it is a line of the
+    driver."""
+    if text.startswith("(") and text.count("pid=") == 1 and "\r" not in text:
+        return [text]
+    for found in _BEGINS.finditer(text, 1):
+        if _is_driver(text[: found.start()]):
+            return [text[: found.start()], text[found.start():]]
+    return [text]
+
+
+def _unglue(line: Line) -> list[Line]:
+    """Cuts where a line of the driver begins behind a worker's, or any text behind the end of a bar."""
+    text = line.text
+    if "%" in text and (bar := _BAR_END.search(text)) and text[bar.end():].strip():
+        rest = text[bar.end():]
+        return [
+            replace(line, text=text[: bar.end()]),
+            Line(rest if _is_driver(rest) else rest.lstrip(" "), line.offset),
+        ]
+    for found in _DRIVER.finditer(text, 1) if line.sources else ():
+        if _is_driver(text[found.start():]):
+            return [replace(line, text=text[: found.start()]), Line(text[found.start():], line.offset)]
+    return [line]
+
+
+def _is_driver(text: str) -> bool:
+    """Whether it is, to the letter, a line that only the training loop prints."""
+    return not isinstance(parse(text), Bar | None)
 
 
 def _strip_prefixes(text: str) -> tuple[str, tuple[Source, ...]]:
@@ -100,11 +140,6 @@ def _source(found: re.Match[str]) -> Source:
     if found["daemon"]:
         return Source(found["daemon"], None, found["daemon_ip"])
     return Source(found["actor"] or "", int(found["pid"]), found["ip"])
-
-
-def _strip_repeat(text: str) -> tuple[str, int]:
-    found = _REPEATED.search(text)
-    return (text[: found.start()], int(found[1])) if found else (text, 0)
 
 
 class LineReader:

