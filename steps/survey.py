@@ -6,12 +6,14 @@ import asyncio
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from . import pace
 from .clients.driver import Task, Tell
 from .clients.drivers import driver
 from .session import Session
 from .step import ABSENT, Fact, Resource, Sight
 
 _AT_ONCE = 12
+_LOOKS = 3              # tries of one reading before the last: 7 s in real life
 
 
 def resolve(value: Any, facts: Mapping[str, Mapping[str, str]]) -> Any:
@@ -56,11 +58,12 @@ async def survey(session: Session, resources: Iterable[Resource]) -> dict[str, S
     async def one(resource: Resource) -> None:
         async with gate:
             try:
-                seen[resource.id] = await look(session, resource, {id: sight.facts for id, sight in seen.items()})
+                seen[resource.id] = await _look_again(session, resource, {id: sight.facts for id, sight in seen.items()})
             except CloudError as error:
-                if error.kind != "api_disabled":
+                if error.kind != "api_disabled" and not (resource.kind == "job" and error.transient):
                     raise
-                seen[resource.id] = ABSENT
+                # A head that does not answer must not keep anybody from looking at the rest, or from taking it down.
+                seen[resource.id] = ABSENT if error.kind == "api_disabled" else Sight(detail=f"cannot be asked: {error.title}")
 
     await asyncio.gather(*(one(r) for r in listed if r.kind == "project"))
     seen |= _nothing_in_a_project_to_come(listed, seen)
@@ -68,6 +71,19 @@ async def survey(session: Session, resources: Iterable[Resource]) -> dict[str, S
     await asyncio.gather(*(one(r) for r in rest if not facts_in(r.spec)))
     await asyncio.gather(*(one(r) for r in rest if facts_in(r.spec)))
     return seen
+
+
+async def _look_again(session: Session, resource: Resource, facts: Mapping[str, Mapping[str, str]]) -> Sight:
+    """Reading does no harm: what fails for the moment is asked again, a few times."""
+    from .clients.errors import CloudError
+    for wait in pace.tries(session.cloud.pace)[:_LOOKS]:
+        try:
+            return await look(session, resource, facts)
+        except CloudError as error:
+            if not error.transient or error.kind == "api_disabled":
+                raise
+            await asyncio.sleep(wait)
+    return await look(session, resource, facts)
 
 
 def _nothing_in_a_project_to_come(resources: Iterable[Resource], seen: Mapping[str, Sight]) -> dict[str, Sight]:
