@@ -10,6 +10,7 @@ from .step import Resource
 _FIRST_LOOK, _LAST_LOOK, _GROWTH = 1.0, 10.0, 1.5      # seconds in real life
 _SHORTEST = 0.05
 _MOST_TRIES = 8
+_INSIST_FLOOR = 3.0
 _PATIENCE_FLOOR = 180.0                                # a rehearsal on a busy machine still gets this long
 
 
@@ -25,6 +26,11 @@ def tries(pace: float) -> list[float]:
     """Seconds before each new try of something that failed for the moment: 1, 2, 4 … 60."""
     quick = max(1.0, min(pace, 10.0))
     return [max(_SHORTEST, min(60.0, 2.0 ** n) / quick) for n in range(_MOST_TRIES)]
+
+
+def until_insisting(pace: float) -> float:
+    """Seconds that something may say "in use" before the harder way is taken: a quarter of an hour."""
+    return max(_INSIST_FLOOR, 900.0 / pace)
 
 
 def patience(resource: Resource, pace: float) -> float:

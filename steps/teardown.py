@@ -66,7 +66,7 @@ class _Removal:
     def __init__(self, session: Session, resource: Resource, tell: Tell) -> None:
         self.session, self.resource, self.tell = session, resource, tell
         self.driver = driver(resource.kind)
-        self.operation, self.said, self.settled = "", "", False
+        self.operation, self.said, self.settled, self.insisted = "", "", False, False
         self.failures = pace.tries(session.cloud.pace)
         self.started = asyncio.get_running_loop().time()
 
@@ -117,6 +117,8 @@ class _Removal:
             self.operation = ""
             return
         patient = isinstance(error, CloudError) and error.kind in ("in_use", "busy")
+        if isinstance(error, CloudError) and error.kind == "in_use" and await self._insisted():
+            return
         late = asyncio.get_running_loop().time() - self.started > pace.patience(self.resource, self.session.cloud.pace)
         if not (isinstance(error, CloudError) and error.transient) or (late if patient else not self.failures):
             raise error
@@ -124,6 +126,16 @@ class _Removal:
         wait = max(0.1, 10.0 / self.session.cloud.pace) if patient else self.failures.pop(0)
         self.tell(events.retry(self.resource.id, f"{error.title}: {error.detail}"[:300], wait))
         await asyncio.sleep(wait)
+
+    async def _insisted(self) -> bool:
+        """The harder way, once, when the gentle one has failed for long."""
+        waited = asyncio.get_running_loop().time() - self.started
+        if self.insisted or waited < pace.until_insisting(self.session.cloud.pace):
+            return False
+        self.insisted = True
+        task = task_for(self.session, self.resource, {}, self._notice)
+        self.operation = await asyncio.to_thread(self.driver.insist, self.session.cloud, task) or ""
+        return bool(self.operation)
 
     def _notice(self, text: str) -> None:
         self.tell(events.notice(text, self.resource.id))

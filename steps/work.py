@@ -126,6 +126,7 @@ class _Pursuit:
             return False
         sight = await look(self.session, self.resource, self.work.facts)
         if sight.state == "absent":
+            self.record.facts |= sight.facts        # what stood there before us (a shared peering) decides how it is undone
             await self._create()
             return False
         if sight.state == "ready":

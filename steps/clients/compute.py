@@ -80,15 +80,25 @@ class ComputeDriver(Driver):
         return str(call("compute", compute(cloud, self._about.client).delete_unary, request=self._named(task)).name)
 
     def progress(self, cloud: Cloud, task: Task, operation: str) -> Progress:
-        client = compute(cloud, "RegionOperationsClient" if self._about.regional else "GlobalOperationsClient")
-        seen = call("compute", client.get, request=self._where(task) | {"operation": operation})
-        if seen.status.name != "DONE":
-            return Progress(False)
-        if seen.error.errors or seen.http_error_status_code:
-            first = seen.error.errors[0] if seen.error.errors else None
-            raise from_message("compute.googleapis.com", int(seen.http_error_status_code or 0),
-                               str(first.message if first else seen.http_error_message), str(first.code if first else ""))
-        return Progress(True)
+        if not self._about.regional:
+            return global_operation(cloud, task.at("project"), operation)
+        client = compute(cloud, "RegionOperationsClient")
+        return _progress(call("compute", client.get, request=self._where(task) | {"operation": operation}))
+
+
+def global_operation(cloud: Cloud, project: str, operation: str) -> Progress:
+    """How far one of Compute's global operations is; raises CloudError when it ended with an error."""
+    return _progress(call("compute", compute(cloud, "GlobalOperationsClient").get, request={"project": project, "operation": operation}))
+
+
+def _progress(seen: Any) -> Progress:
+    if seen.status.name != "DONE":
+        return Progress(False)
+    if seen.error.errors or seen.http_error_status_code:
+        first = seen.error.errors[0] if seen.error.errors else None
+        raise from_message("compute.googleapis.com", int(seen.http_error_status_code or 0),
+                           str(first.message if first else seen.http_error_message), str(first.code if first else ""))
+    return Progress(True)
 
 
 def _echoed(spec: Mapping[str, Any]) -> JSON:

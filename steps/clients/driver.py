@@ -71,5 +71,9 @@ class Driver:
     def delete(self, cloud: Cloud, task: Task, sight: Sight) -> str:
         raise NotImplementedError
 
+    def insist(self, cloud: Cloud, task: Task) -> str | None:
+        """A harder way to delete what stays in use for long; the operation's name, None where there is none."""
+        return None
+
     def can_change(self, path: str) -> bool:
         return any(path == head or path.startswith(head + ".") for head in self.changeable)

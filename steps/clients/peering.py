@@ -10,7 +10,7 @@ from typing import Any
 
 from ..step import Sight
 from .cloud import Cloud, call
-from .compute import compute
+from .compute import compute, global_operation
 from .driver import Driver, Progress, Task
 from .errors import CloudError, from_message, translate
 from .project import project_number
@@ -18,7 +18,8 @@ from .wire import JSON, document, mark_in
 
 SERVICE = "servicenetworking.googleapis.com"
 _PARENT = f"services/{SERVICE}"
-_MADE = "connection"            # memo: "created" when the connection itself is ours
+_MADE = "connection"            # memo: "shared" when the connection stood before we came
+_COMPUTE = "compute:"           # in front of an operation that is Compute's
 
 
 class PeeringDriver(Driver):
@@ -58,7 +59,25 @@ class PeeringDriver(Driver):
             return self._set_ranges(cloud, network, others)
         return self._send(cloud, "deleteConnection", name=f"{_PARENT}/connections/-", body={"consumerNetwork": network})
 
+    def insist(self, cloud: Cloud, task: Task) -> str | None:
+        """Cuts the peering from our side, as the console does: a producer holds it for hours after its last instance is gone.
+
+        Only on a network of ours: on another's it may carry what others still use.
+        """
+        about = {"project": task.at("project"), "network": task.at("network")}
+        network = document(call("compute", compute(cloud, "NetworksClient").get, request=about))
+        if mark_in(network, "description") != task.lineage:
+            return None
+        name = (self._connection(cloud, task) or {}).get("peering")
+        if not name:
+            return None
+        task.tell(f"producers still hold the peering of {task.at('network')}: removing it from this side")
+        request = about | {"networks_remove_peering_request_resource": {"name": name}}
+        return _COMPUTE + str(call("compute", compute(cloud, "NetworksClient").remove_peering_unary, request=request).name)
+
     def progress(self, cloud: Cloud, task: Task, operation: str) -> Progress:
+        if operation.startswith(_COMPUTE):
+            return global_operation(cloud, task.at("project"), operation.removeprefix(_COMPUTE))
         seen = self._call(cloud, lambda api: api.operations().get(name=operation))
         if seen.get("error"):
             raise from_message(SERVICE, 400, str(seen["error"].get("message", "")))
@@ -72,7 +91,8 @@ class PeeringDriver(Driver):
             network = self._network(cloud, task)
             listed = self._call(cloud, lambda api: api.services().connections().list(parent=_PARENT, network=network))
         except CloudError as error:
-            if error.kind == "not_found":
+            # For a network that is not there (yet, or any more) Google answers 403 "… or it may not exist".
+            if error.kind == "not_found" or (error.kind == "denied" and "may not exist" in error.detail):
                 return None
             raise
         return next(iter(listed.get("connections", [])), None)
