@@ -42,9 +42,11 @@ class _Tally:
     kept: int = 0
     deleted: int = 0
     failed: list[dict[str, str]] = field(default_factory=list)
+    standing: dict[str, Resource] = field(default_factory=dict)         # what is there now, and costs
 
-    def add(self, outcome: Outcome) -> None:
+    def add(self, resource: Resource, outcome: Outcome) -> None:
         setattr(self, outcome.counted, getattr(self, outcome.counted) + 1)
+        self.standing[resource.id] = resource
 
 
 async def plan(session: Session, options: Options) -> list[Decision]:
@@ -80,11 +82,12 @@ async def apply(session: Session, options: Options) -> AsyncIterator[Event]:
     start = asyncio.get_running_loop().time()
     decisions = await plan(session, options)
     yield Event("plan", None, plan_data(decisions))
-    tally = _Tally(failed=refusals(decisions, options))
+    standing = {d.resource.id: d.resource for d in decisions if d.sight.state not in ("absent", "deleting")}
+    tally = _Tally(failed=refusals(decisions, options), standing=standing)
     if not tally.failed:
         async for event in _carry_out(session, decisions, options, tally):
             yield event
-    yield _summary(session, tally, asyncio.get_running_loop().time() - start, "status" if not tally.failed else "apply")
+    yield _summary(tally, asyncio.get_running_loop().time() - start, "status" if not tally.failed else "apply")
 
 
 async def _carry_out(session: Session, decisions: Sequence[Decision], options: Options, tally: _Tally) -> AsyncIterator[Event]:
@@ -145,7 +148,7 @@ async def _attempt(work: Work, decision: Decision, tell: Callable[[Event], None]
         tally.failed.append(_failure(id, error.title, error.detail, error.fix))
         tell(events.failed(id, error.title, error.detail, error.fix, error.command))
         return False
-    tally.add(outcome)
+    tally.add(decision.resource, outcome)
     return True
 
 
@@ -157,10 +160,10 @@ async def undo(session: Session, keep: Collection[str] = (), delete_project: str
     start = asyncio.get_running_loop().time()
     everything = [_may_go(r, delete_project) for r in (*session.resources(), *session.orphans())]
     staying = _with_needs(everything, {r.id for r in everything if r.step in keep and "cluster" not in r.where})
-    tally = _Tally()
+    tally = _Tally(standing={r.id: r for r in everything if r.id in staying})
     async for event in _undo(session, [r for r in everything if r.id not in staying], tally, everything):
         yield event
-    yield _summary(session, tally, asyncio.get_running_loop().time() - start, "nothing left" if not tally.failed else "destroy")
+    yield _summary(tally, asyncio.get_running_loop().time() - start, "nothing left" if not tally.failed else "destroy")
 
 
 def _may_go(resource: Resource, project: str) -> Resource:
@@ -198,6 +201,7 @@ async def _undo(session: Session, targets: Sequence[Resource], tally: _Tally, ev
         except WizardError as error:
             ok = False
             tally.failed.append(_failure(resource.id, error.title, error.detail, error.fix))
+            tally.standing[resource.id] = resource
             queue.put_nowait(events.failed(resource.id, error.title, error.detail, error.fix, error.command))
         results[resource.id].set_result(ok)
 
@@ -212,8 +216,8 @@ def plan_data(decisions: Sequence[Decision]) -> dict[str, Any]:
     return {"resources": [{"id": d.resource.id, "action": d.action, "needs": [n for n in d.resource.needs if n in ordered]} for d in decisions]}
 
 
-def _summary(session: Session, tally: _Tally, seconds: float, following: str) -> Event:
-    known, _ = price(session.resources())
+def _summary(tally: _Tally, seconds: float, following: str) -> Event:
+    known, _ = price(list(tally.standing.values()))
     return Event("summary", None, {
         "ok": not tally.failed, "created": tally.created, "adopted": tally.adopted, "kept": tally.kept, "deleted": tally.deleted,
         "failed": tally.failed, "seconds": round(seconds, 3), "usd_per_hour": known, "next": following})
