@@ -1,0 +1,37 @@
+"""`export`: the same deployment as a bash script of gcloud and kubectl commands, or as an answer file."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from grpo_wizard.state.errors import WrongUsage
+from grpo_wizard.steps.steps import complete
+from grpo_wizard.tui.opening import load
+
+
+def run(args: argparse.Namespace) -> int:
+    _, deployment = load(args)
+    answers = complete(deployment.answers)
+    if args.answers:
+        from grpo_wizard.steps.export_answers import answers_toml
+
+        return _give(answers_toml(answers), args.out, 0o644)
+    from grpo_wizard.steps.export import script
+
+    return _give(script(answers, deployment.name, deployment.lineage), args.out, 0o755)
+
+
+def _give(text: str, out: str | None, mode: int) -> int:
+    """To the file that was named, else to stdout."""
+    if out is None:
+        sys.stdout.write(text)
+        return 0
+    try:
+        Path(out).write_text(text, "utf-8")
+        Path(out).chmod(mode)
+    except OSError as error:
+        raise WrongUsage(f"{out} cannot be written", error.strerror or str(error)) from error
+    print(f"wrote {out}", file=sys.stderr)
+    return 0
