@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import copy
 import json
 from typing import Any
 
 from grpo_wizard.steps.rehearsal.contract import JSON
 from grpo_wizard.steps.rehearsal.kube import schemas, status
+from grpo_wizard.steps.rehearsal.kube.plain import copied
 
 _SYSTEM = {"apiVersion", "kind"}
 _META = {
@@ -140,12 +140,12 @@ def merge(node: JSON, live: Any, applied: Any) -> Any:
         return result_list
     if isinstance(applied, list) and isinstance(live, list) and node.get("set"):
         return [*live, *(e for e in applied if e not in live)]
-    return copy.deepcopy(applied)
+    return copied(applied)
 
 
 def apply(node: JSON, live: JSON, applied: JSON, manager: str, force: bool, now: str) -> JSON:
     """One server-side apply. Raises the 409 that names the other managers' fields."""
-    managed: list[JSON] = copy.deepcopy(live["metadata"].get("managedFields", []))
+    managed: list[JSON] = copied(live["metadata"].get("managedFields", []))
     mine = next((m for m in managed if m["manager"] == manager and m["operation"] == "Apply"), None)
     wanted = leaves(fields_of(node, applied))
     before = leaves(mine["fieldsV1"]) if mine else set()
@@ -164,7 +164,7 @@ def apply(node: JSON, live: JSON, applied: JSON, manager: str, force: bool, now:
         live["metadata"],
         {k: v for k, v in applied["metadata"].items() if k not in _META},
     )
-    result = copy.deepcopy(result)
+    result = copied(result)
     held = set().union(*(leaves(m["fieldsV1"]) for m in others)) if others else set()
     for path in sorted(before - wanted - held, key=len, reverse=True):
         _remove(node, result, path)

@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import time
 from collections.abc import Callable
 
 from grpo_wizard.steps.rehearsal.kube import (
@@ -27,6 +28,7 @@ from grpo_wizard.steps.rehearsal.kube.store import Change
 _LOG = logging.getLogger(__name__)
 _ROUNDS = 12  # one pass settles chains such as RayCluster -> pod -> node; the rest waits for the next
 _GAP_S = 0.02  # changes that come in a burst are looked at together
+_LONGEST_GAP_S = 0.5
 _IDLE_S = 20.0  # the longest sleep; capacity of the cloud below can come back without a word
 
 CONTROLLERS: tuple[Callable[[Kube], None], ...] = (
@@ -51,6 +53,7 @@ class Manager:
         self.kube = kube
         self._wake = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
+        self._pause = _GAP_S
 
     def start(self) -> None:
         self.kube.kick = self._wake.set
@@ -73,14 +76,17 @@ class Manager:
         while True:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._wake.wait(), min(self.kube.next_timer(looked) + 0.005, _IDLE_S))
-            await asyncio.sleep(_GAP_S)
+            await asyncio.sleep(self._pause)
             self._wake.clear()
             looked = self.kube.clock.now()  # a timer that runs out while they look is not theirs yet
-            settle(self.kube, self._wake)
+            began = time.perf_counter()
+            await settle(self.kube)
+            # A crowded cluster is looked at less often, so that requests keep most of the time.
+            self._pause = max(_GAP_S, min(time.perf_counter() - began, _LONGEST_GAP_S))
 
 
-def settle(kube: Kube, wake: asyncio.Event | None = None) -> None:
-    """Runs all controllers until nothing changes any more."""
+async def settle(kube: Kube) -> None:
+    """Runs all controllers until nothing changes any more; requests get their turn between any two."""
     for _ in range(_ROUNDS):
         before = kube.store.version
         for reconcile in CONTROLLERS:
@@ -88,7 +94,6 @@ def settle(kube: Kube, wake: asyncio.Event | None = None) -> None:
                 reconcile(kube)
             except Exception:  # one controller's mistake must not stop the cluster; it is in the log
                 _LOG.exception("controller %s", reconcile.__module__)
+            await asyncio.sleep(0)
         if kube.store.version == before:
-            if wake:
-                wake.clear()
             return

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -13,6 +12,7 @@ from grpo_wizard.steps.rehearsal.contract import JSON, Clock, Ground, Heads
 from grpo_wizard.steps.rehearsal.kube import kinds
 from grpo_wizard.steps.rehearsal.kube.defaults import suffix
 from grpo_wizard.steps.rehearsal.kube.kinds import Kind
+from grpo_wizard.steps.rehearsal.kube.plain import copied
 from grpo_wizard.steps.rehearsal.kube.store import Store, stamp
 
 
@@ -54,15 +54,20 @@ class Kube:
         return bool(timers[key] <= self.clock.now())
 
     def forget(self, prefix: str) -> None:
-        """Drops timers whose key starts so."""
+        """Drops a timer; with a slash at the end, all timers below it."""
         timers = self.note("timers")
+        if not prefix.endswith("/"):
+            timers.pop(prefix, None)
+            return
         for key in [k for k in timers if k.startswith(prefix)]:
             del timers[key]
 
     def next_timer(self, looked: float) -> float:
-        """Seconds until the next timer that had not run out when the controllers last `looked`; inf when there is none."""
+        """Seconds until the next timer that had not run out when the controllers last `looked`; else inf."""
         now = self.clock.now()
-        return min((max(at - now, 0.0) for at in self.note("timers").values() if at > looked), default=math.inf)
+        return min(
+            (max(at - now, 0.0) for at in self.note("timers").values() if at > looked), default=math.inf
+        )
 
     def change(self, kind: Kind, obj: JSON, edit: Callable[[JSON], None]) -> JSON:
         """Edits a copy of the newest state of an object and stores it. Gone objects are passed over."""
@@ -70,7 +75,7 @@ class Kube:
         current = self.store.find(kind, meta.get("namespace", ""), meta["name"])
         if current is None or current["metadata"]["uid"] != meta["uid"]:
             return obj
-        new = copy.deepcopy(current)
+        new = copied(current)
         edit(new)
         return self.store.update(kind, new)
 
@@ -78,7 +83,7 @@ class Kube:
         """Changes status fields when they differ."""
         if all(obj.get("status", {}).get(k) == v for k, v in fields.items()):
             return obj
-        return self.change(kind, obj, lambda o: o.setdefault("status", {}).update(copy.deepcopy(fields)))
+        return self.change(kind, obj, lambda o: o.setdefault("status", {}).update(copied(fields)))
 
     def event(
         self, kind: Kind, obj: JSON, reason: str, message: str, source: str, *, warning: bool = False

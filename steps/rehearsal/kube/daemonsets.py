@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import copy
-
 from grpo_wizard.steps.rehearsal.contract import JSON
 from grpo_wizard.steps.rehearsal.kube import defaults, kinds, placing
 from grpo_wizard.steps.rehearsal.kube.core import Kube
 from grpo_wizard.steps.rehearsal.kube.kinds import Kind
+from grpo_wizard.steps.rehearsal.kube.plain import copied
 
 _TOLERATED = [
     {"key": key, "operator": "Exists", "effect": effect}
@@ -83,7 +82,7 @@ def _count(kube: Kube, one: JSON, pods: list[JSON], desired: int, generation: st
 
 
 def _land(kube: Kube, one: JSON, node: str, generation: str) -> None:
-    spec = copy.deepcopy(one["spec"]["template"]["spec"])
+    spec = copied(one["spec"]["template"]["spec"])
     spec["tolerations"] = [*spec.get("tolerations", ()), *_TOLERATED]
     spec["affinity"] = {
         **spec.get("affinity", {}),

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import copy
 import hashlib
 import json
 
 from grpo_wizard.steps.rehearsal.contract import JSON
 from grpo_wizard.steps.rehearsal.kube import daemonsets, defaults, kinds
 from grpo_wizard.steps.rehearsal.kube.core import Kube
+from grpo_wizard.steps.rehearsal.kube.plain import copied
 
 
 def _owned(objects: list[JSON], uid: str) -> list[JSON]:
@@ -33,7 +33,7 @@ def _deployment(kube: Kube, deployment: JSON) -> None:
     sets = _owned(kube.store.list(kinds.REPLICA_SET, meta["namespace"]), meta["uid"])
     mine = next((s for s in sets if s["metadata"]["name"] == name), None)
     if mine is None:
-        template = copy.deepcopy(spec["template"])
+        template = copied(spec["template"])
         template.setdefault("metadata", {}).setdefault("labels", {}).update(extra)
         selector = {"matchLabels": {**spec["selector"].get("matchLabels", {}), **extra}}
         mine = kube.store.create(
@@ -86,7 +86,7 @@ def _replicas(kube: Kube, one: JSON, pods: list[JSON]) -> None:
     ]
     wanted = one["spec"]["replicas"]
     for _ in range(wanted - len(live)):
-        spec = copy.deepcopy(one["spec"]["template"]["spec"])
+        spec = copied(one["spec"]["template"]["spec"])
         defaults.pod_spec(spec)
         daemonsets.make_pod(kube, kinds.REPLICA_SET, one, spec)
     for pod in live[wanted:]:

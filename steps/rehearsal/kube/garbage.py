@@ -10,20 +10,37 @@ from grpo_wizard.steps.rehearsal.kube.kinds import Kind
 _PVC_GUARD, _PV_GUARD = "kubernetes.io/pvc-protection", "kubernetes.io/pv-protection"
 
 
+EVENTS = 3000  # Kubernetes forgets events after an hour; here the oldest go when there are more than these
+
+
 def reconcile(kube: Kube) -> None:
-    """Only looks when something was deleted or is being deleted."""
+    """Only looks when something was deleted, is being deleted, or could have lost its owner."""
+    _forget_events(kube)
     seen = kube.note("garbage")
-    if seen.get("version") == kube.store.version:
+    if seen.get("departures") == kube.store.departures and not seen.get("leaving"):
         return
-    everything = list(kube.store.every())
+    everything = [(k, o) for k, o in kube.store.every() if k is not kinds.EVENT]
     uids = {obj["metadata"]["uid"]: obj for _, obj in everything}
     for kind, obj in everything:
         if obj["metadata"].get("ownerReferences"):
             _orphaned(kube, kind, obj, uids)
-    for kind, obj in everything:
-        if "deletionTimestamp" in obj["metadata"]:
-            _leaving(kube, kind, obj, everything)
-    seen["version"] = kube.store.version
+    leaving = [(k, o) for k, o in everything if "deletionTimestamp" in o["metadata"]]
+    for kind, obj in leaving:
+        _leaving(kube, kind, obj, everything)
+    # Pods leave by themselves; what else lingers waits for its dependents or users.
+    seen.update(departures=kube.store.departures, leaving=sum(1 for k, _ in leaving if k is not kinds.POD))
+
+
+def _forget_events(kube: Kube) -> None:
+    if kube.store.count(kinds.EVENT) <= EVENTS:
+        return
+    events = sorted(kube.store.list(kinds.EVENT), key=lambda e: int(e["metadata"]["resourceVersion"]))
+    for event in events[: EVENTS // 3]:
+        kube.store.remove(kinds.EVENT, event)
+    known = {e["metadata"]["name"] for e in kube.store.list(kinds.EVENT)}
+    index = kube.note("events")
+    for key in [k for k, name in index.items() if name not in known]:
+        del index[key]
 
 
 def _orphaned(kube: Kube, kind: Kind, obj: JSON, uids: dict[str, JSON]) -> None:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import base64
-import copy
 import secrets
 
 from grpo_wizard.steps.rehearsal.contract import JSON
 from grpo_wizard.steps.rehearsal.kube import daemonsets, defaults, kinds, raypods, raystatus
 from grpo_wizard.steps.rehearsal.kube.core import Kube
+from grpo_wizard.steps.rehearsal.kube.plain import copied
 
 _SOURCE = "raycluster-controller"
 PORTS = (("gcs-server", 6379), ("dashboard", 8265), ("client", 10001), ("metrics", 8080), ("serve", 8000))
@@ -179,9 +179,7 @@ def _token(kube: Kube, cluster: JSON) -> None:
                         "ray.io/cluster": meta["name"],
                         "app.kubernetes.io/created-by": "kuberay-operator",
                     },
-                    "ownerReferences": copy.deepcopy(
-                        [daemonsets.owner_reference(kinds.RAY_CLUSTER, cluster)]
-                    ),
+                    "ownerReferences": copied([daemonsets.owner_reference(kinds.RAY_CLUSTER, cluster)]),
                 },
             },
         )

@@ -52,12 +52,10 @@ def _fit(kube: Kube, pool: JSON | None, key: tuple[str, str], wanted: int, stand
     for index in range(len(standing), wanted):
         if pool is not None and _joined(kube, pool, key, index):
             _join(kube, pool, key[1])
-    # The emptiest go first; on a real resize the choice is the instance group's.
-    surplus = sorted(standing, key=lambda n: len(pods_on(kube, n["metadata"]["name"])))[
-        : max(0, len(standing) - wanted)
-    ]
-    for node in surplus:
-        remove(kube, node)
+    surplus = len(standing) - wanted
+    if surplus > 0:  # the emptiest go first; on a real resize the choice is the instance group's
+        for node in sorted(standing, key=lambda n: len(pods_on(kube, n["metadata"]["name"])))[:surplus]:
+            remove(kube, node)
 
 
 def _joined(kube: Kube, pool: JSON, key: tuple[str, str], index: int) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,6 +9,7 @@ from grpo_wizard.steps.rehearsal.contract import JSON
 from grpo_wizard.steps.rehearsal.kube import apply as ssa
 from grpo_wizard.steps.rehearsal.kube import defaults, kinds, patches, schemas, status, validation
 from grpo_wizard.steps.rehearsal.kube.kinds import Kind
+from grpo_wizard.steps.rehearsal.kube.plain import copied
 from grpo_wizard.steps.rehearsal.kube.store import Store
 
 MERGE, JSON_PATCH = "application/merge-patch+json", "application/json-patch+json"
@@ -61,7 +61,7 @@ def _prepare(store: Store, kind: Kind, namespace: str, body: JSON, how: Write) -
         )
     clean, notes = validation.check_schema(kind, body, how.strictness)
     how.warnings += notes
-    obj: JSON = {"apiVersion": kind.api_version, "kind": kind.kind, **copy.deepcopy(clean)}
+    obj: JSON = {"apiVersion": kind.api_version, "kind": kind.kind, **copied(clean)}
     meta = obj.setdefault("metadata", {})
     for key in _SERVER_OWNED:
         meta.pop(key, None)
@@ -115,16 +115,16 @@ def _store_new(
     """The common end of PUT and PATCH."""
     clean, notes = validation.check_schema(kind, new, how.strictness)
     how.warnings += notes
-    obj: JSON = {"apiVersion": kind.api_version, "kind": kind.kind, **copy.deepcopy(clean)}
+    obj: JSON = {"apiVersion": kind.api_version, "kind": kind.kind, **copied(clean)}
     meta = obj["metadata"] = {**obj.get("metadata", {}), "name": old["metadata"]["name"]}
     if kind.namespaced:
         meta["namespace"] = old["metadata"]["namespace"]
     if sub == "status":
         version = meta.get("resourceVersion")
-        obj = {**copy.deepcopy(old), "status": obj.get("status", {})}
+        obj = {**copied(old), "status": obj.get("status", {})}
         obj["metadata"]["resourceVersion"] = version
     elif kind.status:
-        obj["status"] = copy.deepcopy(old.get("status", {}))
+        obj["status"] = copied(old.get("status", {}))
         if not obj["status"] and "status" not in old:
             del obj["status"]
     version = obj["metadata"].get("resourceVersion")
@@ -210,7 +210,7 @@ def _apply(
     node = schemas.schema_of(kind)
     if old is None:
         obj = _prepare(store, kind, namespace, body, how)
-        clean = copy.deepcopy(obj)
+        clean = copied(obj)
         defaults.fill(kind, obj)
         validation.check_rules(kind, obj, None)
         obj["metadata"]["managedFields"] = [
@@ -237,7 +237,7 @@ def _complete(body: JSON, old: JSON, kind: Kind) -> JSON:
     schemas.check(schemas.schema_of(kind), body, "", found)
     if not found.missing:
         return body
-    done = copy.deepcopy(body)
+    done = copied(body)
     for path in found.missing:
         at, live, parts = done, old, path.split(".")
         for part in parts[:-1]:

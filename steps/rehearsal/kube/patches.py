@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import copy
 from typing import Any
 
 from grpo_wizard.steps.rehearsal.contract import JSON
 from grpo_wizard.steps.rehearsal.kube import schemas, status
+from grpo_wizard.steps.rehearsal.kube.plain import copied
 
 
 def merge(target: Any, patch: Any) -> Any:
@@ -24,7 +24,7 @@ def merge(target: Any, patch: Any) -> Any:
 
 def json_patch(target: JSON, operations: list[JSON]) -> Any:
     """RFC 6902: add, remove, replace, move, copy, test."""
-    document: Any = copy.deepcopy(target)
+    document: Any = copied(target)
     for operation in operations:
         document = _operate(document, operation)
     return document
@@ -42,7 +42,7 @@ def _operate(document: Any, operation: JSON) -> Any:
             )
         return document
     if what in ("move", "copy"):
-        value = copy.deepcopy(_read(document, operation["from"]))
+        value = copied(_read(document, operation["from"]))
         document = _write(document, operation["from"], None, "remove") if what == "move" else document
         return _write(document, path, value, "add")
     if what not in ("add", "replace", "remove"):

@@ -13,8 +13,20 @@ Amounts = dict[str, Fraction]
 NO_MATCH = "node(s) didn't match Pod's node affinity/selector"
 
 
+_KNOWN: dict[str, Amounts] = {}  # a pod's requests never change, and they are asked for in every pass
+
+
 def requests(pod: JSON) -> Amounts:
     """What a pod takes: the sum of its containers, or the largest init container where that is more."""
+    uid = pod["metadata"].get("uid", "")
+    if uid not in _KNOWN:
+        if len(_KNOWN) > 20000:
+            _KNOWN.clear()
+        _KNOWN[uid] = _requests(pod)
+    return _KNOWN[uid]
+
+
+def _requests(pod: JSON) -> Amounts:
     total: Amounts = {}
     for container in pod["spec"].get("containers", ()):
         for key, value in machines.amounts(container.get("resources", {}).get("requests", {})).items():

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import copy
-
 from grpo_wizard.steps.rehearsal.contract import JSON
 from grpo_wizard.steps.rehearsal.kube import daemonsets, defaults, inits, kinds
+from grpo_wizard.steps.rehearsal.kube.plain import copied
 
 OVERWRITE = "ray.io/overwrite-container-cmd"
 
@@ -13,7 +12,7 @@ OVERWRITE = "ray.io/overwrite-container-cmd"
 def build(cluster: JSON, group: JSON | None) -> JSON:
     """A head pod (group None) or a worker pod."""
     spec = group or cluster["spec"]["headGroupSpec"]
-    meta, template = cluster["metadata"], copy.deepcopy(spec["template"])
+    meta, template = cluster["metadata"], copied(spec["template"])
     name, group_name = meta["name"], group["groupName"] if group else "headgroup"
     what = "worker" if group else "head"
     prefix = f"{name}-{group_name}-worker" if group else f"{name}-head"
@@ -124,7 +123,7 @@ def _waiter(cluster: JSON, ray: JSON) -> JSON:
         "imagePullPolicy": ray.get("imagePullPolicy", "IfNotPresent"),
         "command": ["/bin/bash", "-c", "--"],
         "args": [script],
-        "env": copy.deepcopy(ray.get("env", [])),
-        "volumeMounts": copy.deepcopy(ray.get("volumeMounts", [])),
+        "env": copied(ray.get("env", [])),
+        "volumeMounts": copied(ray.get("volumeMounts", [])),
         "resources": {"limits": limits, "requests": limits},
     }

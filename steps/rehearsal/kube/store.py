@@ -7,7 +7,6 @@ they got.
 
 from __future__ import annotations
 
-import copy
 import uuid
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
@@ -17,6 +16,7 @@ from datetime import UTC, datetime
 from grpo_wizard.steps.rehearsal.contract import JSON, Clock
 from grpo_wizard.steps.rehearsal.kube import status
 from grpo_wizard.steps.rehearsal.kube.kinds import Kind
+from grpo_wizard.steps.rehearsal.kube.plain import copied
 
 HISTORY = 4096  # events kept for watches that come back; older versions are answered 410
 
@@ -46,6 +46,8 @@ class Store:
         self.history: deque[Change] = deque(maxlen=HISTORY)
         self.listeners: set[Callable[[Change], None]] = set()
         self._objects: dict[Kind, dict[tuple[str, str], JSON]] = {kind: {} for kind in kinds}
+        self._sorted: dict[Kind, list[JSON]] = {}
+        self.departures = 0  # counts deletions, begun and done: the garbage collector looks when it moved
 
     def now(self) -> str:
         return stamp(self.clock.now())
@@ -61,8 +63,14 @@ class Store:
 
     def list(self, kind: Kind, namespace: str = "") -> list[JSON]:
         """All of a kind, sorted by namespace and name as etcd would give them."""
-        rows = self._objects.get(kind, {})
-        return [rows[key] for key in sorted(rows) if not namespace or key[0] == namespace]
+        found = self._sorted.get(kind)
+        if found is None:
+            rows = self._objects.get(kind, {})
+            found = self._sorted[kind] = [rows[key] for key in sorted(rows)]
+        return [o for o in found if not namespace or o["metadata"].get("namespace") == namespace]
+
+    def count(self, kind: Kind) -> int:
+        return len(self._objects[kind])
 
     def every(self) -> Iterator[tuple[Kind, JSON]]:
         for kind, rows in self._objects.items():
@@ -71,7 +79,7 @@ class Store:
 
     def create(self, kind: Kind, obj: JSON, *, dry: bool = False) -> JSON:
         """Stores a new object; fills uid, creationTimestamp, generation and resourceVersion."""
-        new = copy.deepcopy(obj)
+        new = copied(obj)
         meta = new["metadata"]
         if (meta.get("namespace", ""), meta["name"]) in self._objects[kind]:
             raise status.already_exists(kind, meta["name"])
@@ -94,7 +102,7 @@ class Store:
                 meta["name"],
                 f"Precondition failed: UID in precondition: {meta['uid']}, UID in object meta: {was['uid']}",
             )
-        new = copy.deepcopy(obj)
+        new = copied(obj)
         for key in (
             "uid",
             "creationTimestamp",
@@ -120,7 +128,7 @@ class Store:
 
     def mark_deleted(self, kind: Kind, obj: JSON, grace: int, finalizers: Sequence[str]) -> JSON:
         """Sets the deletionTimestamp; the object stays until its finalizers or its node let go."""
-        new = copy.deepcopy(obj)
+        new = copied(obj)
         meta = new["metadata"]
         if finalizers:
             meta["finalizers"] = [*finalizers]
@@ -139,7 +147,7 @@ class Store:
     def _drop(self, kind: Kind, obj: JSON, dry: bool) -> JSON:
         meta = obj["metadata"]
         old = self.get(kind, meta.get("namespace", ""), meta["name"])
-        return old if dry else self._put("DELETED", kind, copy.deepcopy(obj), old, dry)
+        return old if dry else self._put("DELETED", kind, copied(obj), old, dry)
 
     def _put(self, what: str, kind: Kind, new: JSON, old: JSON | None, dry: bool) -> JSON:
         if dry:
@@ -150,6 +158,9 @@ class Store:
         meta = new["metadata"]
         meta["resourceVersion"] = str(self.version)
         key = (meta.get("namespace", ""), meta["name"])
+        self._sorted.pop(kind, None)
+        if what == "DELETED" or "deletionTimestamp" in meta:
+            self.departures += 1
         if what == "DELETED":
             self._objects[kind].pop(key, None)
         else:
