@@ -16,6 +16,14 @@ Step = Callable[[argparse.Namespace], int]
 
 
 def run(args: argparse.Namespace) -> int:
+    """On a terminal the wizard with the tutorial's values filled in; without one the whole road as lines."""
+    from grpo_wizard.tui.commands.wizard import on_a_terminal, open_app
+    if on_a_terminal() and not args.json and not args.plain:
+        return open_app(args, args.deployment or _NAME, rehearse=True)
+    return _as_lines(args)
+
+
+def _as_lines(args: argparse.Namespace) -> int:
     """init, check, apply --wait, metrics, health, destroy; 0 when all held. The first that fails ends it, and what stands stays to be looked at."""
     home = Path(home_of(args).root)
     road: list[tuple[str, str, dict[str, object]]] = [

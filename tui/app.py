@@ -1,0 +1,179 @@
+"""The wizard as a Textual app: which screen is shown, which deployment is open, and what happens when one leaves.
+
+Screens are imported when they are shown, and SDKs in a thread behind the first picture: exec to first frame is
+measured in tests/bench/first_paint.py.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from grpo_wizard.state.errors import WizardError
+from grpo_wizard.state.home import Home
+from grpo_wizard.tui.background import in_thread
+from grpo_wizard.tui.i18n import _
+from grpo_wizard.tui.palette import Actions
+from grpo_wizard.tui.theme import WizardLook
+from grpo_wizard.tui.title import TitleState
+from textual import work
+from textual.binding import Binding, BindingType
+from textual.screen import Screen
+
+if TYPE_CHECKING:
+    from grpo_wizard.tui.desk import Desk
+    from grpo_wizard.tui.engine_run import EngineRun
+
+# Where each place is built: module, class. A step's place is its name.
+_SCREENS = {"review": ("review", "ReviewScreen"), "run": ("run", "RunScreen"), "monitor": ("monitor", "MonitorScreen"),
+            "teardown": ("teardown", "TeardownScreen")}
+
+
+class Wizard(WizardLook[int]):
+    """`start` is the deployment to open at once; `create` begins it when it is not there. `rehearse`: new ones are rehearsals."""
+
+    TITLE = "grpo-wizard"
+    COMMANDS: ClassVar[set[Any]] = {Actions}
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("ctrl+q", "quit", _("Quit"), id="app.quit", tooltip=_("Leave; what runs in the cloud goes on"), show=False, priority=True),
+        Binding("f12", "light", _("Light or dark"), id="app.light", tooltip=_("Change the colours"), show=False),
+    ]
+
+    def __init__(self, home: Home, *, rehearse: bool = False, create: bool = False, speed: str | None = None,
+                 start: str | None = None, clock: Callable[[], float] = time.time, warm: bool = True, ascii_only: bool | None = None, light: bool = False) -> None:
+        super().__init__(ascii_only=ascii_only, light=light)
+        self.home, self.rehearse, self.speed, self.clock = home, rehearse, speed, clock
+        self.desk: Desk | None = None
+        self.engine: EngineRun | None = None
+        self._start, self._create, self._warm = start, create, warm
+
+    def on_mount(self) -> None:
+        """The opening, or the deployment that was named."""
+        from grpo_wizard.tui.screens.opening import OpeningScreen
+        self.push_screen(OpeningScreen())
+        if self._start is not None:
+            self.open_deployment(self._start, create=self._create)
+        if self._warm:
+            self.call_after_refresh(self._load_clients)
+
+    @work(exit_on_error=False)
+    async def _load_clients(self) -> None:
+        """Behind the first picture; whoever needs a client earlier waits for Python's own import lock."""
+        def load() -> None:
+            from grpo_wizard.steps.clients.warm import warm
+            warm()
+        await in_thread(load)
+
+    # --- deployments
+
+    def begin(self, *, rehearsal: bool, prefill: dict[str, dict[str, Any]] | None = None) -> None:
+        """Asks for a name, makes the deployment, opens step 1."""
+        from grpo_wizard.steps.parse import deployment_name
+        from grpo_wizard.tui.screens.dialogs import AskName
+        known = self.home.deployments()
+
+        def free(raw: Any) -> str:
+            name = deployment_name(raw)
+            if name in known:
+                raise ValueError(_("{name} is there already").format(name=name))
+            return name
+
+        title = _("New rehearsal") if rehearsal else _("New deployment")
+        text = _("Its name here. It is no resource's name; those you answer in the steps.")
+        stem = "rehearsal" if rehearsal else "grpo"
+        proposed = next(name for n in range(1, 1000) if (name := f"{stem}-{n}") not in known)
+        self.push_screen(AskName(title, text, proposed, free),
+                         lambda name: name and self.open_deployment(name, create=True, rehearsal=rehearsal, prefill=prefill))
+
+    def take_over(self) -> None:
+        """Begins a deployment with the tutorial's variables as its answers; Review then offers to adopt what is there."""
+        from grpo_wizard.tui.prefill import variables, environment
+        given = environment()
+        if not given:
+            self.show_error(WizardError(
+                _("No variable of the tutorial is set"), _("Looked for: {names}").format(names=", ".join(variables())),
+                _("Set them in this shell as in the tutorial, then start grpo-wizard again; or press n and type the names."),
+                "source variables.sh && grpo-wizard"))
+            return
+        self.begin(rehearsal=self.rehearse, prefill=given)
+
+    @work(exclusive=True, group="open", exit_on_error=False)
+    async def open_deployment(self, name: str, place: str = "", *, create: bool = False, rehearsal: bool | None = None,
+                              prefill: dict[str, dict[str, Any]] | None = None) -> None:
+        """Puts a deployment on the desk and goes to where it was left."""
+        try:
+            self.desk = await in_thread(_open_desk, self.home, name, self.speed, create,
+                                        self.rehearse if rehearsal is None else rehearsal, prefill)
+        except WizardError as error:
+            self.show_error(error)
+            return
+        self.engine = None
+        self.go(place or self.desk.where_to_begin())
+
+    def close_deployment(self) -> None:
+        """Back to the opening; the lock is given back."""
+        if self.desk is not None:
+            self.desk.release()
+        self.desk = self.engine = None
+        while len(self.screen_stack) > 2:
+            self.pop_screen()
+
+    # --- screens
+
+    def go(self, place: str) -> None:
+        """Shows the screen for a place, in the stead of the one that is shown."""
+        screen = self._build(place)
+        if len(self.screen_stack) > 2:
+            self.switch_screen(screen)
+        else:
+            self.push_screen(screen)
+
+    def _build(self, place: str) -> Screen[None]:
+        if place in _SCREENS:
+            module, name = _SCREENS[place]
+            built: Screen[None] = getattr(import_module(f"grpo_wizard.tui.screens.{module}"), name)()
+            return built
+        from grpo_wizard.tui.screens.step import StepScreen
+        return StepScreen(place)
+
+    def show_error(self, error: WizardError) -> None:
+        """A box with title, detail, fix and command."""
+        from grpo_wizard.tui.screens.dialogs import ErrorBox
+        self.push_screen(ErrorBox(error))
+
+    def title_state(self, sign: str = "") -> TitleState:
+        """What the title line says of the deployment on the desk."""
+        if self.desk is None:
+            return TitleState(rehearsal=self.rehearse)
+        from grpo_wizard.tui.heading import heading
+        return heading(self.desk, sign, self.clock())
+
+    def action_light(self) -> None:
+        """Light becomes dark and dark light."""
+        self.theme = "wizard-light" if self.theme == "wizard-dark" else "wizard-dark"
+
+    async def action_quit(self) -> None:
+        """Leaves at once, or asks first what becomes of the work that is going on."""
+        if self.engine is not None and self.engine.is_running:
+            from grpo_wizard.tui.leaving import ask
+            ask(self)
+            return
+        self.leave(0)
+
+    def leave(self, code: int) -> None:
+        """Gives the lock back and ends."""
+        if self.desk is not None:
+            self.desk.release()
+        self.exit(code)
+
+
+def _open_desk(home: Home, name: str, speed: str | None, create: bool, rehearsal: bool, prefill: dict[str, dict[str, Any]] | None) -> Desk:
+    from grpo_wizard.state.store import Store
+    from grpo_wizard.tui.desk import Desk
+    from grpo_wizard.tui.prefill import for_mode
+    if create and not home.known(name):
+        Store(home).create(name, "rehearsal" if rehearsal else "real", {})
+    mode = Store(home).load(name).mode
+    return Desk(home, name, for_mode(mode) if prefill is None else prefill, speed)

@@ -1,0 +1,105 @@
+"""Work beside the screen: blocking calls in daemon threads, and whole event loops in a thread of their own.
+
+Textual's own workers share asyncio's default executor, which an ending app waits for: a request that hangs for
+a minute would hold the terminal for a minute.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+
+async def in_thread(function: Callable[..., T], *arguments: Any) -> T:
+    """`function(*arguments)` in a thread that nobody waits for at the end. Cancelled, its result is dropped."""
+    loop = asyncio.get_running_loop()
+    future: asyncio.Future[T] = loop.create_future()
+
+    def settle(result: T | None, error: BaseException | None) -> None:
+        if future.cancelled():
+            return
+        if error is not None:
+            future.set_exception(error)
+        else:
+            future.set_result(result)  # type: ignore[arg-type]
+
+    def work() -> None:
+        result, error = None, None
+        try:
+            result = function(*arguments)
+        except BaseException as raised:
+            error = raised
+        try:
+            loop.call_soon_threadsafe(settle, result, error)
+        except RuntimeError:
+            pass  # the app has ended meanwhile
+
+    threading.Thread(target=work, name=getattr(function, "__name__", "work"), daemon=True).start()
+    return await future
+
+
+class Background:
+    """A coroutine in an event loop of its own, in a thread. `cancel` ends it at its next wait.
+
+    Calls that it has running in threads are waited for before it counts as ended: that is the safe point.
+    """
+
+    def __init__(self, name: str, main: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        self._main = main
+        self._here = asyncio.get_running_loop()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._wanted = True
+        self.ended: asyncio.Future[BaseException | None] = self._here.create_future()
+        """Set in the loop that made this: None, or what was raised; a cancellation counts as None."""
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._thread.start()
+
+    def say(self, function: Callable[..., None], *arguments: Any) -> None:
+        """Calls `function` in the loop that made this; nothing happens when that one is closed."""
+        try:
+            self._here.call_soon_threadsafe(function, *arguments)
+        except RuntimeError:
+            pass
+
+    def cancel(self) -> None:
+        """Asks it to end."""
+        self._wanted = False
+        if self._loop is not None and self._task is not None:
+            try:
+                self._loop.call_soon_threadsafe(self._task.cancel)
+            except RuntimeError:
+                pass
+
+    def join(self, seconds: float) -> bool:
+        """Whether its thread has ended within that time; blocks."""
+        self._thread.join(seconds)
+        return not self._thread.is_alive()
+
+    @property
+    def is_running(self) -> bool:
+        """Whether it has not ended yet."""
+        return not self.ended.done()
+
+    def _run(self) -> None:
+        error: BaseException | None = None
+        try:
+            asyncio.run(self._guarded())
+        except (asyncio.CancelledError, KeyboardInterrupt):
+            pass
+        except BaseException as raised:
+            error = raised
+        self.say(self._end, error)
+
+    async def _guarded(self) -> None:
+        self._loop, self._task = asyncio.get_running_loop(), asyncio.current_task()
+        if self._wanted:
+            await self._main()
+
+    def _end(self, error: BaseException | None) -> None:
+        if not self.ended.done():
+            self.ended.set_result(error)

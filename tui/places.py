@@ -1,0 +1,26 @@
+"""Where one can be in a deployment, in order, and how the rail shows it."""
+
+from __future__ import annotations
+
+from grpo_wizard.steps.steps import NAMES, STEPS
+from grpo_wizard.tui.desk import Desk
+from grpo_wizard.tui.i18n import _
+from grpo_wizard.tui.widgets.rail import RailItem
+
+PLACES = (*NAMES, "review", "run", "monitor", "teardown")
+
+
+def neighbour(place: str, by: int) -> str:
+    """The place before or after; nothing before the first."""
+    at = PLACES.index(place) + by
+    return PLACES[at] if 0 <= at < len(PLACES) else ""
+
+
+def rail_items(desk: Desk) -> list[RailItem]:
+    """The seven steps with their signs, and what comes after them."""
+    short = {"quotas": _("Quotas")}
+    items = [RailItem(s.name, short.get(s.name, s.title), desk.draft.sign(s.name), n) for n, s in enumerate(STEPS, 1)]
+    made = any(record.origin != "intended" for record in desk.draft.deployment.resources.values())
+    job = desk.draft.deployment.job is not None
+    return [*items, RailItem("review", _("Review"), "done" if made else "todo"), RailItem("run", _("Run"), "done" if job else "half" if made else "todo"),
+            RailItem("monitor", _("Monitor"), "training" if job else "todo")]

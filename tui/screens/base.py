@@ -1,0 +1,68 @@
+"""What every screen has: the title line, the footer, help, and a deployment on the desk."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar, cast
+
+from grpo_wizard.tui.i18n import _
+from grpo_wizard.tui.title import Title, TitleState
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.screen import Screen
+from textual.widgets import Footer
+
+if TYPE_CHECKING:
+    from grpo_wizard.tui.app import Wizard
+    from grpo_wizard.tui.desk import Desk
+
+
+class WizardScreen(Screen[None]):
+    """Title line, `body`, footer. `PLACE` is what the state remembers of where the wizard stands."""
+
+    PLACE: ClassVar[str] = ""
+    HELP: ClassVar[str | None] = ""
+    CSS_PATH = "base.tcss"
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("f1", "help", _("Help"), id="screen.help", tooltip=_("What this screen is for, and its keys"))]
+
+    @property
+    def wizard(self) -> Wizard:
+        """The app, by its own type."""
+        return cast("Wizard", self.app)
+
+    @property
+    def desk(self) -> Desk:
+        """The deployment that is open."""
+        desk = self.wizard.desk
+        assert desk is not None
+        return desk
+
+    def compose(self) -> ComposeResult:
+        """Title, body, footer."""
+        yield Title(self.title_state())
+        yield from self.body()
+        yield Footer(show_command_palette=False, compact=True)
+
+    def body(self) -> ComposeResult:
+        """What stands between title and footer."""
+        yield from ()
+
+    def title_state(self) -> TitleState:
+        """What the title line says."""
+        return self.wizard.title_state()
+
+    def on_screen_resume(self) -> None:
+        """The terminal's own title goes along."""
+        self.say_title()
+
+    def say_title(self) -> None:
+        """Writes title line and terminal title anew."""
+        line = self.query_one(Title)
+        line.state = self.title_state()
+        self.wizard.say_in_terminal_title(line.terminal_title())
+
+    def action_help(self) -> None:
+        """Help with the keys of this moment."""
+        from grpo_wizard.tui.palette import keys_of
+        from grpo_wizard.tui.screens.dialogs import HelpBox
+        keys = [(key, label, tooltip) for key, label, tooltip, _action in keys_of(self)]
+        self.app.push_screen(HelpBox(self.HELP or "", keys))

@@ -1,0 +1,223 @@
+"""One of the seven steps, drawn from its fields, checks and resources alone."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from grpo_wizard.state.errors import WizardError
+from grpo_wizard.steps.step import Check, Step
+from grpo_wizard.steps.steps import NAMES, step
+from grpo_wizard.tui.i18n import _
+from grpo_wizard.tui.live_checks import LiveChecks
+from grpo_wizard.tui.places import neighbour, rail_items
+from grpo_wizard.tui.screens.base import WizardScreen
+from grpo_wizard.tui.widgets.checks import Checks
+from grpo_wizard.tui.widgets.creates import Creates
+from grpo_wizard.tui.widgets.field_row import FieldRow
+from grpo_wizard.tui.widgets.rail import Rail
+from textual import on, work
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Container, Vertical, VerticalScroll
+from textual.timer import Timer
+from textual.widgets import Collapsible, Input, Static
+
+DEBOUNCE_SECONDS = 0.3
+
+
+class StepScreen(WizardScreen):
+    """`PLACE` is the step's name. Answers are saved whenever the screen is left."""
+
+    CSS_PATH: ClassVar[list[str]] = ["base.tcss", "step.tcss"]  # type: ignore[assignment]
+    AUTO_FOCUS = "FieldRow Line, FieldRow Choice, FieldRow YesNo"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("enter", "next", _("Next"), id="step.next", tooltip=_("Save and go to the next step")),
+        Binding("escape", "back", _("Back"), id="step.back", tooltip=_("Save and go to the step before")),
+        Binding("f5", "check_again", _("Check again"), id="step.check", tooltip=_("Ask the cloud anew")),
+        Binding("ctrl+y", "copy_command", _("Copy command"), id="step.copy", tooltip=_("Copy the command that does the same")),
+        Binding("f2", "steps", _("Steps"), id="step.rail", tooltip=_("Go to the list of steps; arrows and Enter jump"), show=False),
+        Binding("down", "app.focus_next", _("Following field"), id="step.down", tooltip=_("The field below"), show=False),
+        Binding("up", "app.focus_previous", _("Previous field"), id="step.up", tooltip=_("The field above"), show=False),
+    ]
+
+    def __init__(self, name: str) -> None:
+        self.step: Step = step(name)
+        super().__init__()
+        self.HELP = f"{self.step.title}. {self.step.purpose} " + _(
+            "What you type is judged at once. Checks look at the cloud and change nothing. Enter goes on, Esc goes back; answers are kept either way.")
+        self._later: Timer | None = None
+        self._changed: set[str] = set()
+        self.checks = LiveChecks(self, self.step)
+
+    @property
+    def place(self) -> str:
+        """The step's name."""
+        return self.step.name
+
+    def body(self) -> ComposeResult:
+        """Rail; the form above checks and commands."""
+        with Container(id="split"):
+            yield Rail()
+            with Vertical(id="page"):
+                number = NAMES.index(self.step.name) + 1
+                yield Static(f"{number} {self.step.title}", classes="heading", markup=False)
+                yield Static(self._purpose(), classes="say", markup=False)
+                with VerticalScroll(id="form", can_focus=False):
+                    for field in self.step.fields:
+                        if not field.advanced:
+                            yield self._row(field.name)
+                    if any(field.advanced for field in self.step.fields):
+                        yield Collapsible(title=_("Advanced"), id="advanced")
+                with VerticalScroll(id="checks-box", can_focus=False):
+                    yield Checks()
+                yield Creates()
+
+    def _purpose(self) -> str:
+        if self.desk.writable or self.desk.held_by is None:
+            return self.step.purpose
+        who = self.desk.held_by
+        return _("Read only: {command} (process {pid}) has held it since {since}.").format(command=who.command, pid=who.pid, since=who.since)
+
+    def _row(self, name: str) -> FieldRow:
+        field, draft = self.step.field(name), self.desk.draft
+        note = ""
+        if field.kind == "secret":
+            note = _("given") if name in draft.secrets else _("from {name} of the environment, or type it here").format(name=field.env[0])
+        row = FieldRow(field, draft.value(self.step.name, field), note)
+        row.disabled = not self.desk.writable
+        row.set_class(not draft.is_shown(field), "-hidden")
+        return row
+
+    def on_mount(self) -> None:
+        """Rail, refusals of before, commands; the first look at the cloud."""
+        self.query_one(Rail).show(rail_items(self.desk), self.step.name)
+        for row in self.query(FieldRow):
+            self._show_refusal(row)
+        self._show_resources()
+        self.call_after_refresh(self.checks.run_all)
+
+    def _show_refusal(self, row: FieldRow) -> None:
+        key = f"{self.step.name}.{row.field.name}"
+        wrong = self.desk.draft.wrong_in(self.step.name).get(row.field.name, "")
+        row.refuse(wrong if key in self.desk.draft.refused or self.desk.draft.passed(self.step.name) or row.raw not in ("", None) else "")
+
+    @on(Collapsible.Expanded)
+    @work(exit_on_error=False, group="advanced")
+    async def _unfold(self, event: Collapsible.Expanded) -> None:
+        """The rarely asked are mounted when they are first looked at."""
+        await self.mount_advanced()
+
+    async def mount_advanced(self) -> None:
+        """Mounts the advanced rows, once."""
+        contents = self.query_one("#advanced Contents")
+        if not contents.children:
+            await contents.mount_all([self._row(field.name) for field in self.step.fields if field.advanced])
+            for row in self.query(FieldRow):
+                self._show_refusal(row)
+
+    # --- answers
+
+    @on(FieldRow.Answered)
+    def _answered(self, event: FieldRow.Answered) -> None:
+        draft, field = self.desk.draft, event.row.field
+        event.row.refuse(draft.set(self.step.name, field, event.raw))
+        for row in self.query(FieldRow):
+            if row is not event.row:
+                row.set_class(not draft.is_shown(row.field), "-hidden")
+                if callable(row.field.default):
+                    row.set_value(draft.value(self.step.name, row.field))
+        self._changed.add(f"{self.step.name}.{field.name}")
+        self._soon()
+
+    def _soon(self) -> None:
+        """Checks and commands follow when the typing pauses."""
+        if self._later is not None:
+            self._later.stop()
+        self.checks.mark_stale(self._changed)
+        self._later = self.set_timer(DEBOUNCE_SECONDS, self._settle)
+
+    def _settle(self) -> None:
+        changed, self._changed = self._changed, set()
+        self._show_resources()
+        self.say_title()
+        self.checks.run([check for check in self.step.checks if changed & set(check.needs_fields)])
+
+    def _show_resources(self) -> None:
+        answers, _missing = self.desk.draft.look()
+        try:
+            resources = list(self.step.resources(answers))
+        except (KeyError, ValueError):
+            self.query_one(Creates).show_resources((), _("The command follows when the answers are complete."))
+            return
+        self.query_one(Creates).show_resources(resources, _("Later steps use these answers."))
+
+    # --- checks
+
+    def show_findings(self, checks: list[Check]) -> None:
+        """Draws what is known of the checks now."""
+        self.query_one(Checks).show(self.checks.findings())
+
+    async def action_check_again(self) -> None:
+        """Asks the cloud anew."""
+        await self.checks.forget()
+        self.checks.run_all()
+
+    def action_copy_command(self) -> None:
+        """Copies the command that is shown."""
+        self.query_one(Creates).action_copy()
+
+    # --- leaving
+
+    @on(Input.Submitted)
+    def _submitted(self, event: Input.Submitted) -> None:
+        event.stop()
+        self.action_next()
+
+    @work(exit_on_error=False, group="leave", exclusive=True)
+    async def action_next(self) -> None:
+        """To the next place; not while something here is refused or missing."""
+        wrong = self.desk.draft.wrong_in(self.step.name)
+        if wrong and self.desk.writable:
+            await self._point_at(wrong)
+            return
+        self._leave_for(neighbour(self.step.name, 1))
+
+    async def _point_at(self, wrong: dict[str, str]) -> None:
+        name = next(field.name for field in self.step.fields if field.name in wrong)
+        if self.step.field(name).advanced:
+            self.query_one(Collapsible).collapsed = False
+            await self.mount_advanced()
+        row = self.query_one(f"#row-{name}", FieldRow)
+        row.refuse(wrong[name])
+        row.control.focus()
+
+    def action_back(self) -> None:
+        """To the place before; answers are kept."""
+        self._leave_for(neighbour(self.step.name, -1))
+
+    @on(Rail.Chosen)
+    def _jump(self, event: Rail.Chosen) -> None:
+        self._leave_for(event.key)
+
+    def action_steps(self) -> None:
+        """Into the rail."""
+        self.query_one(Rail).focus()
+
+    def _leave_for(self, place: str) -> None:
+        if self.desk.writable and not self.save(place):
+            return
+        if place:
+            self.wizard.go(place)
+        else:
+            self.wizard.close_deployment()
+
+    def save(self, place: str) -> bool:
+        """Saves this step. False, with the error shown, when it could not be."""
+        try:
+            self.desk.draft.save_step(self.step.name, place or self.step.name)
+        except WizardError as error:
+            self.wizard.show_error(error)
+            return False
+        return True
+
+

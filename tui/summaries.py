@@ -1,0 +1,131 @@
+"""The deployments of a home folder, each in one line: how far it is, what it costs, where it is. Reads files only."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from grpo_wizard.state.errors import WizardError
+from grpo_wizard.state.home import Home
+from grpo_wizard.state.lines import read
+from grpo_wizard.state.lock import holder
+from grpo_wizard.state.model import Deployment
+from grpo_wizard.state.store import Store
+from grpo_wizard.steps.plan import price
+from grpo_wizard.steps.step import Resource
+from grpo_wizard.steps.steps import NAMES, Refusals, all_resources, complete
+from grpo_wizard.tui.glyphs import sign
+from grpo_wizard.tui.i18n import _
+from grpo_wizard.tui.widgets.lane import duration
+
+_TAIL = 65536
+_JOB_SIGNS = {"RUNNING": "training", "PENDING": "work", "SUCCEEDED": "done", "FAILED": "failed", "STOPPED": "paused", "LOST": "broken"}
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """One deployment. `sign` is a key of glyphs.signs; texts are ready to be shown."""
+
+    name: str
+    sign: str
+    word: str
+    detail: str = ""
+    price: str = ""
+    age: str = ""
+    place: str = ""
+    rehearsal: bool = False
+
+
+def summaries(home: Home, now: float) -> list[Summary]:
+    """All of them; one that cannot be read says so and is not left out."""
+    return [summary(home, name, now) for name in home.deployments()]
+
+
+def summary(home: Home, name: str, now: float) -> Summary:
+    """One deployment as its files tell it."""
+    try:
+        deployment = Store(home).load(name)
+    except WizardError as error:
+        return Summary(name, "broken", sign("broken").word, error.title)
+    last = _last_events(home, name)
+    key, word, detail = _how_far(home, deployment, last)
+    usd = running_price(deployment)
+    cost = "" if key in ("todo", "gone") else "0 USD/h" if deployment.mode == "rehearsal" else \
+        ("≥ " if usd[1] else "") + f"{usd[0]:.2f} USD/h"
+    zone = str(deployment.answers.get("project", {}).get("zone", ""))
+    place = _("rehearsal") if deployment.mode == "rehearsal" else zone
+    return Summary(name, key, word, detail, cost, duration(max(0.0, now - moment(deployment.created_at))), place, deployment.mode == "rehearsal")
+
+
+def _last_events(home: Home, name: str) -> dict[str, Mapping[str, Any]]:
+    """The newest event of each sort in the journal's tail."""
+    file = home.journal_file(name)
+    size = file.stat().st_size if file.exists() else 0
+    documents, _end = read(file, max(0, size - _TAIL))
+    return {str(document.get("event")): document for document in documents}
+
+
+def _how_far(home: Home, deployment: Deployment, last: Mapping[str, Mapping[str, Any]]) -> tuple[str, str, str]:
+    ended = last.get("summary", {})
+    if holder(home, deployment.name) is not None and ended.get("time", "") < last.get("plan", {}).get("time", ""):
+        made, _all = progress(deployment)
+        return "work", sign("work").word, _("{n} things are there").format(n=made)
+    if ended.get("ok") and ended.get("next") == "nothing left":
+        return "gone", _("torn down"), _("nothing left")
+    if deployment.job is not None:
+        return _job(deployment, last.get("job", {}))
+    made, wanted = progress(deployment)
+    if made:
+        return "half", sign("half").word, _("{n} of {all} things are there").format(n=made, all=wanted)
+    passed = sum(name in deployment.answers for name in NAMES)
+    return "todo", sign("todo").word, _("{n} of {all} steps answered").format(n=passed, all=len(NAMES))
+
+
+def _job(deployment: Deployment, event: Mapping[str, Any]) -> tuple[str, str, str]:
+    status = str(event.get("status") or (deployment.job.status if deployment.job else ""))
+    key = _JOB_SIGNS.get(status, "training")
+    parts = []
+    if event.get("step") is not None:
+        total = f"/{event['total_steps']}" if event.get("total_steps") else ""
+        parts.append(_("step {n}").format(n=event["step"]) + total)
+    if isinstance(event.get("avg_reward"), float):
+        parts.append(_("reward {r}").format(r=f"{event['avg_reward']:.2f}"))
+    return key, sign(key).word, "  ".join(parts) or status
+
+
+def progress(deployment: Deployment) -> tuple[int, int]:
+    """How many things this deployment made, of how many."""
+    made = sum(record.origin != "intended" for record in deployment.resources.values())
+    return made, max(made, len(_wanted(deployment)))
+
+
+def running_price(deployment: Deployment) -> tuple[float, int]:
+    """USD an hour of what was made, as far as known, and how many things have no known price."""
+    records = deployment.resources
+    there = [r for r in _wanted(deployment) if r.id in records and records[r.id].origin == "created"]
+    known, unknown = price(there)
+    return known, len(unknown)
+
+
+def spent(deployment: Deployment, now: float) -> float:
+    """USD of known prices since each thing was made."""
+    total = 0.0
+    for resource in _wanted(deployment):
+        record = deployment.resources.get(resource.id)
+        if record is not None and record.origin == "created" and record.done_at and resource.usd_per_hour:
+            total += resource.usd_per_hour * max(0.0, now - moment(record.done_at)) / 3600
+    return total
+
+
+def _wanted(deployment: Deployment) -> list[Resource]:
+    try:
+        return all_resources(complete(deployment.answers))
+    except Refusals:
+        return []
+
+
+def moment(text: str) -> float:
+    """Seconds since the epoch of a time as documents write it."""
+    return datetime.fromisoformat(text.replace("Z", "+00:00")).timestamp()
