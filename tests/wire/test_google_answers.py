@@ -27,10 +27,9 @@ from google_clients import (
     network,
     subnet,
 )
+from grpo_wizard.steps.rehearsal import life
 from test_google_lustre import PARENT as LUSTRE_PARENT
 from test_google_lustre import connect, create, ranged
-
-from grpo_wizard.steps.rehearsal import life
 
 
 @pytest.fixture
@@ -81,7 +80,9 @@ def _change(clients: Clients) -> None:
     policy = {"name": CLUSTER, "maintenance_policy": window}
     clients.gke(gke.set_maintenance_policy(request=policy))
     patch = compute_v1.Network(mtu=8896)
-    clients.made(clients.compute("Networks").patch_unary(project=PROJECT, network="gvnic", network_resource=patch))
+    clients.made(
+        clients.compute("Networks").patch_unary(project=PROJECT, network="gvnic", network_resource=patch)
+    )
 
 
 def _read(clients: Clients) -> None:
@@ -89,7 +90,15 @@ def _read(clients: Clients) -> None:
     for name in ("MachineTypes", "AcceleratorTypes", "DiskTypes", "Reservations", "FutureReservations"):
         list(clients.compute(name).aggregated_list(project=PROJECT))
         list(clients.compute(name).list(**zonal))
-    for name in ("Networks", "Firewalls", "GlobalAddresses", "Zones", "Regions", "NetworkProfiles", "GlobalOperations"):
+    for name in (
+        "Networks",
+        "Firewalls",
+        "GlobalAddresses",
+        "Zones",
+        "Regions",
+        "NetworkProfiles",
+        "GlobalOperations",
+    ):
         list(clients.compute(name).list(project=PROJECT))
     list(clients.compute("Subnetworks").list(project=PROJECT, region=REGION))
     list(clients.compute("Subnetworks").aggregated_list(project=PROJECT))

@@ -50,7 +50,12 @@ def is_ai_zone(zone: str) -> bool:
 @cache
 def machine_types(zone: str) -> dict[str, JSON]:
     """Name -> body of what machine types a zone has (without project: see `placed`)."""
-    found = {}
+    found = {
+        name: _machine(
+            name, one["cpus"], one["memory_mb"], f"{one['cpus']} vCPUs, {one['memory_mb'] // 1024} GB RAM"
+        )
+        for name, one in ground()["general"]["fixed"].items()
+    }
     for family, classes in ground()["general"]["families"].items():
         for shape, sizes in classes.items():
             for cpus in sizes:

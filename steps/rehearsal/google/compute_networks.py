@@ -38,13 +38,19 @@ def network_key(project: str, name: str) -> str:
 
 def find_network(world: World, body: JSON, project: str) -> Record:
     """The network that a body's `network` links to; 404 where there is none, 400 while it is being made."""
-    key = body_link(body, "network", project, "networks")
+    key = by_id(world, body_link(body, "network", project, "networks"))
     record = world.get(COMPUTE, key)
     if record is None:
         raise missing(key)
     if record.state != "ready":
         raise unready(key)
     return record
+
+
+def by_id(world: World, key: str) -> str:
+    """A key whose project is given by number, with the project's id."""
+    _, project, rest = key.split("/", 2)
+    return f"projects/{world.project_id(project)}/{rest}"
 
 
 def is_roce(network: Record) -> bool:
@@ -296,8 +302,4 @@ def resolve(world: World, project: str, named: Any) -> Record | None:
     The project may be a number.
     """
     text = str(named)
-    key = tail(text, project) or network_key(project, text)
-    owner = key.split("/")[1]
-    if owner == world.project_number(project):
-        key = key.replace(f"projects/{owner}/", f"projects/{project}/", 1)
-    return world.get(COMPUTE, key)
+    return world.get(COMPUTE, by_id(world, tail(text, project) or network_key(project, text)))

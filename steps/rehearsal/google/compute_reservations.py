@@ -11,9 +11,8 @@ from .links import COMPUTE, CONTAINER, last, missing, sent, stored
 from .pages import aggregated, listed
 from .stamps import number, pacific
 
-_PER_SUB_BLOCK = (
-    18  # A4 and A3 Ultra: a sub-block is at most 18 machines (Google's page on capacity blocks; not compared)
-)
+# A4 and A3 Ultra: a sub-block is at most 18 machines (Google's page on capacity blocks; not compared).
+_PER_SUB_BLOCK = 18
 
 
 def seed(world: World, project: str, name: str, zone: str, machine: str, count: int) -> Record:
@@ -27,29 +26,31 @@ def seed(world: World, project: str, name: str, zone: str, machine: str, count: 
         "guestAccelerators": [{"acceleratorType": accelerator, "acceleratorCount": cards}],
         "localSsds": [{"diskSizeGb": "375", "interface": "NVME"} for _ in range(data["local_ssds"])],
     }
-    body: JSON = {
+    asked = {"name": name, "specificReservationRequired": True, "deploymentType": "DENSE"}
+    asked["specificReservation"] = {"count": str(count), "instanceProperties": properties}
+    body = made_body(world, key, asked)
+    return world.put(Record(COMPUTE, "reservation", name, project, zone, key, body, hidden=True))
+
+
+def made_body(world: World, key: str, asked: JSON) -> JSON:
+    """A ready reservation as it is read back."""
+    specific = asked["specificReservation"]
+    return {
         "kind": "compute#reservation",
         "id": number(),
         "creationTimestamp": pacific(world),
-        "name": name,
         "selfLink": stored(key),
-        "zone": stored(f"projects/{project}/zones/{zone}"),
+        "zone": stored(key.split("/reservations/")[0]),
         "status": "READY",
-        "specificReservationRequired": True,
-        "deploymentType": "DENSE",
+        "specificReservationRequired": False,
         "enableEmergentMaintenance": False,
         "satisfiesPzs": False,
         "shareSettings": {"shareType": "LOCAL"},
         "reservationSharingPolicy": {"serviceShareType": "DISALLOW_ALL"},
         "resourceStatus": {"reservationBlockCount": 1, "specificSkuAllocation": {}},
-        "specificReservation": {
-            "count": str(count),
-            "assuredCount": str(count),
-            "inUseCount": "0",
-            "instanceProperties": properties,
-        },
+        **asked,
+        "specificReservation": {**specific, "assuredCount": str(specific["count"]), "inUseCount": "0"},
     }
-    return world.put(Record(COMPUTE, "reservation", name, project, zone, key, body, hidden=True))
 
 
 def parse(project: str, zone: str, value: str) -> tuple[str, str, str]:
@@ -70,6 +71,23 @@ def parse(project: str, zone: str, value: str) -> tuple[str, str, str]:
     return key, named.get("reservationBlocks", ""), named.get("reservationSubBlocks", "")
 
 
+def reservation_of(pool: JSON) -> str | None:
+    """The value of the specific reservation that a pool must take; None where it takes none."""
+    affinity = pool.get("config", {}).get("reservationAffinity", {})
+    if affinity.get("consumeReservationType") != "SPECIFIC_RESERVATION":
+        return None
+    values = affinity.get("values", [])
+    if len(values) != 1 or affinity.get("key") != "compute.googleapis.com/reservation-name":
+        raise ApiError(
+            400,
+            "Invalid reservationAffinity value: a specific reservation needs key "
+            "compute.googleapis.com/reservation-name and one value.",
+            "INVALID_ARGUMENT",
+            "badRequest",
+        )
+    return str(values[0])
+
+
 def in_use(world: World, key: str) -> int:
     """Machines of a reservation that node pools hold now."""
     return sum(
@@ -86,6 +104,31 @@ def free(world: World, record: Record) -> int:
         return 0
     specific = record.body["specificReservation"]
     return int(specific.get("assuredCount") or specific["count"]) - in_use(world, record.key)
+
+
+def have(world: World, consumer: str, zone: str, value: str, machine: str) -> tuple[Record | None, int]:
+    """(reservation, machines that a project may still take from it) for a pool's reservation value.
+
+    None of it where it is not there, not shared with that project, of another machine type, or where the
+    block that the value names is not one of its.
+    """
+    key, block, sub_block = parse(consumer, zone, value)
+    record = world.get(COMPUTE, key)
+    if record is None or not shared(record, consumer):
+        return record, 0
+    if record.body["specificReservation"]["instanceProperties"]["machineType"] != machine:
+        return record, 0
+    blocks = {_block(world, record)["name"], ""}
+    sub_blocks = {_sub_block(world, record)["name"], ""}
+    return record, free(world, record) if block in blocks and sub_block in sub_blocks else 0
+
+
+def shared(record: Record, consumer: str) -> bool:
+    """Whether a project may use a reservation: its own, or one whose shareSettings name it."""
+    settings = record.body.get("shareSettings", {})
+    return record.project == consumer or (
+        settings.get("shareType") == "SPECIFIC_PROJECTS" and consumer in settings.get("projectMap", {})
+    )
 
 
 def _view(world: World, record: Record) -> JSON:

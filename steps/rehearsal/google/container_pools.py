@@ -9,11 +9,11 @@ from ..contract import JSON, ApiError, Call, Record, World, happens, serves
 from . import kubeground, quotas
 from .catalogue import accelerator_types, machine_types, zones
 from .compute_networks import resolve as find_network
-from .compute_reservations import free, parse, refuse_short
+from .compute_reservations import have, parse, refuse_short, reservation_of
 from .compute_subnets import resolve as find_subnet
 from .container_defaults import pool_body
 from .container_operations import cluster_of, effect, refuse_busy, start
-from .links import COMPUTE, CONTAINER, last
+from .links import CONTAINER, last
 
 _NAME = re.compile(r"[a-z]([-a-z0-9]{0,38}[a-z0-9])?")
 
@@ -55,7 +55,7 @@ def check_pool(world: World, cluster: Record, asked: JSON) -> None:
 
 def _check_machine(config: JSON, zone: str) -> None:
     machine = config.get("machineType", "e2-medium")
-    if machine != "e2-medium" and machine not in machine_types(zone):
+    if machine not in machine_types(zone):
         raise _bad(f'Machine type with name "{machine}" does not exist in zone "{zone}".')
     fixed = {
         one["guestAcceleratorType"]: one["guestAcceleratorCount"]
@@ -90,37 +90,15 @@ def _check_scaling(scaling: JSON) -> None:
             raise _bad(f"{low} ({scaling.get(low)}) must not exceed {high} ({scaling[high]}).")
 
 
-def reservation_of(world: World, project: str, pool: JSON, zone: str) -> tuple[str, Record | None] | None:
-    """(value as asked, its record) of the specific reservation that a pool must take in a zone.
-
-    None where it takes none.
-    """
-    affinity = pool.get("config", {}).get("reservationAffinity", {})
-    if affinity.get("consumeReservationType") != "SPECIFIC_RESERVATION":
-        return None
-    values = affinity.get("values", [])
-    if len(values) != 1 or affinity.get("key") != "compute.googleapis.com/reservation-name":
-        raise _bad(
-            "Invalid reservationAffinity value: a specific reservation needs key "
-            "compute.googleapis.com/reservation-name and one value."
-        )
-    return values[0], world.get(COMPUTE, parse(project, zone, values[0])[0])
-
-
 def check_reservation(world: World, project: str, pool: JSON, zone: str, needed: int) -> None:
     """GKE looks at a reservation only when it needs machines: a pool from 0 is made with any name."""
-    asked = reservation_of(world, project, pool, zone)
+    asked = reservation_of(pool)
     if asked is None or needed <= 0:
         return
-    value, record = asked
     machine = pool.get("config", {}).get("machineType", "e2-medium")
-    fits = (
-        record is not None
-        and record.body["specificReservation"]["instanceProperties"]["machineType"] == machine
-    )
-    have = free(world, record) if record is not None and fits else 0
-    if have < needed:
-        raise refuse_short(record, value, str(pool["name"]), zone, machine, needed, have)
+    record, left = have(world, project, zone, asked, machine)
+    if left < needed:
+        raise refuse_short(record, asked, str(pool["name"]), zone, machine, needed, left)
 
 
 def make_pool(world: World, cluster: Record, asked: JSON) -> Record:
@@ -135,7 +113,7 @@ def make_pool(world: World, cluster: Record, asked: JSON) -> Record:
     extra = {
         "sizes": dict.fromkeys(body["locations"], int(body["initialNodeCount"])),
         "subnetworks": [one.key for one in found if one],
-        "reservations": _reservations(world, cluster.project, body),
+        "reservations": _reservations(cluster.project, body),
     }
     return world.put(
         Record(
@@ -152,9 +130,9 @@ def make_pool(world: World, cluster: Record, asked: JSON) -> Record:
     )
 
 
-def _reservations(world: World, project: str, body: JSON) -> dict[str, str]:
-    asked = {zone: reservation_of(world, project, body, zone) for zone in body["locations"]}
-    return {zone: parse(project, zone, found[0])[0] for zone, found in asked.items() if found}
+def _reservations(project: str, body: JSON) -> dict[str, str]:
+    value = reservation_of(body)
+    return {zone: parse(project, zone, value)[0] for zone in body["locations"]} if value else {}
 
 
 def _cluster(call: Call, key: str) -> Record:

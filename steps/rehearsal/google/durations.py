@@ -33,6 +33,8 @@ SPANS: dict[str, Span] = {
     "firewall.delete": Span(4, 8, 15, _GUESS),
     "address.insert": Span(2, 4, 8, _GUESS),
     "address.delete": Span(2, 4, 8, _GUESS),
+    "reservation.insert": Span(2, 5, 15, _GUESS),
+    "reservation.delete": Span(2, 5, 15, _GUESS),
     "cluster.create": Span(420, 547, 900, "tb-gcp issue 589: 9 min 7 s"),
     "cluster.update": Span(30, 90, 240, _GUESS),
     "cluster.upgrade": Span(420, 900, 1800, _GUESS),

@@ -16,9 +16,9 @@ from pathlib import Path
 from ..contract import JSON, KUBES, ApiError, House, Record, World, house
 from . import quotas
 from .catalogue import machine_types, zones
-from .compute_reservations import free
+from .compute_reservations import have, reservation_of
 from .container_operations import cluster_of
-from .links import COMPUTE, CONTAINER, LUSTRE, last
+from .links import CONTAINER, LUSTRE
 
 _log = logging.getLogger(__name__)
 _TASKS: set[asyncio.Task[None]] = set()
@@ -97,19 +97,12 @@ def _zone_limit(pool: Record) -> int:
 
 def _no_capacity(world: World, pool: Record, zone: str) -> str | None:
     machine = str(pool.body["config"]["machineType"])
-    reservation = pool.extra.get("reservations", {}).get(zone)
-    if reservation:
-        record = world.get(COMPUTE, reservation)
-        fits = (
-            record is not None
-            and record.body["specificReservation"]["instanceProperties"]["machineType"] == machine
+    value = reservation_of(pool.body)
+    if value and have(world, pool.project, zone, value, machine)[1] < 1:
+        return (
+            f"scale.up.error.out.of.resources: Instance in zone {zone} could not be created: specific "
+            f"reservation '{value}' has no machine of type {machine} left"
         )
-        if record is None or not fits or free(world, record) < 1:
-            return (
-                f"scale.up.error.out.of.resources: Instance in zone {zone} could not be created: specific "
-                "reservation "
-                f"'{last(reservation)}' has no machine of type {machine} left"
-            )
     try:
         quotas.check_cpus(
             world,

@@ -21,6 +21,7 @@ def of_project(world: World, project: str) -> list[JSON]:
 def of_region(world: World, project: str, region: str) -> list[JSON]:
     """`quotas` of regions.get."""
     used = machines_in(world, project, region)
+    used["INSTANCES"] = used["IN_USE_ADDRESSES"] = _nodes(world, project, region)
     return [
         _row(metric, limit, used.get(metric, 0)) for metric, limit in ground()["quotas"]["region"].items()
     ]
@@ -67,6 +68,13 @@ def machines_in(world: World, project: str, region: str) -> dict[str, float]:
                 cpus = machine_types(zone).get(machine, {}).get("guestCpus", 0)
                 used[metric_of(machine)] = used.get(metric_of(machine), 0) + cpus * count
     return used
+
+
+def _nodes(world: World, project: str, region: str) -> int:
+    """Nodes in a region; each has an external address (no private cluster is made here)."""
+    pools = world.all(CONTAINER, "node_pool", project=project)
+    sizes = [item for pool in pools for item in pool.extra.get("sizes", {}).items()]
+    return sum(count for zone, count in sizes if zones().get(zone) == region)
 
 
 def check_cpus(world: World, project: str, region: str, machine: str, cpus: float) -> None:

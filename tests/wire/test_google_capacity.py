@@ -1,0 +1,183 @@
+"""Reservations in every form, and operations that fail: what GKE and Compute then say and leave behind."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import Rehearsal, start_rehearsal
+from google.api_core import exceptions
+from google.cloud import compute_v1
+from google_clients import APIS, CLUSTER, PARENT, PROJECT, ZONE, Clients, cluster, gpu_pool, network
+from grpo_wizard.steps.rehearsal import life
+
+
+@pytest.fixture(scope="module")
+def clients(shared_rehearsal: Rehearsal) -> Clients:
+    shared_rehearsal.enable(*APIS)
+    made = Clients(shared_rehearsal)
+    network(made, "nemo-net")
+    made.gke(made.container.create_cluster(parent=PARENT, cluster=cluster()))
+    return made
+
+
+def reserve(
+    clients: Clients,
+    name: str,
+    machine: str = "a4-highgpu-8g",
+    count: int = 2,
+    project: str = PROJECT,
+    **fields: Any,
+) -> None:
+    """Makes a reservation."""
+    specific = {"count": count, "instance_properties": {"machine_type": machine}}
+    body = compute_v1.Reservation(
+        name=name, specific_reservation_required=True, specific_reservation=specific, **fields
+    )
+    operation = clients.compute("Reservations").insert_unary(
+        project=project, zone=ZONE, reservation_resource=body
+    )
+    done = clients.compute("ZoneOperations").wait(project=project, zone=ZONE, operation=operation.name)
+    assert not done.error.errors
+
+
+def take(clients: Clients, reservation: str, name: str = "probe") -> None:
+    """Makes a pool of one node from a reservation, then deletes it."""
+    pool = gpu_pool(name, 1, reservation, autoscaling={})
+    clients.gke(clients.container.create_node_pool(parent=CLUSTER, node_pool=pool))
+    clients.gke(clients.container.delete_node_pool(name=f"{CLUSTER}/nodePools/{name}"))
+
+
+BLOCK = "reservationBlocks/nemo-res-block-0001"
+SUB_BLOCK = (
+    f"projects/{PROJECT}/reservations/nemo-res/{BLOCK}/reservationSubBlocks/nemo-res-block-0001-subblock-0001"
+)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "nemo-res",
+        f"projects/{PROJECT}/reservations/nemo-res",
+        f"nemo-res/{BLOCK}",
+        SUB_BLOCK,
+        f"https://www.googleapis.com/compute/v1/projects/{PROJECT}/zones/{ZONE}/reservations/nemo-res",
+    ],
+)
+def test_a_reservation_is_found_in_every_form(clients: Clients, value: str) -> None:
+    take(clients, value)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "nemo-res-h200",
+        "no-res",
+        "nemo-res/reservationBlocks/other",
+        "projects/other-project/reservations/nemo-res",
+    ],
+)
+def test_one_that_does_not_fit_is_short_and_not_a_stockout(clients: Clients, value: str) -> None:
+    with pytest.raises(
+        exceptions.TooManyRequests, match="required 1 and short of 1 VM count of machine type"
+    ):
+        take(clients, value)
+
+
+def test_another_projects_reservation_serves_only_whom_it_is_shared_with(
+    clients: Clients, shared_rehearsal: Rehearsal
+) -> None:
+    shared_rehearsal.enable("cloudresourcemanager.googleapis.com", "cloudbilling.googleapis.com")
+    _, operation = shared_rehearsal.ask(
+        "POST", "/cloudresourcemanager/v1/projects", {"projectId": "owner-project"}
+    )
+    while not operation.get("done"):
+        _, operation = shared_rehearsal.ask("GET", f"/cloudresourcemanager/v1/{operation['name']}")
+    _, accounts = shared_rehearsal.ask("GET", "/cloudbilling/v1/billingAccounts")
+    billing = {"billingAccountName": accounts["billingAccounts"][0]["name"]}
+    shared_rehearsal.ask("PUT", "/cloudbilling/v1/projects/owner-project/billingInfo", billing)
+    shared_rehearsal.enable("compute.googleapis.com", project="owner-project")
+    everybody = {"share_type": "SPECIFIC_PROJECTS", "project_map": {PROJECT: {"project_id": PROJECT}}}
+    reserve(clients, "shared-res", project="owner-project", share_settings=everybody)
+    reserve(clients, "own-res", project="owner-project")
+    take(clients, "projects/owner-project/reservations/shared-res")
+    with pytest.raises(exceptions.TooManyRequests, match="short of 1"):
+        take(clients, "projects/owner-project/reservations/own-res")
+
+
+def test_a_reservation_is_made_resized_and_deleted(clients: Clients) -> None:
+    reserve(clients, "mine", "a3-ultragpu-8g", 3, delete_at_time="2027-01-01T00:00:00Z")
+    reservations = clients.compute("Reservations")
+    size = compute_v1.ReservationsResizeRequest(specific_sku_count=5)
+    where = {"project": PROJECT, "zone": ZONE, "reservation": "mine"}
+    clients.made(reservations.resize_unary(**where, reservations_resize_request_resource=size))
+    got = reservations.get(**where)
+    assert (got.specific_reservation.count, got.delete_at_time) == (5, "2027-01-01T00:00:00Z")
+    clients.made(reservations.delete_unary(**where))
+    with pytest.raises(exceptions.NotFound):
+        reservations.get(**where)
+    with pytest.raises(exceptions.BadRequest, match="Machine type does not exist in zone"):
+        reserve(clients, "nowhere", "a4x-highgpu-4g")
+
+
+@pytest.fixture
+def faulty(tmp_path: Path) -> Iterator[Clients]:
+    """A world where the first operation of each kind fails."""
+    compute, gke = "compute.googleapis.com", "container.googleapis.com"
+    faults = [
+        (
+            {"service": compute, "method": "POST", "path": "*/networks", "nth": 1},
+            {"errors": [{"code": "QUOTA_EXCEEDED", "message": "Quota 'NETWORKS' exceeded."}]},
+        ),
+        (
+            {"service": gke, "method": "POST", "path": "*/clusters", "nth": 1},
+            {
+                "code": 9,
+                "message": "Constraint constraints/compute.requireShieldedVm violated [CONDITION_NOT_MET]",
+            },
+        ),
+        (
+            {"service": gke, "method": "POST", "path": "*/nodePools", "nth": 1},
+            {"code": 8, "message": "[GCE_STOCKOUT] no capacity", "heals_after_s": 60},
+        ),
+    ]
+    file = tmp_path / "faults.json"
+    file.write_text(
+        json.dumps([{"match": match, "do": {"operation_error": error}} for match, error in faults])
+    )
+    server = start_rehearsal(tmp_path / "home", faults=file, ray="none")
+    server.enable(*APIS)
+    yield Clients(server)
+    life.stop(server.home)
+
+
+def test_failed_operations_leave_what_google_leaves_and_a_pool_in_error_may_heal(faulty: Clients) -> None:
+    body = compute_v1.Network(name="nemo-net", auto_create_subnetworks=True)
+    done = faulty.settle(faulty.compute("Networks").insert_unary(project=PROJECT, network_resource=body))
+    assert (done.status.name, done.http_error_status_code, done.error.errors[0].code) == (
+        "DONE",
+        403,
+        "QUOTA_EXCEEDED",
+    )
+    with pytest.raises(exceptions.NotFound):
+        faulty.compute("Networks").get(project=PROJECT, network="nemo-net")
+    network(faulty, "nemo-net")
+    failed = faulty.gke(faulty.container.create_cluster(parent=PARENT, cluster=cluster()))
+    got = faulty.container.get_cluster(name=CLUSTER)
+    assert failed.error.code == 9 and got.status.name == "ERROR" and "requireShieldedVm" in got.status_message
+    with pytest.raises(exceptions.Conflict):
+        faulty.container.create_cluster(parent=PARENT, cluster=cluster())
+    faulty.gke(faulty.container.delete_cluster(name=CLUSTER))
+    faulty.gke(faulty.container.create_cluster(parent=PARENT, cluster=cluster()))
+    failed = faulty.gke(
+        faulty.container.create_node_pool(parent=CLUSTER, node_pool=gpu_pool(nodes=2, autoscaling={}))
+    )
+    assert "GCE_STOCKOUT" in failed.status_message
+
+    pool = faulty.container.get_node_pool(name=f"{CLUSTER}/nodePools/gpu-pool")
+    assert pool.status.name == "RUNNING"  # it healed: at speed max its 60 s are over at once
+    used = faulty.compute("Reservations").get(project=PROJECT, zone=ZONE, reservation="nemo-res")
+    assert used.specific_reservation.in_use_count == 2
