@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
+import ssl
 import subprocess
 import sys
 import tempfile
 import threading
 import time
+import urllib.error
+import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -141,6 +145,25 @@ contexts: [{{name: c, context: {{cluster: c, user: u}}}}]
         config.api_key = {"authorization": f"Bearer {token}"}
         return client.ApiClient(config)
 
+    def raw(
+        self, method: str, path: str, body: Any = None, media: str = "application/json", token: str = TOKEN
+    ) -> tuple[int, Any, Any]:
+        """One plain HTTPS request: status, decoded body, headers."""
+        given = {"Authorization": f"Bearer {token}", "Content-Type": media}
+        data = json.dumps(body).encode() if body is not None else None
+        request = urllib.request.Request(self.url + path, data, given, method=method)
+        context = ssl.create_default_context(cafile=str(self.cluster.ca_path))
+        opener = urllib.request.build_opener(
+            urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=context)
+        )
+        try:
+            answer = opener.open(request, timeout=30)
+        except urllib.error.HTTPError as error:
+            answer = error
+        with answer:
+            text = answer.read().decode()
+        return answer.status, json.loads(text) if text.startswith(("{", "[")) else text, answer.headers
+
     def kubectl(
         self, *words: str, stdin: str | None = None, binary: str = "", check: bool = True, timeout: float = 60
     ) -> subprocess.CompletedProcess[str]:
@@ -243,9 +266,17 @@ def running(
             yield it
         finally:
             it.call(cluster.stop())
+            it.call(_calm())
             loop.call_soon_threadsafe(loop.stop)
             thread.join(10)
             loop.close()
+
+
+async def _calm() -> None:
+    """Lets cancelled tasks end before their loop does."""
+    rest = [t for t in asyncio.all_tasks() if t is not asyncio.current_task()]
+    if rest:
+        await asyncio.wait(rest, timeout=2)
 
 
 def _made(path: Path) -> Path:

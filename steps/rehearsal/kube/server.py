@@ -91,7 +91,9 @@ class KubeCluster:
             middlewares.append(self._recorded)
         app = web.Application(client_max_size=MAX_BODY, middlewares=middlewares)
         app.router.add_route("*", "/{path:.*}", api.handle)
-        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.5)
+        self._runner = web.AppRunner(
+            app, access_log=None, shutdown_timeout=0.5, handler_cancellation=True
+        )  # a watch ends with its client
         await self._runner.setup()
         site = web.TCPSite(
             self._runner, "127.0.0.1", self.port or 0, ssl_context=self.ssl_context, reuse_address=True

@@ -19,6 +19,7 @@ from grpo_wizard.steps.rehearsal.kube.kinds import Kind
 from grpo_wizard.steps.rehearsal.kube.plain import copied
 
 HISTORY = 4096  # events kept for watches that come back; older versions are answered 410
+_LEAVE_LATER = ("pods", "namespaces")  # a node, or the emptying of the namespace, decides when these go
 
 
 @dataclass(frozen=True)
@@ -118,7 +119,11 @@ class Store:
             return old
         if "generation" in was and self._body(new) != self._body(old):
             new["metadata"]["generation"] = was["generation"] + 1
-        if "deletionTimestamp" in was and not new["metadata"].get("finalizers") and kind.plural != "pods":
+        if (
+            "deletionTimestamp" in was
+            and not new["metadata"].get("finalizers")
+            and kind.plural not in _LEAVE_LATER
+        ):
             return self._drop(kind, new, dry)
         return self._put("MODIFIED", kind, new, old, dry)
 
