@@ -9,10 +9,13 @@ import urllib.request
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from grpo_wizard.steps.rehearsal import life
+
+if TYPE_CHECKING:
+    from road import Deployed
 
 JSON = dict[str, Any]
 _NO_PROXY = urllib.request.build_opener(urllib.request.ProxyHandler({}))
@@ -90,8 +93,17 @@ def start_rehearsal(home: Path, speed: str = "max", **options: Any) -> Rehearsal
     """Starts a server for tests that need their own options; the caller stops it with life.stop(home)."""
     record = home / "requests.jsonl"
     home.mkdir(parents=True, exist_ok=True)
-    address = life.start(home, speed, **{"record": record, "idle_minutes": 10, **options})
+    fixed = {"record": record, "idle_minutes": 10, "check_answers": True}
+    address = life.start(home, speed, **{**fixed, **options})
     return Rehearsal(address, home, record)
+
+
+def stop_rehearsal(server: Rehearsal) -> None:
+    """Stops a server, and fails where one of its answers broke Google's own schema of it."""
+    alive = life.own(server.home)
+    violations = server.ask("GET", "/_rehearsal/answers")[1]["violations"] if alive else []
+    life.stop(server.home)
+    assert violations == []
 
 
 @pytest.fixture
@@ -99,7 +111,7 @@ def rehearsal(tmp_path: Path) -> Iterator[Rehearsal]:
     """A fresh world at speed max, with no Ray."""
     server = start_rehearsal(tmp_path / "home", ray="none")
     yield server
-    life.stop(server.home)
+    stop_rehearsal(server)
 
 
 @pytest.fixture(scope="module")
@@ -110,4 +122,12 @@ def shared_rehearsal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rehea
     """
     server = start_rehearsal(tmp_path_factory.mktemp("rehearsal") / "home", ray="none")
     yield server
-    life.stop(server.home)
+    stop_rehearsal(server)
+
+
+@pytest.fixture(scope="session")
+def deployed(tmp_path_factory: pytest.TempPathFactory) -> Deployed:
+    """The tutorial's deployment up to the RayCluster, made once; tests work on copies of it."""
+    from road import deploy
+
+    return deploy(tmp_path_factory.mktemp("deployed") / "home")

@@ -134,6 +134,7 @@ def start(
     record: Path | None = None,
     port: int = 0,
     idle_minutes: float = 30,
+    check_answers: bool = False,
 ) -> Address:
     """This home's server: the one that runs, else a new detached process that answers when this returns.
 
@@ -148,7 +149,7 @@ def start(
             return _same_speed(running, speed)
         options = [
             "--home",
-            str(home),
+            str(home.absolute()),
             "--speed",
             normal_speed(speed or DEFAULT_SPEED),
             "--ray",
@@ -160,7 +161,7 @@ def start(
         ]
         for name, path in (("--faults", faults), ("--record", record)):
             options += [name, str(path.absolute())] if path else []
-        return _spawn(home, options)
+        return _spawn(home, [*options, "--check-answers"] if check_answers else options)
 
 
 def _spawn(home: Path, options: list[str]) -> Address:
