@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 
 from ..contract import JSON, Call, serves
 from . import quotas
@@ -146,6 +147,17 @@ def type_list(call: Call) -> JSON:
     )
 
 
+@lru_cache(maxsize=16)
+def _everywhere(project_id: str, collection: str) -> list[tuple[str, JSON]]:
+    """All zones' types: built once, thousands of them."""
+    types = _KINDS[collection][2]
+    return [
+        (f"zones/{where}", placed(project_id, where, collection, body))
+        for where in zones()
+        for body in types(where).values()
+    ]
+
+
 @serves(
     "compute.machineTypes.aggregatedList",
     "compute.acceleratorTypes.aggregatedList",
@@ -154,12 +166,8 @@ def type_list(call: Call) -> JSON:
 def type_aggregated(call: Call) -> JSON:
     """Every zone's types."""
     collection = call.method_id.split(".")[1]
-    kind, _, types = _KINDS[collection]
-    items = [
-        (f"zones/{where}", placed(_project(call), where, collection, body))
-        for where in zones()
-        for body in types(where).values()
-    ]
+    kind = _KINDS[collection][0]
+    items = _everywhere(_project(call), collection)
     return aggregated(
         call, f"{kind}AggregatedList", collection, items, [f"zones/{where}" for where in zones()]
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Iterable
+from functools import cache
 from typing import Any
 
 from ..contract import JSON, ApiError, Call
@@ -70,14 +71,14 @@ def aggregated(
         bodies.append(body)
     page, token = cut(call, bodies)
     for body in page:
-        by_scope.setdefault(scope_of[id(body)], []).append(body)
-    answer = _head(call, kind)
+        by_scope.setdefault(scope_of[id(body)], []).append(sent(call, body))
+    answer = sent(call, _head(call, kind))
     answer["items"] = {
         scope: {field: found} if found else _nothing(scope) for scope, found in by_scope.items()
     }
     if token:
         answer["nextPageToken"] = token
-    return sent(call, answer)
+    return answer
 
 
 def _head(call: Call, kind: str) -> JSON:
@@ -85,6 +86,7 @@ def _head(call: Call, kind: str) -> JSON:
     return {"kind": f"compute#{kind}", "id": key, "selfLink": stored(key)}
 
 
+@cache
 def _nothing(scope: str) -> dict[str, Any]:
     return {
         "warning": {
