@@ -1,0 +1,173 @@
+"""`kill -9` at chosen moments of apply and destroy, the same command again, and what must then hold."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import random
+import shutil
+import signal
+import threading
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from grpo_wizard.steps.rehearsal import life
+from road import APPLY, DESTROY, Road, comparable, lasting, made, road
+
+JSON = dict[str, Any]
+Kind = Literal["seconds", "written", "event"]
+SEED = 20260130
+
+
+@dataclass(frozen=True)
+class Moment:
+    """When the process is killed.
+
+    seconds: so long after its first event; written: as soon as the cloud has carried out its `at`th writing request, mostly before the answer
+    is noted; event: right after its `at`th event, between an intent on disk and the call, or in the call.
+    """
+
+    kind: Kind
+    at: float
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.at:g}"
+
+
+def moments(seed: int, count: int, writes: int, events: int, seconds: float) -> list[Moment]:
+    """`count` moments spread over a run of so many writes, events and seconds; each third part of it has one of each kind."""
+    chance = random.Random(seed)
+    listed = []
+    for number in range(count):
+        low, high = number / count, (number + 1) / count
+        share = chance.uniform(low, high)
+        kind: Kind = ("written", "event", "seconds")[number % 3]  # type: ignore[assignment]
+        at = {
+            "written": max(1, round(share * writes)),
+            "event": max(1, round(share * events)),
+            "seconds": round(share * seconds, 3),
+        }[kind]
+        listed.append(Moment(kind, at))
+    return listed
+
+
+def run_and_kill(walk: Road, words: tuple[str, ...], moment: Moment) -> bool:
+    """True when the process was killed; False when it had ended before its moment."""
+    before = len(walk.writes())
+    process = walk.start(*words)
+    dead = threading.Event()
+
+    def kill() -> None:
+        dead.set()
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(process.pid, signal.SIGKILL)
+
+    watcher = threading.Thread(
+        target=_after_writes, args=(walk, before + int(moment.at), kill, process), daemon=True
+    )
+    if moment.kind == "written":
+        watcher.start()
+    assert process.stdout is not None
+    for count, _ in enumerate(process.stdout, 1):
+        if moment.kind == "event" and count == moment.at:
+            kill()
+        if moment.kind == "seconds" and count == 1:
+            threading.Timer(moment.at, kill).start()
+    code = process.wait(timeout=240)
+    return dead.is_set() and code == -signal.SIGKILL
+
+
+def _after_writes(walk: Road, wanted: int, kill: Any, process: Any) -> None:
+    """The record file gets its line when the work is done and before the answer goes out."""
+    with walk.server.record.open("rb") as file:
+        seen = 0
+        while process.poll() is None:
+            line = file.readline()
+            if not line.endswith(b"\n"):
+                file.seek(-len(line), os.SEEK_CUR)
+                time.sleep(0.001)
+                continue
+            row = json.loads(line)
+            seen += row["method"] != "GET" and not row["path"].endswith(
+                (":testIamPermissions", ":getIamPolicy")
+            )
+            if seen >= wanted:
+                kill()
+                return
+
+
+@dataclass(frozen=True)
+class Round:
+    """What came of one kill."""
+
+    moment: Moment
+    killed: bool
+    wrong: list[str]
+    seconds: float
+
+    def __str__(self) -> str:
+        verdict = "; ".join(self.wrong) or ("held" if self.killed else "held, had ended before")
+        return f"{self.moment!s:18} {self.seconds:6.1f} s  {verdict}"
+
+
+def reference(home: Path) -> tuple[dict[str, JSON], int, int, float]:
+    """An undisturbed apply on `home`, which stays as it is for destroy rounds: (its world, writes, events, seconds)."""
+    with road(home) as walk:
+        walk.init()
+        events = walk.lines(*APPLY)
+        assert events[-1]["ok"], events[-1]["failed"]
+        return comparable(walk.server.world()), len(walk.writes()), len(events), float(events[-1]["seconds"])
+
+
+def kill_apply(home: Path, moment: Moment, wanted: dict[str, JSON]) -> Round:
+    """Kill, then the same command again: the same world as without, and nothing made twice."""
+    begun = time.monotonic()
+    with road(home) as walk:
+        walk.init()
+        killed = run_and_kill(walk, APPLY, moment)
+        again = walk.run(*APPLY)
+        wrong = _ended_badly(again.returncode, again.stdout, again.stderr)
+        found = comparable(walk.server.world())
+        wrong += [
+            f"{key} is {found.get(key)}, wanted {wanted.get(key)}"[:600]
+            for key in sorted({*found, *wanted})
+            if found.get(key) != wanted.get(key)
+        ]
+        wrong += [f"made {count} times: {thing}" for thing, count in made(walk.writes()).items() if count > 1]
+        wrong += [
+            f"{id} is {row['origin']} in the state"
+            for id, row in walk.state()["resources"].items()
+            if row["origin"] != "created" and row["kind"] not in ("api", "project", "iam_binding")
+        ]
+        return Round(moment, killed, wrong, time.monotonic() - begun)
+
+
+def kill_destroy(deployed: Path, home: Path, moment: Moment) -> Round:
+    """The same on a copy of a finished deployment: afterwards only what is kept by design, and nothing made anew."""
+    begun = time.monotonic()
+    shutil.copytree(deployed, home, ignore=shutil.ignore_patterns("requests.jsonl", "address.json"))
+    with road(home) as walk:
+        killed = run_and_kill(walk, DESTROY, moment)
+        again = walk.run(*DESTROY)
+        wrong = _ended_badly(again.returncode, again.stdout, again.stderr)
+        wrong += [f"left: {row['kind']} {row['name']}" for row in lasting(walk.server.world())]
+        creates = {
+            thing
+            for thing in made(walk.writes())
+            if "/connections/" not in thing and ":" not in thing.rpartition("/")[2]
+        }
+        return Round(
+            moment, killed, wrong + [f"made: {thing}" for thing in creates], time.monotonic() - begun
+        )
+
+
+def _ended_badly(code: int, out: str, err: str) -> list[str]:
+    last = out.strip().splitlines()[-1:] or [""]
+    return [] if code == 0 else [f"exit {code}: {err.strip()[-600:]} {last[0][-1200:]}"]
+
+
+def stop(home: Path) -> None:
+    life.stop(home)
