@@ -1,0 +1,116 @@
+"""The whole road with the real command: init, check, plan, apply, status, destroy, and what each says on the way."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+import pytest
+import schemas
+from road import DESTROY, JSON, Deployed, lasting, made, road
+
+LIMIT_S = 60.0  # of the whole road at speed max, on two cores that do nothing else
+_BUSY = 4  # how much longer it may take where they do
+
+
+@dataclass(frozen=True)
+class Taken:
+    """What destroy said, and what was there after it."""
+
+    events: list[JSON]
+    writes: list[JSON]
+    world: list[JSON]
+    again: list[JSON]
+    written_again: list[JSON]
+    status: JSON
+    plan: JSON
+    seconds: float
+    requests: int
+
+
+@pytest.fixture(scope="module")
+def taken(deployed: Deployed, tmp_path_factory: pytest.TempPathFactory) -> Taken:
+    with road(deployed.copy(tmp_path_factory.mktemp("whole") / "home")) as walk:
+        begun = time.monotonic()
+        events = walk.lines(*DESTROY)
+        seconds, writes, requests = time.monotonic() - begun, walk.writes(), len(walk.server.recorded())
+        world, again = walk.server.world(), walk.lines(*DESTROY)
+        status, plan = walk.json("status"), walk.json("plan")
+        return Taken(
+            events, writes, world, again, walk.writes()[len(writes) :], status, plan, seconds, requests
+        )
+
+
+def test_every_document_and_event_has_exactly_the_keys_of_the_design(
+    deployed: Deployed, taken: Taken
+) -> None:
+    schemas.fits(deployed.check, schemas.CHECK)
+    schemas.fits(deployed.plan, schemas.PLAN)
+    schemas.fits(deployed.status, schemas.STATUS)
+    schemas.events_fit(deployed.apply)
+    schemas.events_fit(taken.events)
+
+
+def test_check_and_plan_send_nothing_that_writes(deployed: Deployed) -> None:
+    assert deployed.early_writes == []
+    assert deployed.check["ok"]
+    assert {row["action"] for row in deployed.plan["resources"] if row["kind"] != "project"} == {"create"}
+
+
+def test_apply_makes_every_resource_once_and_says_so(deployed: Deployed) -> None:
+    summary, planned = deployed.apply[-1], {row["id"] for row in deployed.apply[0]["resources"]}
+    done = [line["id"] for line in deployed.apply if line["event"] == "resource_done"]
+    assert summary["ok"] and summary["failed"] == []
+    assert sorted(done) == sorted(planned) and summary["created"] == len(planned)
+    assert set(made(deployed.writes).values()) == {1}
+
+
+def test_nothing_starts_before_its_needs_are_done_and_the_rest_runs_at_the_same_time(
+    deployed: Deployed,
+) -> None:
+    place = {(line["event"], line.get("id")): number for number, line in enumerate(deployed.apply)}
+    for row in deployed.apply[0]["resources"]:
+        for need in row["needs"]:
+            assert place["resource_done", need] < place["resource_started", row["id"]], (row["id"], need)
+    running = most = 0
+    for line in deployed.apply:
+        running += (line["event"] == "resource_started") - (line["event"] == "resource_done")
+        most = max(most, running)
+    assert most >= 9, "the eight RDMA subnets and more"
+
+
+def test_status_sees_every_resource_ready_created_and_without_drift(deployed: Deployed) -> None:
+    rows = [row for row in deployed.status["resources"] if row["step"] != "grpo"]
+    assert {row["id"] for row in rows} == {row["id"] for row in deployed.apply[0]["resources"]}
+    assert [
+        row for row in rows if (row["state"], row["origin"], row["drift"]) != ("ready", "created", [])
+    ] == []
+    assert deployed.status["job"] is None
+
+
+def test_destroy_leaves_only_what_is_kept_by_design(deployed: Deployed, taken: Taken) -> None:
+    summary = taken.events[-1]
+    assert summary["ok"] and summary["next"] == "nothing left" and summary["usd_per_hour"] == 0
+    assert len(lasting(deployed.world)) >= 47 and lasting(taken.world) == []
+    assert [row for row in taken.world if not row["kept_by_design"]] == []
+    assert {row["kind"] for row in taken.world} == {"api"}
+
+
+def test_a_second_destroy_finds_nothing_to_do(taken: Taken) -> None:
+    assert taken.again[-1]["ok"] and taken.again[-1]["deleted"] == 0
+    assert taken.written_again == []
+
+
+def test_the_whole_road_takes_less_than_a_minute_on_a_quiet_machine(deployed: Deployed, taken: Taken) -> None:
+    seconds, requests = deployed.seconds + taken.seconds, len(deployed.recorded) + taken.requests
+    print(f"the whole road: {seconds:.1f} s, {requests} requests")
+    assert seconds < LIMIT_S * _BUSY
+    assert requests < 1500
+
+
+def test_a_destroyed_deployment_can_be_looked_at_and_planned_again(taken: Taken) -> None:
+    """Its peering, for one, is asked of a network that is not there any more."""
+    assert {row["state"] for row in taken.status["resources"] if row["kind"] not in ("api", "project")} == {
+        "absent"
+    }
+    assert {row["action"] for row in taken.plan["resources"]} == {"create", "keep"}
