@@ -1,12 +1,10 @@
 head="$(k get pods --namespace="${NAMESPACE}" --output=name \
   --selector="ray.io/cluster=${RAYCLUSTER},ray.io/node-type=head")"
-k port-forward --namespace="${NAMESPACE}" "${head}" :8265 >"${private}/forward" &
-forward=$!
-forwarded() {
-  port="$(sed -n 's/^Forwarding from 127[.]0[.]0[.]1:\([0-9]*\) .*/\1/p' "${private}/forward")"
-  [[ -n "${port}" ]]
+# kubectl's forward ends when a connection fails, so it is begun anew where it has.
+forward_head() {
+  k port-forward --namespace="${NAMESPACE}" "${head}" :8265 >"${private}/forward" 2>&1 &
+  forward=$!
 }
-wait_for 60 "the forwarded port" forwarded
 # Ray's own token, where it asks for one, goes by a private file.
 {
   token="$(k get secret --namespace="${NAMESPACE}" "${RAYCLUSTER}" --ignore-not-found \
@@ -14,10 +12,16 @@ wait_for 60 "the forwarded port" forwarded
   [[ -z "${token}" ]] || printf 'header = "Authorization: Bearer %s"\n' "${token}"
 } >"${private}/curl"
 ray() {
-  local path="$1"
+  local path="$1" port
   shift
+  port="$(sed -n 's/^Forwarding from 127[.]0[.]0[.]1:\([0-9]*\) .*/\1/p' "${private}/forward")"
+  [[ -n "${port}" ]] || return 1
   curl --silent --show-error --fail-with-body --noproxy '*' --config "${private}/curl" "$@" \
     "http://127.0.0.1:${port}${path}"
 }
-head_answers() { ray /api/version --output /dev/null; }
-wait_for 300 "Ray's Jobs API" head_answers
+head_answers() {
+  kill -0 "${forward}" 2>/dev/null || forward_head
+  ray /api/version --output /dev/null 2>/dev/null
+}
+forward_head
+wait_for 600 "Ray's Jobs API" head_answers
