@@ -248,6 +248,11 @@ class House:
     heads: Heads  # with --ray none it refuses to connect
 
 
+def lustre_folder(clusters: Path, handle: str) -> Path:
+    """Where an instance's files lie: beside the clusters that mount it. `handle` is "project/zone/name"."""
+    return clusters / "lustre" / handle.replace("/", "_")
+
+
 _HOUSE: list[House] = []
 
 

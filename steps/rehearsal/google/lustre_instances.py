@@ -9,8 +9,9 @@ import copy
 import ipaddress
 import re
 import secrets
+import shutil
 
-from ..contract import JSON, ApiError, Call, Record, World, serves
+from ..contract import JSON, ApiError, Call, Record, World, house, lustre_folder, serves
 from .catalogue import ground, zones, zones_of
 from .compute_networks import peerings_of
 from .compute_networks import resolve as find_network
@@ -269,6 +270,8 @@ def delete(call: Call) -> JSON:
 @effect("lustre.gone")
 def _gone(world: World, target: Record) -> JSON:
     world.remove(target)
+    handle = f"{target.project}/{target.location}/{target.name}"
+    shutil.rmtree(lustre_folder(house().folder / "kube", handle), ignore_errors=True)
     hold(world, target.project, last(target.extra["network"]))
     return {"@type": "type.googleapis.com/google.protobuf.Empty"}
 

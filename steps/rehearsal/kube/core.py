@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from grpo_wizard.steps.rehearsal.contract import JSON, Clock, Ground, Heads
+from grpo_wizard.steps.rehearsal.contract import JSON, Clock, Ground, Heads, lustre_folder
 from grpo_wizard.steps.rehearsal.kube import kinds
 from grpo_wizard.steps.rehearsal.kube.defaults import suffix
 from grpo_wizard.steps.rehearsal.kube.kinds import Kind
@@ -137,4 +137,4 @@ class Kube:
 
     def lustre_folder(self, handle: str) -> Path:
         """A Lustre instance's data: beside the clusters' folders, so that it outlives pods and clusters."""
-        return self.root.parent / "lustre" / handle.replace("/", "_")
+        return lustre_folder(self.root.parent, handle)
