@@ -230,8 +230,9 @@ def _error(status: int, detail: str, text: str) -> RayError:
             detail,
             "Its head was restarted, or the job was deleted: apply again to go on from the last checkpoint.",
         )
-    # 500 with a TimeoutError: the head's agent has not joined yet, the first seconds of a head's life.
-    if status in (502, 503, 504) or (status == 500 and "TimeoutError" in text):
+    # 500 with these words: the head's agent has not joined yet, the first seconds of a head's life.
+    young = status == 500 and ("TimeoutError" in text or "No available agent" in text)
+    if status in (502, 503, 504) or young:
         return RayUnreachable(
             "The Ray head is not ready", detail, "It is asked again; look at the head pod if this lasts."
         )
