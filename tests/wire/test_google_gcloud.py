@@ -50,7 +50,7 @@ QUICK = [
     "lustre-delete",
     "firewall-seed-a",
     "firewall-rules-list-word-match",
-    "err-networks-describe-404",
+    "err-lustre-describe-404",
     "err-clusters-describe-404",
 ]
 # What the fresh world answers otherwise than the recording server did.
