@@ -23,6 +23,7 @@ from grpo_wizard.steps.clients.ray_jobs import (
 from proxies import ClosingProxy, CuttingProxy
 from ray_head import RayHead, free_port
 
+LIMIT_S = 90                # a mistake shall fail, not wait; on an idle machine no test takes 15
 TOKEN = "a-token-of-this-test-only-0123456789"
 
 # Carriage returns, both newlines, halves of characters between two writes, bytes that are no UTF-8 (when
@@ -34,8 +35,9 @@ def say(data):
 rounds, pause, odd = int(sys.argv[1]), float(sys.argv[2]), sys.argv[3] == "odd"
 for n in range(rounds):
     say(b"\\rbar %d" % n + b"\\rbar %d.5" % n + b"\\r\\n")
-    say("\u25b6 Training policy...".encode()[:2]); time.sleep(pause / 2); say("\u25b6 Training
-    policy...".encode()[2:] + b"\\n") say(b"line %d " % n + b"x" * 300 + b"\\n")
+    half = "\u25b6 Training policy...".encode()
+    say(half[:2]); time.sleep(pause / 2); say(half[2:] + b"\\n")
+    say(b"line %d " % n + b"x" * 300 + b"\\n")
     if odd: say(b"\\xff\\xfe odd bytes\\n")
     time.sleep(pause / 2)
 while len(sys.argv) > 4 and not os.path.exists(sys.argv[4]):
@@ -111,7 +113,7 @@ def test_a_lost_answer_is_looked_up_and_never_repeated(head: RayHead) -> None:
                 proxy.swallow_answers,
             )
 
-    job, alike, left = asyncio.run(run())
+    job, alike, left = asyncio.run(asyncio.wait_for(run(), LIMIT_S))
     assert left == 0, "the answer was swallowed"
     assert [j.id for j in alike] == [job.id]
 
@@ -124,7 +126,7 @@ def test_an_id_is_taken_once_and_the_same_job_is_found_again(head: RayHead) -> N
             with pytest.raises(JobExists):
                 await jobs.submit("false", first.id)
 
-    asyncio.run(run())
+    asyncio.run(asyncio.wait_for(run(), LIMIT_S))
 
 
 def test_errors_say_what_happened(head: RayHead) -> None:
@@ -147,7 +149,7 @@ def test_errors_say_what_happened(head: RayHead) -> None:
             with pytest.raises(RayUnreachable):
                 await jobs.get("x")
 
-    asyncio.run(run())
+    asyncio.run(asyncio.wait_for(run(), LIMIT_S))
 
 
 def test_the_log_is_the_heads_own_file_although_the_connection_is_cut_ten_times(
@@ -172,7 +174,7 @@ def test_the_log_is_the_heads_own_file_although_the_connection_is_cut_ten_times(
             assert proxy.cuts == 10 and agent.cuts > 10
             return told, job.id
 
-    told, job_id = asyncio.run(run())
+    told, job_id = asyncio.run(asyncio.wait_for(run(), LIMIT_S))
     own = head.log_file(job_id).read_bytes()
     assert len(own) > 20_000 and b"\xff\xfe" in own and b"\r" in own
     assert (tmp_path / "spool").read_bytes() == own
@@ -197,7 +199,7 @@ def test_a_follower_goes_on_at_the_spools_length(head: RayHead, tmp_path: Path) 
             )
             return size, told, job.id
 
-    size, told, job_id = asyncio.run(run())
+    size, told, job_id = asyncio.run(asyncio.wait_for(run(), LIMIT_S))
     first = next(event for event in told.events if isinstance(event, Output))
     assert first.offset == size > 1000
     assert (tmp_path / "spool").read_bytes() == head.log_file(job_id).read_bytes()
@@ -217,7 +219,7 @@ def test_text_stands_in_for_a_silent_agent_and_is_replaced_by_the_bytes(
                     agent.refuse, read_as_text = False, bytes(told.text)
             return told, read_as_text, job.id
 
-    told, read_as_text, job_id = asyncio.run(run())
+    told, read_as_text, job_id = asyncio.run(asyncio.wait_for(run(), LIMIT_S))
     own = head.log_file(job_id).read_bytes()
     assert told.notices[0] == "text" and "bytes" in told.notices
     assert own.replace(b"\r\n", b"\n").replace(b"\r", b"\n").startswith(read_as_text)
@@ -242,7 +244,7 @@ def test_the_end_of_a_stream_is_not_the_end_of_the_job(
                     (tmp_path / "go").touch()
             return told, job.id, proxy.streams
 
-    told, job_id, streams = asyncio.run(asyncio.wait_for(run(), 60))
+    told, job_id, streams = asyncio.run(asyncio.wait_for(run(), LIMIT_S))
     own = head.log_file(job_id).read_bytes().replace(b"\r\n", b"\n").replace(b"\r", b"\n")
     assert bytes(told.text) == own and own.endswith("  • Loss: 0.0420\n".encode())
     assert told.statuses[-1] == "SUCCEEDED"
@@ -262,7 +264,7 @@ def test_a_stopped_job_ends_as_stopped(head: RayHead, tmp_path: Path) -> None:
                     stopped = await jobs.stop(job.id)
             return told
 
-    told = asyncio.run(asyncio.wait_for(run(), 45))
+    told = asyncio.run(asyncio.wait_for(run(), LIMIT_S))
     assert told.statuses[-1] == "STOPPED"
     assert (tmp_path / "spool").read_bytes() == bytes(told.text)
 
@@ -283,7 +285,7 @@ def test_a_job_that_a_new_head_does_not_know_is_lost_and_what_was_read_stays(
                     told_at = time.monotonic()
             return told, time.monotonic() - told_at
 
-    told, seconds = asyncio.run(run())
+    told, seconds = asyncio.run(asyncio.wait_for(run(), LIMIT_S))
     last: Any = told.events[-1]
     assert told.statuses == [*told.statuses[:-1], "LOST"] and "RUNNING" in told.statuses
     assert "restarted at 20" in last.detail
