@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from kubeworld import ZONE, Running, until
-
 from grpo_wizard.steps.rehearsal.contract import JSON
+from kubeworld import ZONE, Running, until
 
 MANIFESTS = Path(__file__).with_name("fixtures") / "manifests"
 RAY = ("ray.io", "v1", "default", "rayclusters", "ray-cluster-kuberay")
@@ -21,17 +20,36 @@ def manifest(name: str) -> list[JSON]:
 
 
 def volume(ip: str = "10.20.0.2", filesystem: str = "lustrefs") -> JSON:
-    return {"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": "lustre-pv"}, "spec": {
-        "storageClassName": _CLASS, "capacity": {"storage": "18000Gi"}, "accessModes": ["ReadWriteMany"],
-        "claimRef": {"namespace": "default", "name": "lustre-pvc"},
-        "csi": {"driver": "lustre.csi.storage.gke.io", "volumeHandle": f"my-project/{ZONE}/nemo-lustre",
-                "volumeAttributes": {"ip": ip, "filesystem": filesystem}}}}
+    return {
+        "apiVersion": "v1",
+        "kind": "PersistentVolume",
+        "metadata": {"name": "lustre-pv"},
+        "spec": {
+            "storageClassName": _CLASS,
+            "capacity": {"storage": "18000Gi"},
+            "accessModes": ["ReadWriteMany"],
+            "claimRef": {"namespace": "default", "name": "lustre-pvc"},
+            "csi": {
+                "driver": "lustre.csi.storage.gke.io",
+                "volumeHandle": f"my-project/{ZONE}/nemo-lustre",
+                "volumeAttributes": {"ip": ip, "filesystem": filesystem},
+            },
+        },
+    }
 
 
 def claim() -> JSON:
-    return {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "lustre-pvc"}, "spec": {
-        "accessModes": ["ReadWriteMany"], "storageClassName": _CLASS, "volumeName": "lustre-pv",
-        "resources": {"requests": {"storage": "18000Gi"}}}}
+    return {
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "metadata": {"name": "lustre-pvc"},
+        "spec": {
+            "accessModes": ["ReadWriteMany"],
+            "storageClassName": _CLASS,
+            "volumeName": "lustre-pv",
+            "resources": {"requests": {"storage": "18000Gi"}},
+        },
+    }
 
 
 def ray_objects(replicas: int = 2) -> list[JSON]:
@@ -52,6 +70,7 @@ def deploy(it: Running, replicas: int = 2, **lustre: str) -> None:
 
 def ray(it: Running) -> Any:
     from kubernetes import client
+
     return client.CustomObjectsApi(it.client()).get_namespaced_custom_object(*RAY)
 
 
@@ -62,10 +81,12 @@ def condition(obj: Any, name: str) -> str:
 
 def ready(it: Running, workers: int = 2) -> Any:
     """Waits for a live head and this many ready workers."""
+
     def look() -> Any:
         cluster = ray(it)
         head = condition(cluster, "HeadPodReady").startswith("True")
         return cluster if head and cluster["status"]["readyWorkerReplicas"] == workers else None
+
     return until(look)
 
 

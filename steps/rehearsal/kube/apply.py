@@ -122,6 +122,17 @@ def _remove(node: JSON, obj: Any, path: tuple[str, ...]) -> None:
         obj.remove(json.loads(part[2:]))
 
 
+def _drop(node: JSON, result: JSON, lost: set[tuple[str, ...]], held: set[tuple[str, ...]]) -> None:
+    """Takes out what a manager no longer names: whole list items first, unless somebody holds a part of
+    one."""
+    for path in sorted(lost, key=lambda p: (p[-1] != ".", -len(p))):
+        if path[-1] == "." and any(other[: len(path) - 1] == path[:-1] for other in held):
+            continue
+        if len(path) > 1 and path[-2].startswith("k:") and path[-1][2:] in json.loads(path[-2][2:]):
+            continue  # the key of an item goes with the item only
+        _remove(node, result, path)
+
+
 def merge(node: JSON, live: Any, applied: Any) -> Any:
     """Applied values over live ones: maps and keyed lists merge, all else is replaced."""
     if isinstance(applied, dict) and isinstance(live, dict):
@@ -166,8 +177,7 @@ def apply(node: JSON, live: JSON, applied: JSON, manager: str, force: bool, now:
     )
     result = copied(result)
     held = set().union(*(leaves(m["fieldsV1"]) for m in others)) if others else set()
-    for path in sorted(before - wanted - held, key=len, reverse=True):
-        _remove(node, result, path)
+    _drop(node, result, before - wanted - held, held)
     lost = {path for _, path in clashes}
     kept = [{**m, "fieldsV1": tree(leaves(m["fieldsV1"]) - lost)} for m in others]
     entry = {

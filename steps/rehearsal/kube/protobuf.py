@@ -91,6 +91,8 @@ def _fields(data: bytes) -> Iterator[tuple[int, Any]]:
             yield tag >> 3, value
         elif sort == 2:
             size, at = _varint(data, at)
+            if at + size > len(data):
+                raise ValueError("protobuf field reaches beyond its message")
             yield tag >> 3, data[at : at + size]
             at += size
         elif sort in (1, 5):

@@ -1,0 +1,322 @@
+"""Pods live and fail as they do on GKE: nodes, images, mounts, networks, KubeRay, drills."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from kubernetes import client
+from kubethings import (
+    RAY,
+    as_yaml,
+    claim,
+    condition,
+    deploy,
+    events,
+    manifest,
+    pods,
+    ray,
+    ray_objects,
+    ready,
+    volume,
+)
+from kubeworld import LocalHeads, Running, cpu_pool, gpu_pool, running, tutorial_ground, until
+
+NAME = "ray-cluster-kuberay"
+
+
+@pytest.fixture
+def it() -> Iterator[Running]:
+    with running() as world:
+        yield world
+
+
+def _replicas(it: Running, count: int) -> None:
+    patch = [{"op": "replace", "path": "/spec/workerGroupSpecs/0/replicas", "value": count}]
+    it.kubectl("patch", "raycluster", NAME, "--type=json", "-p", json.dumps(patch))
+
+
+def _waiting(pod: dict[str, Any]) -> str:
+    rows = [*pod["status"].get("initContainerStatuses", ()), *pod["status"].get("containerStatuses", ())]
+    return " ".join(r["state"]["waiting"]["reason"] for r in rows if "waiting" in r["state"])
+
+
+def test_nodes_carry_the_marks_of_gke(it: Running) -> None:
+    deploy(it, 1)
+    ready(it, 1)
+    nodes = json.loads(it.kubectl("get", "nodes", "-o", "json").stdout)["items"]
+    gpu = next(n for n in nodes if n["metadata"]["labels"]["cloud.google.com/gke-nodepool"] == "gpu-pool")
+    assert gpu["metadata"]["name"].startswith("gke-nemo-cluster-gpu-pool-")
+    assert gpu["metadata"]["labels"]["cloud.google.com/gke-accelerator"] == "nvidia-b200"
+    assert gpu["metadata"]["labels"]["topology.kubernetes.io/zone"] == "us-central1-b"
+    assert gpu["spec"]["taints"] == [{"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"}]
+    assert gpu["status"]["allocatable"]["nvidia.com/gpu"] == "8"
+
+
+def test_a_ray_cluster_becomes_head_workers_service_and_token_and_scales_to_nothing(it: Running) -> None:
+    deploy(it, 0)
+    assert condition(ready(it, 0), "RayClusterProvisioned") == "True AllPodRunningAndReadyFirstTime"
+    _replicas(it, 2)
+    cluster = ready(it, 2)
+    assert cluster["status"]["state"] == "ready" and cluster["status"]["desiredGPU"] == "16"
+    worker = pods(it, "worker")[0]
+    assert worker["metadata"]["labels"]["ray.io/cluster"] == NAME
+    assert worker["metadata"]["labels"]["ray.io/group"] == "worker-grp-0"
+    assert worker["spec"]["initContainers"][0]["name"] == "wait-gcs-ready"
+    core = client.CoreV1Api(it.client())
+    assert {p.port for p in core.read_namespaced_service(f"{NAME}-head-svc", "default").spec.ports} >= {
+        8265,
+        6379,
+    }
+    assert base64.b64decode(core.read_namespaced_secret(NAME, "default").data["auth_token"])
+    _replicas(it, 0)
+    until(lambda: not pods(it, "worker"))
+    until(lambda: it.ground.grown.get("gpu-pool") == 0)  # empty GPU nodes are given back
+    it.kubectl("delete", "raycluster", NAME, "--timeout=20s")
+    until(lambda: not pods(it, "head"))
+    assert not core.list_namespaced_secret("default", field_selector=f"metadata.name={NAME}").items
+
+
+def test_ready_and_provisioned_never_go_back_but_head_pod_ready_does(it: Running) -> None:
+    deploy(it, 0)
+    ready(it, 0)
+    head = pods(it, "head")[0]["metadata"]["name"]
+    it.ground.table["default-pool"]["initialNodeCount"] = 0
+    it.call(_pools_changed(it))
+    cluster = until(lambda: (c := ray(it)) and condition(c, "HeadPodReady").startswith("False") and c)
+    assert cluster["status"]["state"] == "ready"
+    assert condition(cluster, "RayClusterProvisioned").startswith("True")
+    it.ground.table["default-pool"]["initialNodeCount"] = 1
+    it.call(_pools_changed(it))
+    ready(it, 0)
+    assert pods(it, "head")[0]["metadata"]["name"] != head
+
+
+async def _pools_changed(it: Running) -> None:
+    it.cluster.pools_changed()
+
+
+def test_the_pools_maximum_is_told_as_the_autoscaler_tells_it() -> None:
+    with running(tutorial_ground(most=1)) as it:
+        deploy(it, 2)
+        texts = until(lambda: events(it, "NotTriggerScaleUp"))
+        assert "max node group size reached" in texts[0]
+        assert any("Insufficient nvidia.com/gpu" in t for t in events(it, "FailedScheduling"))
+
+
+def test_an_empty_reservation_is_told_in_the_clouds_words() -> None:
+    ground = tutorial_ground()
+    ground.stock = 0
+    with running(ground) as it:
+        deploy(it, 1)
+        texts = until(lambda: events(it, "FailedScaleUp"))
+        assert "reservation 'nemo-res'" in texts[0]
+        ground.stock = 1
+        ready(it, 1)
+
+
+def test_an_image_that_is_not_there_is_told_by_the_pod_alone(it: Running) -> None:
+    objects = [volume(), claim(), *ray_objects(0)]
+    objects[-1]["spec"]["headGroupSpec"]["template"]["spec"]["containers"][0]["image"] = (
+        "nvcr.io/nvidia/nemo-rl:v9.bad"
+    )
+    it.kubectl("apply", "-f", "-", stdin=as_yaml(objects))
+    until(lambda: pods(it, "head") and "ImagePullBackOff" in _waiting(pods(it, "head")[0]))
+    assert any("not found" in t for t in events(it, "Failed"))
+    assert "state" not in ray(it)["status"]
+
+
+def test_lustre_mounts_fail_as_the_csi_driver_fails(it: Running) -> None:
+    deploy(it, 0, ip="10.9.9.9")
+    texts = until(lambda: events(it, "FailedMount"))
+    assert "Is the MGS running?" in texts[0] and "exit status 5" in texts[0]
+    assert "ContainerCreating" in _waiting(pods(it, "head")[0])
+    assert until(lambda: pods(it, "head")[0]["status"]["phase"] == "Pending")
+
+
+def test_a_wrong_filesystem_name_says_so(it: Running) -> None:
+    deploy(it, 0, filesystem="wrong")
+    assert "Is the filesystem name correct?" in until(lambda: events(it, "FailedMount"))[0]
+
+
+def test_claims_bind_only_to_what_fits(it: Running) -> None:
+    small = volume()
+    small["spec"]["capacity"]["storage"] = "9000Gi"
+    it.kubectl("apply", "-f", "-", stdin=as_yaml([small, claim()]))
+    assert "too small" in until(lambda: events(it, "VolumeMismatch"))[0]
+
+
+def _with_interfaces(workers: int) -> list[dict[str, Any]]:
+    """The RayCluster with its interface annotation where it belongs: in the worker's template."""
+    rows = [
+        {"interfaceName": "eth0", "network": "default"},
+        {"interfaceName": "eth1", "network": "gvnic-1"},
+        *({"interfaceName": f"gpu{i}rdma0", "network": f"rdma-{i}"} for i in range(8)),
+    ]
+    objects = ray_objects(workers)
+    objects[-1]["spec"]["workerGroupSpecs"][0]["template"]["metadata"] = {
+        "annotations": {
+            "networking.gke.io/default-interface": "eth0",
+            "networking.gke.io/interfaces": json.dumps(rows),
+        }
+    }
+    return objects
+
+
+def test_a_worker_carries_its_interfaces_and_waits_for_a_network_that_is_missing(it: Running) -> None:
+    networks = manifest("network-mapping.yaml")
+    it.kubectl("apply", "-f", "-", stdin=as_yaml([volume(), claim(), *networks, *_with_interfaces(1)]))
+    ready(it, 1)
+    notes = pods(it, "worker")[0]["metadata"]["annotations"]
+    named = [row["networkName"] for row in json.loads(notes["networking.gke.io/pod-ips"])]
+    assert named == ["gvnic-1", *(f"rdma-{i}" for i in range(8))]
+
+
+def test_a_device_network_that_no_pool_is_wired_to_keeps_the_worker_pending() -> None:
+    ground = tutorial_ground()
+    ground.table["gpu-pool"] = gpu_pool(networkConfig={})
+    with running(ground) as it:
+        networks = manifest("network-mapping.yaml")
+        it.kubectl("apply", "-f", "-", stdin=as_yaml([volume(), claim(), *networks, *_with_interfaces(1)]))
+        texts = until(lambda: events(it, "NotTriggerScaleUp"))
+        assert "networking.gke.io.networks/" in texts[0]
+
+
+def test_the_installer_fills_the_host_before_a_waiting_init_container_ends() -> None:
+    with running(tutorial_ground()) as it:
+        objects = ray_objects(1)
+        spec = objects[-1]["spec"]["workerGroupSpecs"][0]["template"]["spec"]
+        spec["initContainers"] = [
+            {
+                "name": "wait-gib",
+                "image": "busybox",
+                "volumeMounts": [{"name": "gib-nccl-plugin-volume", "mountPath": "/gib"}],
+            }
+        ]
+        it.kubectl("apply", "-f", "-", stdin=as_yaml([volume(), claim(), *objects]))
+        until(
+            lambda: (
+                pods(it, "worker")
+                and pods(it, "worker")[0]["status"]
+                .get("initContainerStatuses", [{}])[0]
+                .get("state", {})
+                .get("running")
+            )
+        )
+        it.kubectl("apply", "-f", "-", stdin=as_yaml(manifest("nccl-rdma-installer.yaml")))
+        ready(it, 1)
+
+
+def test_a_head_out_of_memory_restarts_while_its_phase_says_running(it: Running) -> None:
+    deploy(it, 0)
+    ready(it, 0)
+    name = pods(it, "head")[0]["metadata"]["name"]
+    it.kubectl("annotate", "pod", name, "rehearsal/drill=oom:ray-head")
+
+    def row() -> dict[str, Any]:
+        return next(r for r in pods(it, "head")[0]["status"]["containerStatuses"] if r["name"] == "ray-head")
+
+    until(lambda: row()["restartCount"] >= 1 and "waiting" in row()["state"])
+    assert row()["lastState"]["terminated"]["reason"] == "OOMKilled"
+    assert row()["lastState"]["terminated"]["exitCode"] == 137
+    assert row()["state"]["waiting"]["reason"] == "CrashLoopBackOff"
+    assert pods(it, "head")[0]["status"]["phase"] == "Running"
+    it.kubectl("annotate", "pod", name, "rehearsal/drill-")
+    ready(it, 0)
+
+
+def test_an_evicted_pod_and_a_preempted_node_are_made_up_for(it: Running) -> None:
+    deploy(it, 1)
+    ready(it, 1)
+    first = pods(it, "worker")[0]
+    it.kubectl("annotate", "node", first["spec"]["nodeName"], "rehearsal/drill=preempt")
+    until(lambda: pods(it, "worker") and pods(it, "worker")[0]["metadata"]["uid"] != first["metadata"]["uid"])
+    ready(it, 1)
+    second = pods(it, "worker")[0]
+    it.kubectl("annotate", "pod", second["metadata"]["name"], "rehearsal/drill=evict")
+    until(lambda: events(it, "Evicted"))
+    until(
+        lambda: pods(it, "worker") and pods(it, "worker")[0]["metadata"]["uid"] != second["metadata"]["uid"]
+    )
+    ready(it, 1)
+
+
+def test_daemon_sets_with_no_node_to_land_on_are_rolled_out(it: Running) -> None:
+    it.kubectl("apply", "-f", "-", stdin=as_yaml(manifest("nccl-rdma-installer.yaml")))
+    it.kubectl("rollout", "status", "ds/nccl-rdma-installer", "-n", "kube-system", "--timeout=10s")
+    status = json.loads(
+        it.kubectl("get", "ds", "nccl-rdma-installer", "-n", "kube-system", "-o", "json").stdout
+    )["status"]
+    assert status["desiredNumberScheduled"] == 0 and status["numberReady"] == 0
+
+
+def test_without_the_ray_add_on_there_is_no_ray_cluster() -> None:
+    with running(addons=set[str]()) as it:
+        assert it.kubectl("apply", "-f", "-", stdin=as_yaml(ray_objects(0)), check=False).returncode == 1
+        done = it.kubectl("get", "rayclusters", check=False)
+        assert 'the server doesn\'t have a resource type "rayclusters"' in done.stderr
+
+
+def test_a_sidecar_of_the_head_is_started_with_its_account_and_ended_with_its_pod() -> None:
+    heads = LocalHeads(0)
+    with running(heads=heads) as it:
+        objects = ray_objects(0)
+        spec = objects[-1]["spec"]["headGroupSpec"]["template"]["spec"]
+        spec["containers"].append(
+            {
+                "name": "release",
+                "image": "python:3.12",
+                "command": ["python", "/x/after.py"],
+                "env": [{"name": "WHO", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}],
+                "volumeMounts": [{"name": "script", "mountPath": "/x"}],
+            }
+        )
+        spec["volumes"].append({"name": "script", "configMap": {"name": "after"}})
+        script = {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": {"name": "after"},
+            "data": {"after.py": "pass\n"},
+        }
+        it.kubectl("apply", "-f", "-", stdin=as_yaml([volume(), claim(), script, *objects]))
+        ready(it, 0)
+        name, argv, env, mounts = until(lambda: heads.sidecars)[0]
+        assert (name, argv) == ("release", ["python", "/x/after.py"])
+        assert (
+            env["WHO"] == pods(it, "head")[0]["metadata"]["name"]
+            and env["KUBERNETES_SERVICE_HOST"] == "127.0.0.1"
+        )
+        assert (mounts["/x"] / "after.py").read_text() == "pass\n"
+        account = mounts["/var/run/secrets/kubernetes.io/serviceaccount"]
+        token = (account / "token").read_text()
+        assert (account / "token").stat().st_mode & 0o777 == 0o600
+        assert it.raw("GET", "/api/v1/namespaces/default/pods", token=token)[0] == 403
+        it.kubectl("delete", "raycluster", NAME, "--timeout=20s")
+        until(lambda: heads.gone == [env["WHO"]])
+
+
+def test_the_world_survives_a_restart(tmp_path: Any) -> None:
+    ground = tutorial_ground()
+    with running(ground, folder=tmp_path) as it:
+        deploy(it, 1)
+        ready(it, 1)
+        before = {(r["kind"], r["name"]) for r in it.cluster.rows()}
+        saved = json.loads(json.dumps(it.cluster.dump()))
+    with running(ground, folder=tmp_path, saved=saved) as it:
+        ready(it, 1)
+        assert {(r["kind"], r["name"]) for r in it.cluster.rows()} == before
+        rows = {(r["kind"], r["name"]): r for r in it.cluster.rows()}
+        assert rows["raycluster", NAME]["state"] == "ready" and not rows["raycluster", NAME]["derived"]
+        assert rows["secret", NAME]["derived"] and "***" in str(rows["secret", NAME]["spec"])
+        assert {"pv", "pvc", "configmap"} <= {k for k, _ in rows}
+
+
+def test_a_pool_of_three_is_three_nodes() -> None:
+    ground = tutorial_ground()
+    ground.table["default-pool"] = cpu_pool(3)
+    with running(ground) as it:
+        until(lambda: len(it.kubectl("get", "nodes", "-o", "name").stdout.split()) == 3)
+    assert RAY[4] == NAME
