@@ -41,9 +41,22 @@ def end(mark: str, folder: str, roots: Iterable[int] = ()) -> int:
         for process in found.values():
             with contextlib.suppress(psutil.Error):
                 process.terminate() if patience else process.kill()
-        psutil.wait_procs(list(found.values()), timeout=patience or 1.0)
-        time.sleep(0.05)
+        _wait(list(found.values()), patience or 1.0)
     return len(ended)
+
+
+def _wait(processes: list[psutil.Process], seconds: float) -> None:
+    """psutil.wait_procs would take the exit codes that asyncio waits for."""
+    until = time.monotonic() + seconds
+    while time.monotonic() < until and any(_runs(process) for process in processes):
+        time.sleep(0.05)
+
+
+def _runs(process: psutil.Process) -> bool:
+    try:
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.Error:
+        return False
 
 
 def _descendants(roots: Iterable[int]) -> list[psutil.Process]:

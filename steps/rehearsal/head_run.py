@@ -26,7 +26,7 @@ DASHBOARD, AGENT = 8265, 52365
 _log = logging.getLogger(__name__)
 _START_S = 120.0
 _LOOK_S = 5.0
-_MISSES = 6
+_MISSES = 4
 _STORE_BYTES = 100_000_000
 # A job needs its supervisor and its actors; the toy's ask for none. More than the machine has: Ray only counts.
 _CPUS = 8
@@ -34,9 +34,12 @@ _GUARD = Path(__file__).with_name("head_guard.py")
 
 
 def short_folder() -> Path:
-    """A private folder with a short path: a Unix socket's must fit 104 bytes (macOS), and Ray adds 60."""
+    """A private folder with a short path: a Unix socket's must fit 104 bytes (macOS), and Ray adds 60.
+
+    Ray's own folder goes below it, because Ray opens that to everybody (mode 0777, measured).
+    """
     base = tempfile.gettempdir()
-    return Path(tempfile.mkdtemp(prefix="gw-", dir=base if len(base) <= 20 else "/tmp"))
+    return Path(tempfile.mkdtemp(prefix="gw", dir=base if len(base) <= 20 else "/tmp"))
 
 
 def reserve() -> socket.socket:
@@ -124,25 +127,28 @@ class Head:
 
     async def start(self) -> None:
         """Returns when dashboard and agent answer. Raises ConnectionError."""
+        if self.guarded is not None:        # what an earlier one left
+            await self.stop()
+            # Its agent's port cannot be had again for a minute (TIME_WAIT; Ray's agent then runs without HTTP and says nothing).
+            self.ports[AGENT] = free_port()
         folder, mark = short_folder(), secrets.token_hex(8)
         (folder / mark).touch()
-        self.guarded = Guarded(mark, folder, self.home.with_suffix(".json"))
-        env = {**self._environment(folder, mark)}
+        self.guarded = Guarded(mark, folder, self.home.with_name(f"{self.home.name}.json"))
         for held in self.held.values():
             held.close()
-        await self.guarded.start(self._command(folder), env, self.home / "ray-start.log")
+        await self.guarded.start(self._command(folder / "r"), self._environment(folder, mark), self.home / "ray-start.log")
         try:
             await asyncio.wait_for(self._until_it_answers(), _START_S)
         except (TimeoutError, ConnectionError):
             await self.stop()
             raise ConnectionError(f"The Ray head of pod {self.pod.name} did not start: see {self.home / 'ray-start.log'}.") from None
-        self.watcher = asyncio.create_task(self._watch())
+        self.watcher = asyncio.create_task(self._watch(self.guarded))
 
     def _environment(self, folder: Path, mark: str) -> dict[str, str]:
         private = self.home / "home"
         private.mkdir(parents=True, exist_ok=True)
         shim(self.home)
-        ray = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_TMPDIR": str(folder)}
+        ray = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_TMPDIR": str(folder / "r")}
         if self.pod.token is not None:
             key = folder / "auth_token"
             key.touch(0o600)
@@ -184,16 +190,15 @@ class Head:
             return False
         return True
 
-    async def _watch(self) -> None:
+    async def _watch(self, guarded: Guarded) -> None:
         """Ends the head when it has stopped answering, so that the next connection starts another (`ray start --block` can outlive it)."""
         missed = 0
         async with aiohttp.ClientSession() as session:
-            while missed < _MISSES and self.alive:
+            while missed < _MISSES and guarded.alive:
                 await asyncio.sleep(_LOOK_S)
                 missed = 0 if await self._answers(session) else missed + 1
         _log.warning("the Ray head of pod %s has gone", self.pod.name)
-        if self.guarded is not None:
-            await self.guarded.stop()
+        await guarded.stop()
 
     async def stop(self) -> None:
         """Ends it with all it started; its short folder goes."""
