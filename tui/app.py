@@ -27,8 +27,12 @@ if TYPE_CHECKING:
     from grpo_wizard.tui.engine_run import EngineRun
 
 # Where each place is built: module, class. A step's place is its name.
-_SCREENS = {"review": ("review", "ReviewScreen"), "run": ("run", "RunScreen"), "monitor": ("monitor", "MonitorScreen"),
-            "teardown": ("teardown", "TeardownScreen")}
+_SCREENS = {
+    "review": ("review", "ReviewScreen"),
+    "run": ("run", "RunScreen"),
+    "monitor": ("monitor", "MonitorScreen"),
+    "teardown": ("teardown", "TeardownScreen"),
+}
 
 
 class Wizard(WizardLook[int]):
@@ -37,12 +41,33 @@ class Wizard(WizardLook[int]):
     TITLE = "grpo-wizard"
     COMMANDS: ClassVar[set[Any]] = {Actions}
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("ctrl+q", "quit", _("Quit"), id="app.quit", tooltip=_("Leave; what runs in the cloud goes on"), show=False, priority=True),
-        Binding("f12", "light", _("Light or dark"), id="app.light", tooltip=_("Change the colours"), show=False),
+        Binding(
+            "ctrl+q",
+            "quit",
+            _("Quit"),
+            id="app.quit",
+            tooltip=_("Leave; what runs in the cloud goes on"),
+            show=False,
+            priority=True,
+        ),
+        Binding(
+            "f12", "light", _("Light or dark"), id="app.light", tooltip=_("Change the colours"), show=False
+        ),
     ]
 
-    def __init__(self, home: Home, *, rehearse: bool = False, create: bool = False, speed: str | None = None,
-                 start: str | None = None, clock: Callable[[], float] = time.time, warm: bool = True, ascii_only: bool | None = None, light: bool = False) -> None:
+    def __init__(
+        self,
+        home: Home,
+        *,
+        rehearse: bool = False,
+        create: bool = False,
+        speed: str | None = None,
+        start: str | None = None,
+        clock: Callable[[], float] = time.time,
+        warm: bool = True,
+        ascii_only: bool | None = None,
+        light: bool = False,
+    ) -> None:
         super().__init__(ascii_only=ascii_only, light=light)
         self.home, self.rehearse, self.speed, self.clock = home, rehearse, speed, clock
         self.desk: Desk | None = None
@@ -52,6 +77,7 @@ class Wizard(WizardLook[int]):
     def on_mount(self) -> None:
         """The opening, or the deployment that was named."""
         from grpo_wizard.tui.screens.opening import OpeningScreen
+
         self.push_screen(OpeningScreen())
         if self._start is not None:
             self.open_deployment(self._start, create=self._create)
@@ -61,9 +87,12 @@ class Wizard(WizardLook[int]):
     @work(exit_on_error=False)
     async def _load_clients(self) -> None:
         """Behind the first picture; whoever needs a client earlier waits for Python's own import lock."""
+
         def load() -> None:
             from grpo_wizard.steps.clients.warm import warm
+
             warm()
+
         await in_thread(load)
 
     # --- deployments
@@ -72,6 +101,7 @@ class Wizard(WizardLook[int]):
         """Asks for a name, makes the deployment, opens step 1."""
         from grpo_wizard.steps.parse import deployment_name
         from grpo_wizard.tui.screens.dialogs import AskName
+
         known = self.home.deployments()
 
         def free(raw: Any) -> str:
@@ -84,28 +114,53 @@ class Wizard(WizardLook[int]):
         text = _("Its name here. It is no resource's name; those you answer in the steps.")
         stem = "rehearsal" if rehearsal else "grpo"
         proposed = next(name for n in range(1, 1000) if (name := f"{stem}-{n}") not in known)
-        self.push_screen(AskName(title, text, proposed, free),
-                         lambda name: name and self.open_deployment(name, create=True, rehearsal=rehearsal, prefill=prefill))
+        self.push_screen(
+            AskName(title, text, proposed, free),
+            lambda name: (
+                name and self.open_deployment(name, create=True, rehearsal=rehearsal, prefill=prefill)
+            ),
+        )
 
     def take_over(self) -> None:
         """Begins a deployment with the tutorial's variables as its answers; Review then offers to adopt what is there."""
         from grpo_wizard.tui.prefill import variables, environment
+
         given = environment()
         if not given:
-            self.show_error(WizardError(
-                _("No variable of the tutorial is set"), _("Looked for: {names}").format(names=", ".join(variables())),
-                _("Set them in this shell as in the tutorial, then start grpo-wizard again; or press n and type the names."),
-                "source variables.sh && grpo-wizard"))
+            self.show_error(
+                WizardError(
+                    _("No variable of the tutorial is set"),
+                    _("Looked for: {names}").format(names=", ".join(variables())),
+                    _(
+                        "Set them in this shell as in the tutorial, then start grpo-wizard again; or press n and type the names."
+                    ),
+                    "source variables.sh && grpo-wizard",
+                )
+            )
             return
         self.begin(rehearsal=self.rehearse, prefill=given)
 
     @work(exclusive=True, group="open", exit_on_error=False)
-    async def open_deployment(self, name: str, place: str = "", *, create: bool = False, rehearsal: bool | None = None,
-                              prefill: dict[str, dict[str, Any]] | None = None) -> None:
+    async def open_deployment(
+        self,
+        name: str,
+        place: str = "",
+        *,
+        create: bool = False,
+        rehearsal: bool | None = None,
+        prefill: dict[str, dict[str, Any]] | None = None,
+    ) -> None:
         """Puts a deployment on the desk and goes to where it was left."""
         try:
-            self.desk = await in_thread(_open_desk, self.home, name, self.speed, create,
-                                        self.rehearse if rehearsal is None else rehearsal, prefill)
+            self.desk = await in_thread(
+                _open_desk,
+                self.home,
+                name,
+                self.speed,
+                create,
+                self.rehearse if rehearsal is None else rehearsal,
+                prefill,
+            )
         except WizardError as error:
             self.show_error(error)
             return
@@ -136,11 +191,13 @@ class Wizard(WizardLook[int]):
             built: Screen[None] = getattr(import_module(f"grpo_wizard.tui.screens.{module}"), name)()
             return built
         from grpo_wizard.tui.screens.step import StepScreen
+
         return StepScreen(place)
 
     def show_error(self, error: WizardError) -> None:
         """A box with title, detail, fix and command."""
         from grpo_wizard.tui.screens.dialogs import ErrorBox
+
         self.push_screen(ErrorBox(error))
 
     def title_state(self, sign: str = "") -> TitleState:
@@ -148,6 +205,7 @@ class Wizard(WizardLook[int]):
         if self.desk is None:
             return TitleState(rehearsal=self.rehearse)
         from grpo_wizard.tui.heading import heading
+
         return heading(self.desk, sign, self.clock())
 
     def action_light(self) -> None:
@@ -158,6 +216,7 @@ class Wizard(WizardLook[int]):
         """Leaves at once, or asks first what becomes of the work that is going on."""
         if self.engine is not None and self.engine.is_running:
             from grpo_wizard.tui.leaving import ask
+
             ask(self)
             return
         self.leave(0)
@@ -169,10 +228,18 @@ class Wizard(WizardLook[int]):
         self.exit(code)
 
 
-def _open_desk(home: Home, name: str, speed: str | None, create: bool, rehearsal: bool, prefill: dict[str, dict[str, Any]] | None) -> Desk:
+def _open_desk(
+    home: Home,
+    name: str,
+    speed: str | None,
+    create: bool,
+    rehearsal: bool,
+    prefill: dict[str, dict[str, Any]] | None,
+) -> Desk:
     from grpo_wizard.state.store import Store
     from grpo_wizard.tui.desk import Desk
     from grpo_wizard.tui.prefill import for_mode
+
     if create and not home.known(name):
         Store(home).create(name, "rehearsal" if rehearsal else "real", {})
     mode = Store(home).load(name).mode

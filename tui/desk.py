@@ -65,6 +65,10 @@ class Desk:
             self.reload()
         return True
 
+    def take_lock_again(self) -> bool:
+        """Holds it already, or tries to."""
+        return self.writable or self.take_lock()
+
     def reload(self) -> None:
         """The state as it is on disk now, under the same prefill and secrets."""
         secrets = self.draft.secrets
@@ -76,7 +80,13 @@ class Desk:
         deployment = self.draft.deployment
         if deployment.job is not None:
             return "monitor"
-        if any(record.kind not in ("api", "iam_binding", "project") for record in deployment.resources.values()) or not self.writable:
+        if (
+            any(
+                record.kind not in ("api", "iam_binding", "project")
+                for record in deployment.resources.values()
+            )
+            or not self.writable
+        ):
             return "run"
         return self.draft.first_open() if deployment.place != "review" else "review"
 
@@ -89,6 +99,7 @@ class Desk:
         cloud, world = await asyncio.shield(self._opened())
         if anew:
             from grpo_wizard.steps.clients.world import LiveWorld
+
             world = LiveWorld(cloud)
             self._opening = asyncio.ensure_future(_ready(cloud, world))
         return world
@@ -100,8 +111,11 @@ class Desk:
         return cloud
 
     def _opened(self) -> asyncio.Task[tuple[Cloud, LiveWorld]]:
-        failed = self._opening is not None and self._opening.done() and (
-            self._opening.cancelled() or self._opening.exception() is not None)
+        failed = (
+            self._opening is not None
+            and self._opening.done()
+            and (self._opening.cancelled() or self._opening.exception() is not None)
+        )
         if self._opening is None or failed:
             self._opening = asyncio.ensure_future(in_thread(self._open))
         return self._opening
@@ -110,6 +124,7 @@ class Desk:
         from grpo_wizard.state.audit import Audit
         from grpo_wizard.steps.clients.connect import open_cloud
         from grpo_wizard.steps.clients.world import LiveWorld
+
         audit = Audit(self.home.audit_file(self.name))
         cloud = open_cloud(self.mode, Path(self.home.root), self.speed, audit.append)
         cloud.secrets = self._secrets(cloud)
@@ -118,6 +133,7 @@ class Desk:
     def _secrets(self, cloud: Cloud) -> dict[str, Secret]:
         """Those of the environment, under those that were typed."""
         from grpo_wizard.steps.clients.connect import netrc
+
         merged = {**cloud.secrets, **self.draft.secrets}
         if "wandb_api_key" in self.draft.secrets:
             merged["wandb_netrc"] = netrc(self.draft.secrets["wandb_api_key"])
@@ -126,6 +142,7 @@ class Desk:
     async def session(self) -> Session:
         """For the engine. Raises WizardError, also when answers are missing."""
         from grpo_wizard.steps.session import Session
+
         cloud = await self.cloud()
         return Session(self.store, self.draft.deployment, cloud, self.answers())
 
@@ -138,12 +155,17 @@ class Desk:
             return complete(self.draft.working)
         except Refusals as refused:
             lines = "\n".join(f"{key}: {rule}" for key, rule in refused.by_field.items())
-            raise WizardError(_("Answers are missing"), lines, _("Go back to the step and answer them.")) from None
+            raise WizardError(
+                _("Answers are missing"), lines, _("Go back to the step and answer them.")
+            ) from None
 
     def environment(self) -> dict[str, str]:
         """For a process that goes on with this deployment: tokens that were typed go along as they came in, by environment."""
         names = {"hf_token": "HF_TOKEN", "wandb_api_key": "WANDB_API_KEY"}
-        return {**os.environ, **{names[key]: value.reveal() for key, value in self.draft.secrets.items() if key in names}}
+        return {
+            **os.environ,
+            **{names[key]: value.reveal() for key, value in self.draft.secrets.items() if key in names},
+        }
 
 
 async def _ready(cloud: Cloud, world: LiveWorld) -> tuple[Cloud, LiveWorld]:

@@ -39,7 +39,9 @@ class Draft:
     def __init__(self, store: Store, deployment: Deployment, prefill: Given) -> None:
         self.store, self.deployment = store, deployment
         self.prefill = {name: dict(values) for name, values in prefill.items()}
-        self.working: Given = {name: dict(prefill.get(name, {})) | dict(deployment.answers.get(name, {})) for name in NAMES}
+        self.working: Given = {
+            name: dict(prefill.get(name, {})) | dict(deployment.answers.get(name, {})) for name in NAMES
+        }
         self.refused: dict[str, tuple[Any, str]] = {}
         self.secrets: dict[str, Secret] = {}
         self._let_defaults_follow()
@@ -50,7 +52,11 @@ class Draft:
         for each in STEPS:
             for field in each.fields:
                 mine = self.working[each.name]
-                if field.name in mine and callable(field.default) and field.default_for(answers) == mine[field.name]:
+                if (
+                    field.name in mine
+                    and callable(field.default)
+                    and field.default_for(answers) == mine[field.name]
+                ):
                     del mine[field.name]
                     self.prefill.get(each.name, {}).pop(field.name, None)
 
@@ -91,6 +97,7 @@ class Draft:
     def _set_secret(self, field: Field, raw: str) -> str:
         from grpo_wizard.state.errors import SecretRefused
         from grpo_wizard.state.secret import clean
+
         self.secrets.pop(field.name, None)
         if not raw.strip():
             return ""
@@ -110,7 +117,11 @@ class Draft:
 
     def wrong_in(self, step_name: str) -> dict[str, str]:
         """By field, what keeps this step from being complete."""
-        return {key.partition(".")[2]: rule for key, rule in self.look()[1].items() if key.partition(".")[0] == step_name}
+        return {
+            key.partition(".")[2]: rule
+            for key, rule in self.look()[1].items()
+            if key.partition(".")[0] == step_name
+        }
 
     def passed(self, step_name: str) -> bool:
         """Whether this step was gone through."""
@@ -125,6 +136,11 @@ class Draft:
     def save_step(self, step_name: str, place: str) -> None:
         """Writes this step's answers and where the wizard stands. Raises StateError."""
         self.deployment.answers[step_name] = self._to_keep(step(step_name))
+        self.save_place(place)
+
+    def freeze(self, answers: Mapping[str, Mapping[str, Any]], place: str) -> None:
+        """Writes every answer, defaults too: from now on things are made after them, by whatever release goes on."""
+        self.deployment.answers = {name: dict(values) for name, values in answers.items()}
         self.save_place(place)
 
     def save_place(self, place: str) -> None:

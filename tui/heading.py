@@ -10,7 +10,9 @@ from grpo_wizard.tui.title import TitleState
 def heading(desk: Desk, sign: str, now: float) -> TitleState:
     """Name, places, and the price of what is there now: nothing in a rehearsal."""
     answers, _missing = desk.draft.look()
-    places = tuple(str(answers["project"][key]) for key in ("project_id", "zone") if key in answers["project"])
+    places = tuple(
+        str(answers["project"][key]) for key in ("project_id", "zone") if key in answers["project"]
+    )
     if desk.is_rehearsal:
         return TitleState(desk.name, True, places, sign, 0.0, False, 0.0)
     known, unknown = running_price(desk.draft.deployment)

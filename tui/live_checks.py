@@ -49,8 +49,13 @@ class LiveChecks:
         """These, at the same time; one that is still running is replaced."""
         for check in checks:
             self._asking.add(check.id)
-            self._screen.run_worker(self._look(check), group=f"check-{check.id}", exclusive=True, exit_on_error=False,
-                                    description=f"check {check.id}")
+            self._screen.run_worker(
+                self._look(check),
+                group=f"check-{check.id}",
+                exclusive=True,
+                exit_on_error=False,
+                description=f"check {check.id}",
+            )
         self._screen.show_findings(list(checks))
 
     async def forget(self) -> None:
@@ -58,10 +63,11 @@ class LiveChecks:
         try:
             await self._screen.desk.world(anew=True)
         except WizardError:
-            pass    # the looks themselves say why
+            pass  # the looks themselves say why
 
     async def _look(self, check: Check) -> None:
         from grpo_wizard.tui.desk import look_at
+
         desk = self._screen.desk
         try:
             world = await desk.world()
@@ -69,9 +75,19 @@ class LiveChecks:
             answers, _missing = desk.draft.look()
             seen = await in_thread(look_at, self._step.name, check, answers, world)
         except WizardError as error:
-            self._found[""] = [Finding("outside", "block", error.title, error.detail, error.command or error.fix)]
+            self._found[""] = [
+                Finding("outside", "block", error.title, error.detail, error.command or error.fix)
+            ]
         else:
-            self._found[check.id] = [Finding(f"{check.id}.{n}", each.finding.level, each.finding.title, each.finding.detail, each.finding.fix)
-                                     for n, each in enumerate(seen)]
+            self._found[check.id] = [
+                Finding(
+                    f"{check.id}.{n}",
+                    each.finding.level,
+                    each.finding.title,
+                    each.finding.detail,
+                    each.finding.fix,
+                )
+                for n, each in enumerate(seen)
+            ]
         self._asking.discard(check.id)
         self._screen.show_findings([check])

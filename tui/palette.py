@@ -21,10 +21,21 @@ def _listed(screen: Screen[Any]) -> Iterator[tuple[str, str, str, str]]:
     seen: set[str] = set()
     for _node, binding, enabled, tooltip in screen.active_bindings.values():
         name = binding.action.rpartition(".")[2]
-        if not enabled or not binding.id or not binding.description or binding.action in seen or name in _SILENT:
+        if (
+            not enabled
+            or not binding.id
+            or not binding.description
+            or binding.action in seen
+            or name in _SILENT
+        ):
             continue
         seen.add(binding.action)
-        yield screen.app.get_key_display(binding), binding.description, tooltip or binding.tooltip, binding.action
+        yield (
+            screen.app.get_key_display(binding),
+            binding.description,
+            tooltip or binding.tooltip,
+            binding.action,
+        )
 
 
 class Actions(Provider):
@@ -35,7 +46,11 @@ class Actions(Provider):
         for node, binding, enabled, tooltip in screen.active_bindings.values():
             if enabled and binding.id and binding.description and binding.action not in _SILENT:
                 run = partial(screen.app.run_action, binding.action, default_namespace=node)
-                yield f"{binding.description} ({screen.app.get_key_display(binding)})", tooltip or binding.tooltip, run
+                yield (
+                    f"{binding.description} ({screen.app.get_key_display(binding)})",
+                    tooltip or binding.tooltip,
+                    run,
+                )
 
     async def discover(self) -> Hits:
         """All of them."""

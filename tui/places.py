@@ -19,8 +19,15 @@ def neighbour(place: str, by: int) -> str:
 def rail_items(desk: Desk) -> list[RailItem]:
     """The seven steps with their signs, and what comes after them."""
     short = {"quotas": _("Quotas")}
-    items = [RailItem(s.name, short.get(s.name, s.title), desk.draft.sign(s.name), n) for n, s in enumerate(STEPS, 1)]
-    made = any(record.origin != "intended" for record in desk.draft.deployment.resources.values())
+    items = [
+        RailItem(s.name, short.get(s.name, s.title), desk.draft.sign(s.name), n)
+        for n, s in enumerate(STEPS, 1)
+    ]
+    made = any(record.origin != "intended" for record in list(desk.draft.deployment.resources.values()))
     job = desk.draft.deployment.job is not None
-    return [*items, RailItem("review", _("Review"), "done" if made else "todo"), RailItem("run", _("Run"), "done" if job else "half" if made else "todo"),
-            RailItem("monitor", _("Monitor"), "training" if job else "todo")]
+    return [
+        *items,
+        RailItem("review", _("Review"), "done" if made else "todo"),
+        RailItem("run", _("Run"), "done" if job else "half" if made else "todo"),
+        RailItem("monitor", _("Monitor"), "training" if job else "todo"),
+    ]

@@ -15,7 +15,9 @@ Given = dict[str, dict[str, Any]]
 
 def tutorial() -> Given:
     """The tutorial's own answers: a fresh rehearsal's world holds what they name."""
-    document: Given = tomllib.loads(files("grpo_wizard.assets").joinpath("answers-tutorial.toml").read_text("utf-8"))
+    document: Given = tomllib.loads(
+        files("grpo_wizard.assets").joinpath("answers-tutorial.toml").read_text("utf-8")
+    )
     return document
 
 

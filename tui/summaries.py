@@ -21,7 +21,14 @@ from grpo_wizard.tui.i18n import _
 from grpo_wizard.tui.widgets.lane import duration
 
 _TAIL = 65536
-_JOB_SIGNS = {"RUNNING": "training", "PENDING": "work", "SUCCEEDED": "done", "FAILED": "failed", "STOPPED": "paused", "LOST": "broken"}
+_JOB_SIGNS = {
+    "RUNNING": "training",
+    "PENDING": "work",
+    "SUCCEEDED": "done",
+    "FAILED": "failed",
+    "STOPPED": "paused",
+    "LOST": "broken",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,11 +59,25 @@ def summary(home: Home, name: str, now: float) -> Summary:
     last = _last_events(home, name)
     key, word, detail = _how_far(home, deployment, last)
     usd = running_price(deployment)
-    cost = "" if key in ("todo", "gone") else "0 USD/h" if deployment.mode == "rehearsal" else \
-        ("≥ " if usd[1] else "") + f"{usd[0]:.2f} USD/h"
+    cost = (
+        ""
+        if key in ("todo", "gone")
+        else "0 USD/h"
+        if deployment.mode == "rehearsal"
+        else ("≥ " if usd[1] else "") + f"{usd[0]:.2f} USD/h"
+    )
     zone = str(deployment.answers.get("project", {}).get("zone", ""))
     place = _("rehearsal") if deployment.mode == "rehearsal" else zone
-    return Summary(name, key, word, detail, cost, duration(max(0.0, now - moment(deployment.created_at))), place, deployment.mode == "rehearsal")
+    return Summary(
+        name,
+        key,
+        word,
+        detail,
+        cost,
+        duration(max(0.0, now - moment(deployment.created_at))),
+        place,
+        deployment.mode == "rehearsal",
+    )
 
 
 def _last_events(home: Home, name: str) -> dict[str, Mapping[str, Any]]:
@@ -67,9 +88,13 @@ def _last_events(home: Home, name: str) -> dict[str, Mapping[str, Any]]:
     return {str(document.get("event")): document for document in documents}
 
 
-def _how_far(home: Home, deployment: Deployment, last: Mapping[str, Mapping[str, Any]]) -> tuple[str, str, str]:
+def _how_far(
+    home: Home, deployment: Deployment, last: Mapping[str, Mapping[str, Any]]
+) -> tuple[str, str, str]:
     ended = last.get("summary", {})
-    if holder(home, deployment.name) is not None and ended.get("time", "") < last.get("plan", {}).get("time", ""):
+    if holder(home, deployment.name) is not None and ended.get("time", "") < last.get("plan", {}).get(
+        "time", ""
+    ):
         made, _all = progress(deployment)
         return "work", sign("work").word, _("{n} things are there").format(n=made)
     if ended.get("ok") and ended.get("next") == "nothing left":
@@ -97,13 +122,13 @@ def _job(deployment: Deployment, event: Mapping[str, Any]) -> tuple[str, str, st
 
 def progress(deployment: Deployment) -> tuple[int, int]:
     """How many things this deployment made, of how many."""
-    made = sum(record.origin != "intended" for record in deployment.resources.values())
+    made = sum(record.origin != "intended" for record in list(deployment.resources.values()))
     return made, max(made, len(_wanted(deployment)))
 
 
 def running_price(deployment: Deployment) -> tuple[float, int]:
     """USD an hour of what was made, as far as known, and how many things have no known price."""
-    records = deployment.resources
+    records = dict(deployment.resources)  # the engine's thread adds to them meanwhile
     there = [r for r in _wanted(deployment) if r.id in records and records[r.id].origin == "created"]
     known, unknown = price(there)
     return known, len(unknown)

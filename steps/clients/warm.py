@@ -7,8 +7,15 @@ from importlib import import_module
 
 # The slowest last: compute alone takes 4 s of CPU, and the first questions of the wizard go to the others.
 MODULES = (
-    "google.oauth2.credentials", "google.auth.transport.requests", "google.cloud.resourcemanager_v3", "google.cloud.service_usage_v1",
-    "google.cloud.billing_v1", "aiohttp", "google.cloud.cloudquotas_v1", "google.cloud.container_v1", "google.cloud.lustre_v1",
+    "google.oauth2.credentials",
+    "google.auth.transport.requests",
+    "google.cloud.resourcemanager_v3",
+    "google.cloud.service_usage_v1",
+    "google.cloud.billing_v1",
+    "aiohttp",
+    "google.cloud.cloudquotas_v1",
+    "google.cloud.container_v1",
+    "google.cloud.lustre_v1",
     "google.cloud.compute_v1",
 )
 

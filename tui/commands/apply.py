@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import os
-import subprocess
 import sys
 import time
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -82,14 +80,10 @@ async def play(session: Session, story: AsyncIterator[Event], as_json: bool) -> 
 
 
 def _detached(args: argparse.Namespace) -> int:
-    """The same command in a process of its own, which lives on when this terminal closes."""
+    """The same command in a process of its own."""
+    from grpo_wizard.tui.detach import start
     home = home_of(args)
     name = choose(home, args)
-    words = [word for word in sys.argv[1:] if word != "--detach"]
-    log = home.folder(name) / "apply.log"
-    with log.open("ab") as out:
-        os.chmod(log, 0o600)
-        child = subprocess.Popen([sys.executable, "-m", "grpo_wizard", *words], stdin=subprocess.DEVNULL, stdout=out, stderr=out,
-                                 start_new_session=True)
-    print(f"going on in the background as process {child.pid}; grpo-wizard status shows it, {log} holds what it says")
+    pid, log = start(home, name, [word for word in sys.argv[1:] if word != "--detach"])
+    print(f"going on in the background as process {pid}; grpo-wizard status shows it, {log} holds what it says")
     return 0

@@ -13,7 +13,7 @@ from grpo_wizard.tui.output import print_json
 def run(args: argparse.Namespace) -> int:
     session = open_session(args)
     watch = JobWatch(session)
-    stopped = asyncio.run(_stop(watch))
+    stopped = asyncio.run(stop_job(watch))
     said = f"job {watch.job_id} is {watch.status}" + ("" if stopped else " already")
     if args.json:
         print_json(session.deployment.mode, session.deployment.name, {"stopped": stopped, "job": watch.document()})
@@ -22,7 +22,7 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-async def _stop(watch: JobWatch) -> bool:
+async def stop_job(watch: JobWatch) -> bool:
     """Asks for the end and waits for it. False when it had ended before."""
     async with watch.open() as head:
         job = await watch.find(head)

@@ -49,13 +49,13 @@ async def until_ended(watch: JobWatch, as_json: bool) -> None:
         rows = watch.reader.rows
         if watch.status == status and len(rows) <= told:
             continue
-        event = Event("job", "grpo.job", _job(watch))
+        event = Event("job", "grpo.job", job_data(watch))
         told, status = len(rows), watch.status
         journal.append(event.document())
         renderer.show(event)
 
 
-def _job(watch: JobWatch) -> dict[str, Any]:
+def job_data(watch: JobWatch) -> dict[str, Any]:
     rows = watch.reader.rows
     last = rows[-1].as_json() if rows else {}
     return {"job_id": watch.job_id, "status": watch.status, "step": last.get("step"), "total_steps": watch.reader.facts.total_steps,

@@ -10,8 +10,12 @@ from grpo_wizard.state.errors import WrongUsage
 
 def run(args: argparse.Namespace) -> int:
     if not on_a_terminal():
-        raise WrongUsage("the full-screen wizard needs a terminal", "there is none here",
-                         "use the commands: init, check, plan, apply; or rehearse for the whole road", "grpo-wizard init --help")
+        raise WrongUsage(
+            "the full-screen wizard needs a terminal",
+            "there is none here",
+            "use the commands: init, check, plan, apply; or rehearse for the whole road",
+            "grpo-wizard init --help",
+        )
     return open_app(args, args.deployment)
 
 
@@ -24,5 +28,12 @@ def open_app(args: argparse.Namespace, start: str | None, rehearse: bool = False
     """The screens, until they are left. `start` is the deployment to open first; `rehearse` begins it when it is not there."""
     from grpo_wizard.state.home import Home
     from grpo_wizard.tui.app import Wizard
-    app = Wizard(Home.choose(args.home), rehearse=args.rehearse or rehearse, create=rehearse, speed=args.speed, start=start)
+
+    app = Wizard(
+        Home.choose(args.home),
+        rehearse=args.rehearse or rehearse,
+        create=rehearse,
+        speed=args.speed,
+        start=start,
+    )
     return app.run() or 0

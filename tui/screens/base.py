@@ -22,7 +22,9 @@ class WizardScreen(Screen[None]):
     PLACE: ClassVar[str] = ""
     HELP: ClassVar[str | None] = ""
     CSS_PATH = "base.tcss"
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("f1", "help", _("Help"), id="screen.help", tooltip=_("What this screen is for, and its keys"))]
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("f1", "help", _("Help"), id="screen.help", tooltip=_("What this screen is for, and its keys"))
+    ]
 
     @property
     def wizard(self) -> Wizard:
@@ -40,7 +42,7 @@ class WizardScreen(Screen[None]):
         """Title, body, footer."""
         yield Title(self.title_state())
         yield from self.body()
-        yield Footer(show_command_palette=False, compact=True)
+        yield Footer(show_command_palette=True, compact=True)
 
     def body(self) -> ComposeResult:
         """What stands between title and footer."""
@@ -64,5 +66,6 @@ class WizardScreen(Screen[None]):
         """Help with the keys of this moment."""
         from grpo_wizard.tui.palette import keys_of
         from grpo_wizard.tui.screens.dialogs import HelpBox
+
         keys = [(key, label, tooltip) for key, label, tooltip, _action in keys_of(self)]
         self.app.push_screen(HelpBox(self.HELP or "", keys))

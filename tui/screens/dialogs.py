@@ -25,7 +25,9 @@ class Box(ModalScreen[ScreenResultType]):
     CSS_PATH = "dialogs.tcss"
     AUTO_FOCUS = "Line, OptionList"
     title_text = ""
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "leave", _("Back"), id="box.back", tooltip=_("Close this box"))]
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape", "leave", _("Back"), id="box.back", tooltip=_("Close this box"))
+    ]
 
     def compose(self) -> ComposeResult:
         """The box around the body."""
@@ -63,7 +65,11 @@ class ErrorBox(Box[None]):
         if error.fix:
             yield Static(Text("→ " + error.fix, colours["primary"]))
         if error.command:
-            yield Static(Text(f"{error.command}\n", colours["secondary"]).append("y " + _("Copy command"), colours["muted"]))
+            yield Static(
+                Text(f"{error.command}\n", colours["secondary"]).append(
+                    "y " + _("Copy command"), colours["muted"]
+                )
+            )
 
     def action_copy(self) -> None:
         """Copies the command."""
@@ -119,7 +125,12 @@ class Choose(Box[str | None]):
         if self._text:
             yield Static(self._text, markup=False)
         muted = self.app.theme_variables["muted"]
-        rows = (Option(Content(label).append(Content("\n" + meaning).stylize(muted)) if meaning else Content(label)) for _key, label, meaning in self._ways)
+        rows = (
+            Option(
+                Content(label).append(Content("\n" + meaning).stylize(muted)) if meaning else Content(label)
+            )
+            for _key, label, meaning in self._ways
+        )
         yield OptionList(*rows)
 
     def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
@@ -130,7 +141,9 @@ class Choose(Box[str | None]):
 class HelpBox(Box[None]):
     """What this screen is for, and its keys with what they do."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("f1,enter", "leave", _("Back"), id="help.back", show=False)]
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("f1,enter", "leave", _("Back"), id="help.back", show=False)
+    ]
 
     def __init__(self, text: str, keys: Sequence[tuple[str, str, str]]) -> None:
         super().__init__()
@@ -142,5 +155,7 @@ class HelpBox(Box[None]):
         yield Static(self._text, markup=False)
         table = Table.grid(padding=(0, 2))
         for key, label, meaning in self._keys:
-            table.add_row(Text(key, f"bold {colours['primary']}"), Text(label, "bold"), Text(meaning, colours["muted"]))
+            table.add_row(
+                Text(key, f"bold {colours['primary']}"), Text(label, "bold"), Text(meaning, colours["muted"])
+            )
         yield Static(table)

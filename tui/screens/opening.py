@@ -28,14 +28,42 @@ class OpeningScreen(WizardScreen):
     PLACE = ""
     CSS_PATH: ClassVar[list[str]] = ["base.tcss", "opening.tcss"]  # type: ignore[assignment]
     AUTO_FOCUS = "OptionList"
-    HELP = _("Every deployment that this home folder knows, with how far it is. A rehearsal shows the whole road on this "
-             "machine: the same screens, no account, no cost. Nothing is created before Review, where you see the price.")
+    HELP = _(
+        "Every deployment that this home folder knows, with how far it is. A rehearsal shows the whole road on this "
+        "machine: the same screens, no account, no cost. Nothing is created before Review, where you see the price."
+    )
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("n", "new(False)", _("New deployment"), id="opening.new", tooltip=_("Seven steps, then Review; nothing is created before")),
-        Binding("r", "new(True)", _("New rehearsal"), id="opening.rehearse", tooltip=_("The same, free, on this machine")),
-        Binding("t", "take_over", _("Take over"), id="opening.takeover", tooltip=_("A half-done tutorial, by its variables in the environment")),
-        Binding("d", "tear_down", _("Tear down"), id="opening.destroy", tooltip=_("Take down what a deployment made")),
-        Binding("q", "app.quit", _("Quit"), id="opening.quit", tooltip=_("Leave; what runs in the cloud goes on")),
+        Binding(
+            "n",
+            "new(False)",
+            _("New deployment"),
+            id="opening.new",
+            tooltip=_("Seven steps, then Review; nothing is created before"),
+        ),
+        Binding(
+            "r",
+            "new(True)",
+            _("New rehearsal"),
+            id="opening.rehearse",
+            tooltip=_("The same, free, on this machine"),
+        ),
+        Binding(
+            "t",
+            "take_over",
+            _("Take over"),
+            id="opening.takeover",
+            tooltip=_("A half-done tutorial, by its variables in the environment"),
+        ),
+        Binding(
+            "d",
+            "tear_down",
+            _("Tear down"),
+            id="opening.destroy",
+            tooltip=_("Take down what a deployment made"),
+        ),
+        Binding(
+            "q", "app.quit", _("Quit"), id="opening.quit", tooltip=_("Leave; what runs in the cloud goes on")
+        ),
     ]
 
     def __init__(self) -> None:
@@ -45,8 +73,13 @@ class OpeningScreen(WizardScreen):
     def body(self) -> ComposeResult:
         """What this is, the list, and where it comes from."""
         yield Static(_("From an empty Google Cloud project to a running GRPO job."), classes="heading")
-        yield Static(_("Rehearse first: same screens, no account, no cost. A real deployment costs about 170–200 USD "
-                       "an hour from the moment that GPU nodes start; you see the price and confirm before that."), classes="say")
+        yield Static(
+            _(
+                "Rehearse first: same screens, no account, no cost. A real deployment costs about 170–200 USD "
+                "an hour from the moment that GPU nodes start; you see the price and confirm before that."
+            ),
+            classes="say",
+        )
         deployments = OptionList(id="deployments")
         deployments.border_title = Content(f" {_('Deployments')} ")
         yield deployments
@@ -65,9 +98,12 @@ class OpeningScreen(WizardScreen):
     @work(exclusive=True, group="summaries", exit_on_error=False)
     async def look(self) -> None:
         """Reads the files in a thread."""
+
         def read(home: object, now: float) -> list[Summary]:
             from grpo_wizard.tui.summaries import summaries
+
             return summaries(self.wizard.home, now)
+
         self.show(await in_thread(read, self.wizard.home, self.wizard.clock()))
 
     def show(self, rows: list[Summary]) -> None:
@@ -77,7 +113,11 @@ class OpeningScreen(WizardScreen):
         self.rows = rows
         deployments, nothing = self.query_one(OptionList), self.query_one("#empty", Static)
         at = deployments.highlighted
-        kept = deployments.get_option_at_index(at).id if at is not None and at < deployments.option_count else None
+        kept = (
+            deployments.get_option_at_index(at).id
+            if at is not None and at < deployments.option_count
+            else None
+        )
         deployments.clear_options()
         deployments.add_options([Option(self._row(row), id=row.name) for row in rows])
         deployments.display = bool(rows)

@@ -31,20 +31,55 @@ class StepScreen(WizardScreen):
     CSS_PATH: ClassVar[list[str]] = ["base.tcss", "step.tcss"]  # type: ignore[assignment]
     AUTO_FOCUS = "FieldRow Line, FieldRow Choice, FieldRow YesNo"
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("enter", "next", _("Next"), id="step.next", tooltip=_("Save and go to the next step")),
+        Binding(
+            "enter",
+            "next",
+            _("Next"),
+            key_display="enter",
+            id="step.next",
+            tooltip=_("Save and go to the next step"),
+        ),
         Binding("escape", "back", _("Back"), id="step.back", tooltip=_("Save and go to the step before")),
         Binding("f5", "check_again", _("Check again"), id="step.check", tooltip=_("Ask the cloud anew")),
-        Binding("ctrl+y", "copy_command", _("Copy command"), id="step.copy", tooltip=_("Copy the command that does the same")),
-        Binding("f2", "steps", _("Steps"), id="step.rail", tooltip=_("Go to the list of steps; arrows and Enter jump"), show=False),
-        Binding("down", "app.focus_next", _("Following field"), id="step.down", tooltip=_("The field below"), show=False),
-        Binding("up", "app.focus_previous", _("Previous field"), id="step.up", tooltip=_("The field above"), show=False),
+        Binding(
+            "ctrl+y",
+            "copy_command",
+            _("Copy command"),
+            id="step.copy",
+            tooltip=_("Copy the command that does the same"),
+        ),
+        Binding(
+            "f2",
+            "steps",
+            _("Steps"),
+            id="step.rail",
+            tooltip=_("Go to the list of steps; arrows and Enter jump"),
+            show=False,
+        ),
+        Binding(
+            "down",
+            "app.focus_next",
+            _("Following field"),
+            id="step.down",
+            tooltip=_("The field below"),
+            show=False,
+        ),
+        Binding(
+            "up",
+            "app.focus_previous",
+            _("Previous field"),
+            id="step.up",
+            tooltip=_("The field above"),
+            show=False,
+        ),
     ]
 
     def __init__(self, name: str) -> None:
         self.step: Step = step(name)
         super().__init__()
         self.HELP = f"{self.step.title}. {self.step.purpose} " + _(
-            "What you type is judged at once. Checks look at the cloud and change nothing. Enter goes on, Esc goes back; answers are kept either way.")
+            "What you type is judged at once. Checks look at the cloud and change nothing. Enter goes on, Esc goes back; answers are kept either way."
+        )
         self._later: Timer | None = None
         self._changed: set[str] = set()
         self.checks = LiveChecks(self, self.step)
@@ -76,13 +111,19 @@ class StepScreen(WizardScreen):
         if self.desk.writable or self.desk.held_by is None:
             return self.step.purpose
         who = self.desk.held_by
-        return _("Read only: {command} (process {pid}) has held it since {since}.").format(command=who.command, pid=who.pid, since=who.since)
+        return _("Read only: {command} (process {pid}) has held it since {since}.").format(
+            command=who.command, pid=who.pid, since=who.since
+        )
 
     def _row(self, name: str) -> FieldRow:
         field, draft = self.step.field(name), self.desk.draft
         note = ""
         if field.kind == "secret":
-            note = _("given") if name in draft.secrets else _("from {name} of the environment, or type it here").format(name=field.env[0])
+            note = (
+                _("given")
+                if name in draft.secrets
+                else _("from {name} of the environment, or type it here").format(name=field.env[0])
+            )
         row = FieldRow(field, draft.value(self.step.name, field), note)
         row.disabled = not self.desk.writable
         row.set_class(not draft.is_shown(field), "-hidden")
@@ -99,7 +140,13 @@ class StepScreen(WizardScreen):
     def _show_refusal(self, row: FieldRow) -> None:
         key = f"{self.step.name}.{row.field.name}"
         wrong = self.desk.draft.wrong_in(self.step.name).get(row.field.name, "")
-        row.refuse(wrong if key in self.desk.draft.refused or self.desk.draft.passed(self.step.name) or row.raw not in ("", None) else "")
+        row.refuse(
+            wrong
+            if key in self.desk.draft.refused
+            or self.desk.draft.passed(self.step.name)
+            or row.raw not in ("", None)
+            else ""
+        )
 
     @on(Collapsible.Expanded)
     @work(exit_on_error=False, group="advanced")
@@ -147,7 +194,9 @@ class StepScreen(WizardScreen):
         try:
             resources = list(self.step.resources(answers))
         except (KeyError, ValueError):
-            self.query_one(Creates).show_resources((), _("The command follows when the answers are complete."))
+            self.query_one(Creates).show_resources(
+                (), _("The command follows when the answers are complete.")
+            )
             return
         self.query_one(Creates).show_resources(resources, _("Later steps use these answers."))
 
@@ -219,5 +268,3 @@ class StepScreen(WizardScreen):
             self.wizard.show_error(error)
             return False
         return True
-
-

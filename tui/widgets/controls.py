@@ -29,7 +29,14 @@ class Line(Input):
     Line:focus { border: none; background: $panel; background-tint: $primary 18%; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("enter", "submit", _("Next"), id="line.next", tooltip=_("Save and go to the next step")),
+        Binding(
+            "enter",
+            "submit",
+            _("Next"),
+            key_display="enter",
+            id="line.next",
+            tooltip=_("Save and go to the next step"),
+        ),
     ]
 
 
@@ -41,7 +48,14 @@ class YesNo(Widget, can_focus=True):
     YesNo:focus { background: $panel; background-tint: $primary 18%; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("space,left,right", "toggle", _("Change"), key_display="space", id="yesno.toggle", tooltip=_("Yes or no")),
+        Binding(
+            "space,left,right",
+            "toggle",
+            _("Change"),
+            key_display="space",
+            id="yesno.toggle",
+            tooltip=_("Yes or no"),
+        ),
     ]
     value: reactive[bool] = reactive(False)
 
@@ -84,8 +98,12 @@ class Choice(Widget, can_focus=True):
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("space", "list", _("List"), id="choice.list", tooltip=_("Choose from a list")),
-        Binding("left", "step(-1)", _("Previous"), id="choice.previous", tooltip=_("The one before"), show=False),
-        Binding("right", "step(1)", _("Following"), id="choice.following", tooltip=_("The one after"), show=False),
+        Binding(
+            "left", "step(-1)", _("Previous"), id="choice.previous", tooltip=_("The one before"), show=False
+        ),
+        Binding(
+            "right", "step(1)", _("Following"), id="choice.following", tooltip=_("The one after"), show=False
+        ),
     ]
     value: reactive[str] = reactive("")
 
@@ -101,7 +119,9 @@ class Choice(Widget, can_focus=True):
             """The choice itself."""
             return self.choice
 
-    def __init__(self, options: Sequence[str], value: str = "", title: str = "", *, id: str | None = None) -> None:
+    def __init__(
+        self, options: Sequence[str], value: str = "", title: str = "", *, id: str | None = None
+    ) -> None:
         super().__init__(id=id)
         self.options, self._title = tuple(options), title
         self.set_reactive(Choice.value, value)
@@ -142,9 +162,13 @@ class _Options(ModalScreen[str | None]):
     _Options { align: center middle; background: $background 60%; }
     _Options > Vertical { width: 72; max-width: 100%; height: auto; max-height: 90%; border: round $border; background: $surface;
                           border-title-color: $primary; }
+    _Options OptionList > .option-list--option-highlighted { background: $panel; background-tint: $primary 32%;
+                          color: $foreground; text-style: bold; }
     _Options OptionList { height: auto; max-height: 18; border: none; background: $surface; }
     """
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "dismiss(None)", _("Back"), id="options.back", tooltip=_("Keep the value"))]
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape", "dismiss(None)", _("Back"), id="options.back", tooltip=_("Keep the value"))
+    ]
 
     def __init__(self, title: str, options: Sequence[str], value: str) -> None:
         super().__init__()
@@ -154,7 +178,9 @@ class _Options(ModalScreen[str | None]):
         """The list in a box."""
         with Vertical() as box:
             box.border_title = Content(f" {self._title} ")
-            chosen = OptionList(*(Option(Content(("(•) " if o == self._value else "( ) ") + o)) for o in self._options))
+            chosen = OptionList(
+                *(Option(Content(("(•) " if o == self._value else "( ) ") + o)) for o in self._options)
+            )
             if self._value in self._options:
                 chosen.highlighted = self._options.index(self._value)
             yield chosen

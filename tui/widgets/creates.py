@@ -14,12 +14,35 @@ from textual.binding import Binding, BindingType
 class Creates(CommandLine):
     """A CommandLine over several resources. `y` copies the one that is shown, `Y` all of them."""
 
-    HELP = _("What this step creates, with the command that does the same. Left and right go through them, `y` copies.")
+    HELP = _(
+        "What this step creates, with the command that does the same. Left and right go through them, `y` copies."
+    )
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("left", "turn(-1)", _("Previous"), id="creates.previous", tooltip=_("The thing before"), show=False),
-        Binding("right", "turn(1)", _("Following"), id="creates.following", tooltip=_("The thing after"), key_display="←→"),
+        Binding(
+            "left",
+            "turn(-1)",
+            _("Previous"),
+            id="creates.previous",
+            tooltip=_("The thing before"),
+            show=False,
+        ),
+        Binding(
+            "right",
+            "turn(1)",
+            _("Following"),
+            id="creates.following",
+            tooltip=_("The thing after"),
+            key_display="←→",
+        ),
         Binding("y", "copy", _("Copy command"), id="command.copy", tooltip=_("Copy this command")),
-        Binding("Y", "copy_all", _("Copy all"), id="command.copy_all", tooltip=_("Copy the commands of all things"), show=False),
+        Binding(
+            "Y",
+            "copy_all",
+            _("Copy all"),
+            id="command.copy_all",
+            tooltip=_("Copy the commands of all things"),
+            show=False,
+        ),
     ]
 
     def __init__(self, *, id: str | None = None) -> None:

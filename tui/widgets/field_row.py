@@ -27,7 +27,7 @@ class FieldRow(Vertical):
     FieldRow Label { width: 24; padding: 0 1 0 0; color: $muted; }
     FieldRow:focus-within Label { color: $foreground; text-style: bold; }
     FieldRow .unit { width: auto; padding: 0 1; color: $muted; }
-    FieldRow .below { display: none; height: auto; padding: 0 1 0 24; color: $muted; }
+    FieldRow .below { display: none; height: auto; padding: 0 1 0 25; color: $muted; }
     FieldRow:focus-within .below, FieldRow.-refused .below { display: block; }
     FieldRow.-hidden { display: none; }
     """
@@ -65,8 +65,20 @@ class FieldRow(Vertical):
         if field.kind == "choice":
             return Choice(field.choices, str(self._value), field.label, id=id)
         secret = field.kind == "secret"
-        hint = self._note or (_("not answered yet") if field.default is None else "" if not field.optional else _("may stay empty"))
-        line = Line("" if secret else typed(self._value), placeholder=hint, password=secret, restrict=_RESTRICT.get(field.kind), id=id)
+        hint = self._note or (
+            _("not answered yet")
+            if field.default is None
+            else ""
+            if not field.optional
+            else _("may stay empty")
+        )
+        line = Line(
+            "" if secret else typed(self._value),
+            placeholder=hint,
+            password=secret,
+            restrict=_RESTRICT.get(field.kind),
+            id=id,
+        )
         line.cursor_blink = False
         return line
 

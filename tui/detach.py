@@ -1,0 +1,29 @@
+"""The same command in a process of its own, which lives on when this terminal closes."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from grpo_wizard.state.home import Home
+
+
+def start(
+    home: Home, name: str, words: Sequence[str], environment: Mapping[str, str] | None = None
+) -> tuple[int, Path]:
+    """Runs `grpo-wizard <words>` for a deployment. Returns its process id and the file that holds what it says."""
+    log = home.folder(name) / "apply.log"
+    with log.open("ab") as out:
+        os.chmod(log, 0o600)
+        child = subprocess.Popen(
+            [sys.executable, "-m", "grpo_wizard", *words],
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=out,
+            start_new_session=True,
+            env=None if environment is None else dict(environment),
+        )
+    return child.pid, log

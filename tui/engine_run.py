@@ -1,0 +1,103 @@
+"""apply or destroy, run by this process beside the screens; or another process's, watched through its journal."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable
+from typing import TYPE_CHECKING, Any
+
+from grpo_wizard.state.errors import WizardError
+from grpo_wizard.state.journal import Journal
+from grpo_wizard.state.lock import holder
+from grpo_wizard.tui.background import Background
+from grpo_wizard.tui.desk import Desk
+from grpo_wizard.tui.story import Story, usual_times
+
+if TYPE_CHECKING:
+    from grpo_wizard.steps.events import Event
+    from grpo_wizard.steps.session import Session
+
+Make = Callable[["Session"], AsyncIterator["Event"]]
+
+
+class EngineRun:
+    """`story` is as far as the events go. `words` are what a process of its own would be called with to go on."""
+
+    def __init__(self, desk: Desk, words: list[str]) -> None:
+        self.desk, self.words = desk, words
+        self.story = Story()
+        self.error: WizardError | None = None
+        self._background: Background | None = None
+        self._session: Session | None = None
+
+    async def start(self, make: Make) -> None:
+        """Opens the clients and begins. Raises WizardError."""
+        session = self._session = await self.desk.session()
+        self.story.usual = usual_times(session.resources(), session.cloud.pace)
+        journal = Journal(self.desk.home.journal_file(self.desk.name))
+
+        async def main() -> None:
+            async for event in make(session):
+                document = json.loads(json.dumps(event.document()))
+                journal.append(document)
+                assert self._background is not None
+                self._background.say(self.story.take, document)
+
+        self._background = Background("engine", main)
+        self._background.ended.add_done_callback(self._ended)
+
+    def _ended(self, future: asyncio.Future[BaseException | None]) -> None:
+        error = future.result()
+        if isinstance(error, WizardError):
+            self.error = error
+        elif error is not None:
+            raise error
+
+    @property
+    def is_running(self) -> bool:
+        """Whether it still works."""
+        return self._background is not None and self._background.is_running
+
+    async def pause(self) -> None:
+        """Ends it at the next safe point: no call is under way any more, and everything is written down."""
+        if self._background is not None:
+            self._background.cancel()
+            await asyncio.wait([self._background.ended])
+
+
+class Attached:
+    """Another process's run, or the last one there was, through the journal."""
+
+    def __init__(self, desk: Desk) -> None:
+        self.desk = desk
+        self.story = Story()
+        self.error: WizardError | None = None
+        self._journal = Journal(desk.home.journal_file(desk.name))
+        self._offset = 0
+        try:
+            # Another process's pace is not known here before its rehearsal answers; real life is the safe guess.
+            pace = 1.0 if not desk.is_rehearsal else _pace(desk)
+            from grpo_wizard.steps.steps import all_resources
+
+            self.story.usual = usual_times(all_resources(desk.answers()), pace)
+        except WizardError:
+            pass
+
+    @property
+    def is_running(self) -> bool:
+        """Whether somebody works on the deployment at this moment."""
+        return not self.desk.writable and holder(self.desk.home, self.desk.name) is not None
+
+    def read(self) -> bool:
+        """Takes what the journal holds since the last time. True when there was something."""
+        documents, self._offset = self._journal.read(self._offset)
+        for document in documents:
+            if "event" in document and "time" in document:
+                self.story.take(document)
+        return bool(documents)
+
+
+def _pace(desk: Desk) -> float:
+    speed: Any = desk.speed or 120
+    return float("inf") if speed == "max" else float(speed)

@@ -1,0 +1,221 @@
+"""Taking down: what goes, what stays, what is lost with it; then the name, then how it goes, then "nothing left"."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, ClassVar
+
+from grpo_wizard.state.errors import WizardError
+from grpo_wizard.tui.background import Background
+from grpo_wizard.tui.glyphs import sign
+from grpo_wizard.tui.i18n import _, ngettext
+from grpo_wizard.tui.screens.base import WizardScreen
+from grpo_wizard.tui.teardown_view import Fate, fates
+from grpo_wizard.tui.widgets.controls import YesNo
+from rich.text import Text
+from textual import on, work
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Horizontal, VerticalScroll
+from textual.content import Content
+from textual.widgets import Label, Static
+
+if TYPE_CHECKING:
+    from grpo_wizard.steps.plan import Decision
+
+
+class TeardownScreen(WizardScreen):
+    """Nothing is deleted before the deployment's name has been typed."""
+
+    PLACE = "teardown"
+    CSS_PATH: ClassVar[list[str]] = ["base.tcss", "teardown.tcss"]  # type: ignore[assignment]
+    AUTO_FOCUS = "#goes"
+    HELP = _(
+        "Deletes what this deployment made and nothing else. What was adopted stays, and so do APIs and roles, which others may "
+        "need. Lustre can be kept: then its network stays too, and both go on costing."
+    )
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding(
+            "d",
+            "destroy",
+            _("Tear down"),
+            id="teardown.destroy",
+            tooltip=_("Asks for the deployment's name first"),
+        ),
+        Binding("k", "keep", _("Keep Lustre"), id="teardown.keep", tooltip=_("Leave Lustre and its network")),
+        Binding("f5", "look", _("Check again"), id="teardown.look", tooltip=_("Look at the cloud again")),
+        Binding("escape", "back", _("Back"), id="teardown.back", tooltip=_("Change nothing")),
+    ]
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.fates: Sequence[Fate] | None = None
+        self.error: WizardError | None = None
+        self._looking: Background | None = None
+
+    def body(self) -> ComposeResult:
+        """Question, warning, two lists, what to keep."""
+        yield Static("", id="teardown-head", classes="heading", markup=False)
+        yield Static("", id="lost", markup=False)
+        with Horizontal(id="lists"):
+            for id, title in (("goes", _("Goes")), ("stays", _("Stays"))):
+                with VerticalScroll(id=id) as box:
+                    box.border_title = Content(f" {title} ")
+                    yield Static(_("looking…"), markup=False)
+        with Horizontal(id="keep-bar"):
+            yield Label(_("Keep Lustre"))
+            yield YesNo(False, id="keep")
+        yield Static("", id="after", classes="say", markup=False)
+
+    def on_mount(self) -> None:
+        """Looks at the cloud."""
+        self.draw()
+        self.call_after_refresh(self.action_look)
+
+    def on_unmount(self) -> None:
+        """Nobody waits for a look that nobody sees."""
+        if self._looking is not None:
+            self._looking.cancel()
+
+    @work(exclusive=True, group="look", exit_on_error=False)
+    async def action_look(self) -> None:
+        """What is there, and whose it is."""
+        self.fates = self.error = None
+        self.draw()
+        try:
+            session = await self.desk.session()
+        except WizardError as error:
+            self._show_error(error)
+            return
+        from grpo_wizard.steps.engine import Options, plan
+
+        async def main() -> None:
+            decisions = await plan(session, Options())
+            self._looking and self._looking.say(self._seen, decisions)
+
+        self._looking = Background("survey", main)
+        error_seen = await self._looking.ended
+        if isinstance(error_seen, WizardError):
+            self._show_error(error_seen)
+        elif error_seen is not None:
+            raise error_seen
+
+    def _show_error(self, error: WizardError) -> None:
+        self.error = error
+        self.draw()
+        self.wizard.show_error(error)
+
+    def _seen(self, decisions: Sequence[Decision]) -> None:
+        self.fates = fates(decisions)
+        self.draw()
+
+    @property
+    def keeps_lustre(self) -> bool:
+        """Whether Lustre and its network stay."""
+        return self.query_one("#keep", YesNo).value
+
+    def draw(self) -> None:
+        """What is known."""
+        if not self.is_mounted:
+            return
+        colours = self.app.theme_variables
+        goes, stays = self._sides()
+        self.query_one("#teardown-head", Static).update(_("Tear down {name}?").format(name=self.desk.name))
+        lost = self._lost()
+        self.query_one("#lost", Static).update(Text(f"! {lost}" if lost else "", colours["warning"]))
+        self.query_one("#goes Static", Static).update(_lines(goes, self.fates is None))
+        self.query_one("#stays Static", Static).update(_lines(stays, self.fates is None))
+        count = ngettext("{n} thing goes", "{n} things go", len(goes)).format(n=len(goes))
+        after = _("After this: {usd} USD/h of known price.").format(
+            usd="0.00" if not self.keeps_lustre else _("what Lustre costs, unknown")
+        )
+        self.query_one("#after", Static).update(
+            f"{count}. {after}"
+            if self.fates is not None
+            else (self.error.title if self.error else _("looking at the cloud…"))
+        )
+        self.refresh_bindings()
+
+    def _sides(self) -> tuple[list[Fate], list[Fate]]:
+        listed = list(self.fates or ())
+        kept = {fate.id for fate in listed if fate.goes and self.keeps_lustre and fate.goes_with_lustre}
+        goes = [fate for fate in listed if fate.goes and fate.id not in kept]
+        return goes, [fate for fate in listed if not fate.goes] + [fate for fate in listed if fate.id in kept]
+
+    def _lost(self) -> str:
+        from grpo_wizard.tui.teardown_view import checkpoints_known
+
+        steps = checkpoints_known(self.desk)
+        if not steps or self.keeps_lustre:
+            return ""
+        names = ", ".join(f"step_{n}" for n in steps[-5:])
+        return ngettext(
+            "{n} checkpoint on Lustre is lost with it: {names}",
+            "{n} checkpoints on Lustre are lost with it: {names}",
+            len(steps),
+        ).format(n=len(steps), names=names)
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Greyed while it is not known what would go."""
+        if action == "destroy":
+            return True if self.fates is not None and self.desk.writable else None
+        return True
+
+    @on(YesNo.Changed)
+    def _keep_changed(self) -> None:
+        self.draw()
+
+    def action_keep(self) -> None:
+        """The switch by its key."""
+        self.query_one("#keep", YesNo).action_toggle()
+
+    def action_destroy(self) -> None:
+        """Asks for the name."""
+        from grpo_wizard.tui.widgets.confirm import Confirm
+
+        goes, stays = self._sides()
+        lines = [
+            (
+                "",
+                ngettext(
+                    "goes: {n} thing that this deployment made",
+                    "goes: {n} things that this deployment made",
+                    len(goes),
+                ).format(n=len(goes)),
+            ),
+            ("", ngettext("stays: {n} thing", "stays: {n} things", len(stays)).format(n=len(stays))),
+        ]
+        lines += [("warn", self._lost())] if self._lost() else []
+        self.app.push_screen(
+            Confirm(
+                _("Tear down {name}?").format(name=self.desk.name), lines, self.desk.name, _("Tear down")
+            ),
+            lambda yes: self._destroy() if yes else None,
+        )
+
+    @work(exclusive=True, group="destroy", exit_on_error=False)
+    async def _destroy(self) -> None:
+        from grpo_wizard.tui.launching import launch
+
+        words = ["destroy", "--confirm", self.desk.name] + (["--keep", "lustre"] if self.keeps_lustre else [])
+        try:
+            await launch(self.wizard, words)
+        except WizardError as error:
+            self.wizard.show_error(error)
+            return
+        self.wizard.go("run")
+
+    def action_back(self) -> None:
+        """Changes nothing."""
+        place = self.desk.where_to_begin()
+        self.wizard.go(place if place != "teardown" else "review")
+
+
+def _lines(listed: Sequence[Fate], looking: bool) -> Text:
+    if looking:
+        return Text(_("looking…"))
+    text = Text(end="", no_wrap=True, overflow="ellipsis")
+    for fate in listed:
+        text.append(f"{sign('gone').glyph if fate.goes else sign('kept').glyph} {fate.kind} {fate.name}")
+        text.append(f" ({fate.why})\n" if fate.why else "\n")
+    return text if listed else Text(_("nothing"))

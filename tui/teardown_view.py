@@ -1,0 +1,68 @@
+"""What becomes of each thing when a deployment is taken down, as far as looking tells."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from grpo_wizard.tui.desk import Desk
+from grpo_wizard.tui.i18n import _
+
+if TYPE_CHECKING:
+    from grpo_wizard.steps.plan import Decision
+
+
+@dataclass(frozen=True)
+class Fate:
+    """One thing that is there."""
+
+    id: str
+    kind: str
+    name: str
+    goes: bool
+    why: str = ""
+    goes_with_lustre: bool = False
+
+
+def fates(decisions: Sequence[Decision]) -> list[Fate]:
+    """Of all that is there; what is absent has none."""
+    found = []
+    needed = _needed_by_lustre(decisions)
+    for d in decisions:
+        r = d.resource
+        if d.sight.state == "absent":
+            continue
+        why = (
+            r.note or _("stays by design")
+            if r.kept
+            else _("adopted")
+            if d.origin == "adopted"
+            else _("not made by this deployment")
+        )
+        goes = d.origin == "created" and not r.kept
+        found.append(Fate(r.id, r.kind.replace("_", " "), r.name, goes, "" if goes else why, r.id in needed))
+    return found
+
+
+def _needed_by_lustre(decisions: Sequence[Decision]) -> set[str]:
+    """The step's Google resources and all that they need, as `destroy --keep lustre` keeps them."""
+    by_id = {d.resource.id: d.resource for d in decisions}
+    waiting = [r.id for r in by_id.values() if r.step == "lustre" and "cluster" not in r.where]
+    found: set[str] = set()
+    while waiting:
+        id = waiting.pop()
+        if id in by_id and id not in found:
+            found.add(id)
+            waiting += by_id[id].needs
+    return found
+
+
+def checkpoints_known(desk: Desk) -> list[int]:
+    """Steps after which a checkpoint was begun, by the job's log as read so far."""
+    spool = desk.home.spool_file(desk.name)
+    if not spool.exists():
+        return []
+    from grpo_wizard.steps.training.metrics import read
+
+    return [row.step for row in read(spool.read_bytes()).rows if row.checkpoint]
