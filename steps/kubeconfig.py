@@ -1,0 +1,116 @@
+"""A cluster's kubeconfig entry, as `gcloud container clusters get-credentials` writes it (gcloud 528)."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from grpo_wizard.state.atomic import replace
+from grpo_wizard.state.errors import WizardError
+
+JSON = dict[str, Any]
+_HINT = (
+    "Install gke-gcloud-auth-plugin for use with kubectl by following "
+    "https://cloud.google.com/kubernetes-engine/docs/how-to/cluster-access-for-kubectl#install_plugin"
+)
+_MEND = "mend it, or name another in KUBECONFIG"
+GCLOUD_PLUGIN: JSON = {
+    "exec": {
+        "apiVersion": "client.authentication.k8s.io/v1beta1",
+        "command": "gke-gcloud-auth-plugin",
+        "installHint": _HINT,
+        "provideClusterInfo": True,
+    }
+}
+
+
+def context_name(project: str, location: str, cluster: str, mode: str) -> str:
+    """gcloud's own name. A rehearsal's says so, and can never stand for a real cluster of that name."""
+    name = f"gke_{project}_{location}_{cluster}"
+    return name if mode == "real" else f"rehearsal_{name}"
+
+
+def path(environment: Mapping[str, str]) -> Path:
+    """The file that gcloud and kubectl would write: the first of KUBECONFIG, else ~/.kube/config."""
+    for part in environment.get("KUBECONFIG", "").split(os.pathsep):
+        if part:
+            return Path(part).absolute()
+    return Path.home() / ".kube" / "config"
+
+
+def merged(existing: Mapping[str, Any], name: str, server: str, ca: str, user: Mapping[str, Any]) -> JSON:
+    """`existing` with this cluster, user and context, and it made current. `ca`: base64, as GKE gives it."""
+    about: dict[str, JSON] = {
+        "clusters": {"cluster": {"certificate-authority-data": ca, "server": server}},
+        "contexts": {"context": {"cluster": name, "user": name}},
+        "users": {"user": dict(user)},
+    }
+    made: JSON = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "preferences": {},
+        **existing,
+        "current-context": name,
+    }
+    for section, entry in about.items():
+        others = [item for item in made.get(section) or [] if item.get("name") != name]
+        made[section] = [*others, {"name": name, **entry}]
+    return made
+
+
+def read(file: Path) -> JSON:
+    """What the file holds; nothing when there is none. Raises WizardError for what is no kubeconfig."""
+    import yaml
+
+    class Loader(yaml.SafeLoader):
+        """Dates stay the texts that they are."""
+
+    Loader.yaml_implicit_resolvers = {
+        first: [(tag, pattern) for tag, pattern in rules if tag != "tag:yaml.org,2002:timestamp"]
+        for first, rules in yaml.SafeLoader.yaml_implicit_resolvers.items()
+    }
+    try:
+        found = yaml.load(file.read_text("utf-8"), Loader) if file.exists() else {}
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise WizardError(f"{file} cannot be read", str(error), _MEND) from error
+    sections = ("clusters", "contexts", "users")
+    if not isinstance(found or {}, dict) or any(
+        not isinstance((found or {}).get(s) or [], list) for s in sections
+    ):
+        raise WizardError(f"{file} is no kubeconfig", "", _MEND)
+    return found or {}
+
+
+def write(file: Path, name: str, server: str, ca: str, user: Mapping[str, Any]) -> None:
+    """Puts the entry into the file, 0600, whole or not at all; all else stays. Raises WizardError."""
+    import yaml
+
+    target = file.resolve()  # a link stays a link
+    try:
+        target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with _locked(target):
+            text = yaml.safe_dump(merged(read(target), name, server, ca, user), sort_keys=False)
+            replace(target, text.encode(), None)
+    except OSError as error:
+        raise WizardError(f"{file} cannot be written", error.strerror or str(error)) from error
+
+
+@contextlib.contextmanager
+def _locked(file: Path) -> Iterator[None]:
+    """kubectl's own lock: a file beside it that only one can make."""
+    lock = file.with_name(file.name + ".lock")
+    try:
+        os.close(os.open(lock, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+    except FileExistsError as error:
+        raise WizardError(
+            f"{file} is being written by somebody else",
+            f"{lock} is there",
+            "wait a moment; if nobody is, delete that file",
+        ) from error
+    try:
+        yield
+    finally:
+        lock.unlink(missing_ok=True)

@@ -1,0 +1,39 @@
+"""`credentials`: writes the kubeconfig entry that get-credentials would."""
+
+from __future__ import annotations
+
+import argparse
+import base64
+import os
+from pathlib import Path
+
+from grpo_wizard.state.errors import WizardError
+from grpo_wizard.steps import kubeconfig
+from grpo_wizard.steps.session import Session
+from grpo_wizard.tui.opening import open_session
+
+
+def run(args: argparse.Namespace) -> int:
+    session = open_session(args)
+    file = kubeconfig.path(os.environ)
+    name = write(session, file)
+    print(f"{file}: context {name}, now current")
+    print(f"next: kubectl --context={name} get pods --namespace={session.answers['raycluster']['namespace']}")
+    return 0
+
+
+def write(session: Session, file: Path) -> str:
+    """The entry's name. A real cluster's token comes from gcloud's plugin; a rehearsal's never changes."""
+    from grpo_wizard.steps.clients.kube import access
+
+    place, cluster = session.answers["project"], session.answers["cluster"]["cluster_name"]
+    found = access(session.cloud, place["project_id"], place["region"], cluster)
+    if found is None:
+        raise WizardError(
+            f"cluster {cluster} is not up", f"in {place['project_id']}, {place['region']}", "apply makes it"
+        )
+    mode = session.deployment.mode
+    name = kubeconfig.context_name(place["project_id"], place["region"], cluster, mode)
+    user = kubeconfig.GCLOUD_PLUGIN if mode == "real" else {"token": session.cloud.kube_token}
+    kubeconfig.write(file, name, found.server, base64.b64encode(found.ca_pem).decode(), user)
+    return name
