@@ -16,6 +16,7 @@ from .session import Session
 from .step import Resource
 from .steps import NAMES
 from .survey import survey
+from .takeover import advice
 from .teardown import take_down
 from .work import Outcome, Work
 
@@ -62,11 +63,12 @@ async def plan(session: Session, options: Options) -> list[Decision]:
 def refusals(decisions: Sequence[Decision], options: Options) -> list[dict[str, str]]:
     """Why a plan cannot be carried out, one entry a resource; empty when it can."""
     found = []
+    other_way = f"; {sentence}" if (sentence := advice(decisions)) else ""
     for d in decisions:
         if d.action == "conflict":
             found.append(_failure(d.resource.id, "conflict", d.note, "delete it, name it otherwise, or see the note"))
         elif d.action == "adopt" and not options.adopt:
-            found.append(_failure(d.resource.id, "not made by this deployment", d.note, "run apply with --adopt to take it over, or choose another name"))
+            found.append(_failure(d.resource.id, "not made by this deployment", d.note, f"run apply with --adopt to take it over, or choose another name{other_way}"))
     limit, (known, _) = options.max_usd_per_hour, price([d.resource for d in decisions if d.action != "delete"])
     if limit is not None and known > limit:
         found.append(_failure("price", f"{known:.2f} USD an hour are more than the limit of {limit:.2f}", "", "raise --max-usd-per-hour"))

@@ -57,12 +57,13 @@ def decide(resource: Resource, sight: Sight, record: ResourceRecord | None, line
     if origin == "created":
         return _ours(resource, sight, replace)
     drift = foreign_drift(resource, sight)
+    who = f"made by another deployment ({sight.mark})" if sight.mark else "not made by this deployment"
     if sight.state in ("failed", "deleting"):
-        return Decision(resource, "conflict", sight, origin, f"is there, not made by this deployment, and {sight.state}: {sight.detail}".rstrip(": "))
+        return Decision(resource, "conflict", sight, origin, f"is there, {who}, and {sight.state}: {sight.detail}".rstrip(": "))
     if drift:
-        return Decision(resource, "conflict", sight, origin, "is there, not made by this deployment, and does not fit: " + "; ".join(map(str, drift[:3])))
+        return Decision(resource, "conflict", sight, origin, f"is there, {who}, and does not fit: " + "; ".join(map(str, drift[:3])))
     return Decision(resource, "keep" if origin == "adopted" else "adopt", sight, origin,
-                    "adopted" if origin == "adopted" else "is there, not made by this deployment, and fits")
+                    "adopted" if origin == "adopted" else f"is there, {who}, and fits")
 
 
 def _ours(resource: Resource, sight: Sight, replace: Collection[str]) -> Decision:

@@ -55,6 +55,8 @@ def _json(parser: argparse.ArgumentParser, form: str = "one JSON document on std
 def _init(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--answers", metavar="FILE", help="answers as TOML")
     parser.add_argument("--from-env", action="store_true", help="take the tutorial's own variables (PROJECT_ID, NODE_ZONE …) from the environment")
+    parser.add_argument("--take-over", action="store_true",
+                        help="the state was lost: look at the cloud, and go on under the one mark that everything of these names bears")
     parser.add_argument("--set", metavar="STEP.FIELD=VALUE", action="append", default=[], help="one answer; may be given again")
 
 

@@ -15,7 +15,7 @@ from grpo_wizard.state.home import Home
 from grpo_wizard.state.store import Store
 
 if TYPE_CHECKING:
-    from grpo_wizard.state.model import Deployment
+    from grpo_wizard.state.model import Deployment, Mode
     from grpo_wizard.steps.session import Session
 
 
@@ -23,7 +23,7 @@ def home_of(args: argparse.Namespace) -> Home:
     return Home.choose(args.home)
 
 
-def mode_of(args: argparse.Namespace) -> str:
+def mode_of(args: argparse.Namespace) -> Mode:
     return "rehearsal" if args.rehearse else "real"
 
 

@@ -7,14 +7,18 @@ import os
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from grpo_wizard.state.errors import WizardError, WrongUsage
+from grpo_wizard.state.errors import NameRefused, WizardError, WrongUsage
 from grpo_wizard.state.home import valid_name
 from grpo_wizard.state.lock import Lock
 from grpo_wizard.state.store import Store
 from grpo_wizard.steps.steps import Refusals, complete, fields
 from grpo_wizard.tui.opening import home_of, mode_of
+
+if TYPE_CHECKING:
+    from grpo_wizard.state.model import Deployment
+    from grpo_wizard.steps.takeover import Offer
 
 Given = dict[str, dict[str, Any]]
 
@@ -28,17 +32,49 @@ def run(args: argparse.Namespace) -> int:
     before = store.load(name) if known else None
     if before is not None and before.mode != mode_of(args):
         raise WrongUsage(f"{name} is a {before.mode} deployment", "", "add --rehearse" if before.mode == "rehearsal" else "leave out --rehearse")
-    merged = _merge(before.answers if before else {}, given)
-    answers = parsed(merged)
+    answers = parsed(_merge(before.answers if before else {}, given))
     with Lock(home, name, "grpo-wizard init"):
-        if before is None:
-            store.create(name, mode_of(args), answers)      # type: ignore[arg-type]
+        if args.take_over:
+            _take_over(args, store, name, before, answers)
+        elif before is None:
+            store.create(name, mode_of(args), answers)
         else:
             before.answers = answers
             store.save(before)
     print(f"{'answers of' if known else 'began'} {name}{' changed' if known else ''}: {store.home.state_file(name)}")
     print(f"next: grpo-wizard check{_flags(args, name)}")
     return 0
+
+
+def _take_over(args: argparse.Namespace, store: Store, name: str, before: Deployment | None, answers: Given) -> None:
+    """Begins the deployment under the mark that everything of these names bears. A state that made something is never given up."""
+    if before is not None and any(record.origin == "created" for record in before.resources.values()):
+        raise WizardError(f"{name} is known here and has made things", "nothing was lost", "go on with it", f"grpo-wizard status{_flags(args, name)}")
+    found = _look_for_offer(args, store, name, answers)
+    if before is not None:
+        store.set_aside(name)
+    store.create(name, mode_of(args), answers, found.lineage)
+    print(f"{found.count} things bear the mark {found.lineage}: they are this deployment's again")
+
+
+def _look_for_offer(args: argparse.Namespace, store: Store, name: str, answers: Given) -> Offer:
+    """Looks at the cloud; writes nothing. Raises WizardError where there is not exactly one mark."""
+    import asyncio
+
+    from grpo_wizard.state.model import Deployment
+    from grpo_wizard.steps.clients.connect import open_cloud
+    from grpo_wizard.steps.engine import Options, plan
+    from grpo_wizard.steps.session import Session
+    from grpo_wizard.steps.takeover import marks, offer
+    nobody = Deployment(lineage="nobody", mode=mode_of(args), name=name, answers=answers)
+    cloud = open_cloud(nobody.mode, Path(store.home.root), args.speed, lambda *parts: None)
+    decisions = asyncio.run(plan(Session.of(store, nobody, cloud), Options()))
+    found = offer(decisions)
+    if found is None:
+        seen = ", ".join(f"{count} {'without a mark' if not mark else 'of ' + mark}" for mark, count in marks(decisions).items())
+        raise WizardError("there is no one deployment to take over", seen or "nothing of these names is there",
+                          "begin anew with init; apply --adopt takes over what fits")
+    return found
 
 
 def _flags(args: argparse.Namespace, name: str) -> str:
@@ -109,8 +145,17 @@ def _name(args: argparse.Namespace, given: Given, store: Store) -> str:
     """As named; else the only deployment there is when no cluster is named; else the cluster's name."""
     if args.deployment:
         return valid_name(args.deployment)
+    if "cluster_name" in given.get("cluster", {}) and not _is_name(given["cluster"]["cluster_name"]):
+        parsed(given)           # its refusal stands among all the others
     names = store.home.deployments()
     cluster = given.get("cluster", {}).get("cluster_name")
     if cluster is None and len(names) == 1:
         return names[0]
     return valid_name(str(cluster)) if cluster else valid_name("nemo-cluster")
+
+
+def _is_name(value: Any) -> bool:
+    try:
+        return bool(valid_name(str(value)))
+    except NameRefused:
+        return False

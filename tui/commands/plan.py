@@ -11,6 +11,7 @@ from grpo_wizard.steps.differences import rows
 from grpo_wizard.steps.engine import Options, plan
 from grpo_wizard.steps.plan import Decision, expected_seconds, price
 from grpo_wizard.steps.session import Session
+from grpo_wizard.steps.takeover import advice
 from grpo_wizard.tui.opening import open_session
 from grpo_wizard.tui.output import duration, money, print_json
 
@@ -46,6 +47,8 @@ def show(session: Session, decisions: Sequence[Decision]) -> None:
     known, unknown = price([d.resource for d in decisions if d.action != "delete"])
     print(f"price: {money(known, len(unknown))}" + (f": {', '.join(unknown)}" if unknown else ""))
     print(f"time:  up to {duration(expected_seconds(decisions))} of a real deployment's time, the longest chain at its usual upper end")
+    if sentence := advice(decisions):
+        print(f"note:  {sentence}")
     print("\nbetter than the tutorial:")
     for row in rows(session.answers):
         print(f"  [{'x' if row['on'] else ' '}] {row['what']}: {row['why']}")

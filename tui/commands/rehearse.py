@@ -27,7 +27,7 @@ def _as_lines(args: argparse.Namespace) -> int:
     """init, check, apply --wait, metrics, health, destroy; 0 when all held. The first that fails ends it, and what stands stays to be looked at."""
     home = Path(home_of(args).root)
     road: list[tuple[str, str, dict[str, object]]] = [
-        ("the tutorial's answers", "init", {"answers": _answers(), "from_env": False, "set": []}),
+        ("the tutorial's answers", "init", {"answers": _answers(), "from_env": False, "set": [], "take_over": False}),
         ("can it work?", "check", {}),
         ("what will be made", "plan", {}),
         ("making it, and training", "apply", {"yes": True, "adopt": False, "replace": [], "until": None, "wait": True, "detach": False,

@@ -12,6 +12,7 @@ from grpo_wizard.steps.job import describe
 from grpo_wizard.steps.plan import Decision, price
 from grpo_wizard.steps.session import Session
 from grpo_wizard.steps.step import ABSENT
+from grpo_wizard.steps.takeover import advice
 from grpo_wizard.tui.opening import open_session
 from grpo_wizard.tui.output import glyph, money, print_json
 
@@ -48,6 +49,8 @@ def show(session: Session, decisions: Sequence[Decision], job: dict[str, Any] | 
         print(f"{glyph(_SIGNS[d.sight.state])} {d.sight.state:9}{d.origin:9}{d.resource.id}{detail}")
         for drift in d.sight.drift if d.origin != "none" else ():
             print(f"  {glyph('warn')} drift: {drift}")
+    if sentence := advice(decisions):
+        print(f"note: {sentence}")
     known, unknown = price([d.resource for d in decisions if d.sight.state not in ("absent", "deleting")])
     print(f"\nprice now: {money(known, len(unknown))}; a reservation bills on whether it is used or not")
     if job:
