@@ -101,7 +101,7 @@ class _Removal:
             try:
                 progress = await asyncio.to_thread(self.driver.progress, self.session.cloud, task, record.operation)
             except CloudError as error:
-                if error.transient:
+                if error.transient and not error.ended:
                     raise
                 break               # it failed or is forgotten: the look decides
             if progress.done:
@@ -122,7 +122,7 @@ class _Removal:
         late = asyncio.get_running_loop().time() - self.started > pace.patience(self.resource, self.session.cloud.pace)
         if not (isinstance(error, CloudError) and error.transient) or (late if patient else not self.failures):
             raise error
-        self.operation = "" if patient else self.operation
+        self.operation = "" if patient or error.ended else self.operation
         wait = max(0.1, 10.0 / self.session.cloud.pace) if patient else self.failures.pop(0)
         self.tell(events.retry(self.resource.id, f"{error.title}: {error.detail}"[:300], wait))
         await asyncio.sleep(wait)

@@ -115,7 +115,7 @@ class _Pursuit:
         waited = _clock() - self.started
         if not (isinstance(error, CloudError) and error.transient) or (patient and waited > pace.patience(self.resource, self.pace)) \
                 or (not patient and not self.failures):
-            raise error
+            raise _placed(error, self.resource)
         wait = max(0.1, 10.0 / self.pace) if patient else self.failures.pop(0)
         self.tell(events.retry(self.resource.id, error.title, wait))
         await asyncio.sleep(wait)
@@ -148,7 +148,7 @@ class _Pursuit:
         try:
             progress = await asyncio.to_thread(self.driver.progress, self.session.cloud, self.task(), self.record.operation)
         except CloudError as error:
-            if not error.transient:
+            if error.ended or not error.transient:
                 self.record.request_id = ""         # it has failed for good: a new try is a new request
                 self._remember("")
             if error.kind == "not_found":
@@ -197,6 +197,14 @@ class _Pursuit:
         if detail != self.said:
             self.said = detail
             self.tell(events.waiting(self.resource.id, detail, _clock() - self.started))
+
+
+def _placed(error: WizardError, resource: Resource) -> WizardError:
+    """What ran short somewhere says where: Google's own text names neither region nor zone."""
+    place = resource.where.get("location") or resource.where.get("region", "")
+    if isinstance(error, CloudError) and error.kind in ("quota", "stockout") and place and place not in error.title:
+        error.title += f" ({place})"
+    return error
 
 
 def _confirm(record: ResourceRecord, sight: Sight) -> None:

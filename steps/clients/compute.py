@@ -9,7 +9,7 @@ from typing import Any
 from ..step import Sight
 from .cloud import Cloud, call
 from .driver import Driver, Progress, Task
-from .errors import CloudError, from_message
+from .errors import CloudError, outcome
 from .wire import JSON, differences, document, mark_in, marked, message
 
 _MODULE = "google.cloud.compute_v1"
@@ -96,7 +96,7 @@ def _progress(seen: Any) -> Progress:
         return Progress(False)
     if seen.error.errors or seen.http_error_status_code:
         first = seen.error.errors[0] if seen.error.errors else None
-        raise from_message("compute.googleapis.com", int(seen.http_error_status_code or 0),
+        raise outcome("compute.googleapis.com", int(seen.http_error_status_code or 0),
                            str(first.message if first else seen.http_error_message), str(first.code if first else ""))
     return Progress(True)
 

@@ -13,6 +13,8 @@ _TRANSIENT_STATUS = {408, 429, 500, 502, 503, 504}
 _RESERVATION = re.compile(r"Reservation does not have enough resources.*?reservation \"([^\"]+)\".*?zone \"([^\"]+)\".*?required (\d+) and short of (\d+)",
                           re.DOTALL)
 _QUOTA_ITEM = re.compile(r"resource \"([A-Z0-9_]+)\": request requires '([\d.]+)' and is short '([\d.]+)'.*?quota of '([\d.]+)'", re.DOTALL)
+_QUOTAS = "https://console.cloud.google.com/iam-admin/quotas"
+_QUOTA_PAGE = re.compile(re.escape(_QUOTAS) + r"[^\s.]*")
 _CONSTRAINT = re.compile(r"[Cc]onstraint (constraints/[A-Za-z.]+)")
 _EXPECTED = re.compile(r"Expected (\d+), running (\d+)")
 
@@ -24,6 +26,7 @@ class CloudError(WizardError):
                  status: int = 0) -> None:
         super().__init__(title, detail, fix, command)
         self.kind, self.transient, self.status = kind, transient, status
+        self.ended = False          # an operation has ended with this: asking after it again says the same
 
 
 def from_answer(service: str, status: int, content: bytes | str) -> CloudError:
@@ -59,6 +62,13 @@ def from_message(service: str, status: int, message: str, reason: str = "") -> C
     return found
 
 
+def outcome(service: str, status: int, message: str, reason: str = "") -> CloudError:
+    """What a long-running operation ended with. One that may pass with time is to be started anew, not asked after again."""
+    found = from_message(service, status, message, reason)
+    found.ended = True
+    return found
+
+
 def _capacity(message: str) -> CloudError | None:
     """Reservation, quota and stock-out are three different things and three different fixes."""
     reservation = _RESERVATION.search(message)
@@ -69,9 +79,10 @@ def _capacity(message: str) -> CloudError | None:
     quota = _QUOTA_ITEM.findall(message)
     if quota:
         items = "; ".join(f"{name}: {float(need):g} needed, {float(short):g} short, limit {float(limit):g}" for name, need, short, limit in quota)
-        return CloudError("quota", f"quota is short: {items}", message, "ask for more at https://console.cloud.google.com/iam-admin/quotas")
+        page = _QUOTA_PAGE.search(message)
+        return CloudError("quota", f"quota is short: {items}", message, f"ask for more at {page[0] if page else _QUOTAS}")
     if "Quota exceeded" in message or "QUOTA_EXCEEDED" in message or re.search(r"Quota '\w+' exceeded", message):
-        return CloudError("quota", "quota is short", message, "ask for more at https://console.cloud.google.com/iam-admin/quotas")
+        return CloudError("quota", "quota is short", message, f"ask for more at {_QUOTAS}")
     if "STOCKOUT" in message or "ZONE_RESOURCE_POOL_EXHAUSTED" in message or "does not have enough resources available" in message:
         counts = _EXPECTED.search(message)
         seen = f": {counts[2]} of {counts[1]} machines came" if counts else ""

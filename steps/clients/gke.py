@@ -7,7 +7,7 @@ from typing import Any
 from ..step import Sight, State
 from .cloud import Cloud, call
 from .driver import Driver, Progress, Task
-from .errors import CloudError, from_message
+from .errors import CloudError, outcome
 from .wire import JSON, differences, document, mark_in, marked, message
 
 _MODULE = "google.cloud.container_v1"
@@ -51,7 +51,7 @@ class _GkeDriver(Driver):
         seen = document(call("container", container(cloud).get_operation, request={"name": f"{self._parent(task)}/operations/{operation}"}))
         error = seen.get("error", {}).get("message") or seen.get("statusMessage", "")
         if seen.get("status") == "DONE" and error:
-            raise from_message("container.googleapis.com", 0, error)
+            raise outcome("container.googleapis.com", 0, error)
         metrics = {m.get("name", ""): m.get("intValue") or m.get("doubleValue") or m.get("stringValue") or 0
                    for m in seen.get("progress", {}).get("metrics", [])}
         return Progress(seen.get("status") == "DONE", _counter(metrics))

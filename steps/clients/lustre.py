@@ -7,7 +7,7 @@ from typing import Any
 from ..step import Sight, State
 from .cloud import Cloud, call
 from .driver import Driver, Progress, Task
-from .errors import CloudError, from_message
+from .errors import CloudError, outcome
 from .wire import differences, document, mark_in, marked, message
 
 _MODULE = "google.cloud.lustre_v1"
@@ -57,7 +57,7 @@ class LustreDriver(Driver):
         client = lustre(cloud).transport.operations_client
         seen = call("lustre", client.get_operation, name=operation)
         if seen.done and seen.HasField("error"):
-            raise from_message("lustre.googleapis.com", _HTTP.get(seen.error.code, 0), seen.error.message)
+            raise outcome("lustre.googleapis.com", _HTTP.get(seen.error.code, 0), seen.error.message)
         return Progress(bool(seen.done))
 
 

@@ -12,7 +12,7 @@ from ..step import Sight
 from .cloud import Cloud, call
 from .compute import compute, global_operation
 from .driver import Driver, Progress, Task
-from .errors import CloudError, from_message, translate
+from .errors import CloudError, from_message, outcome, translate
 from .project import project_number
 from .wire import JSON, document, mark_in
 
@@ -80,7 +80,7 @@ class PeeringDriver(Driver):
             return global_operation(cloud, task.at("project"), operation.removeprefix(_COMPUTE))
         seen = self._call(cloud, lambda api: api.operations().get(name=operation))
         if seen.get("error"):
-            raise from_message(SERVICE, 400, str(seen["error"].get("message", "")))
+            raise outcome(SERVICE, 400, str(seen["error"].get("message", "")))
         return Progress(bool(seen.get("done")))
 
     def _network(self, cloud: Cloud, task: Task) -> str:

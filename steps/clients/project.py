@@ -7,7 +7,7 @@ from typing import Any
 from ..step import Sight
 from .cloud import Cloud, call
 from .driver import Driver, Progress, Task
-from .errors import CloudError, from_message
+from .errors import CloudError, outcome
 from .wire import JSON, document
 
 _RESOURCE_MANAGER = "google.cloud.resourcemanager_v3"
@@ -111,5 +111,5 @@ def long_running(cloud: Cloud, service: str, client: Any, operation: str) -> Pro
         return Progress(True)           # what serviceusage answers when there was nothing to do
     seen = call(service, client.transport.operations_client.get_operation, name=operation)
     if seen.done and seen.HasField("error"):
-        raise from_message(f"{service}.googleapis.com", 400, seen.error.message)
+        raise outcome(f"{service}.googleapis.com", 400, seen.error.message)
     return Progress(bool(seen.done))
