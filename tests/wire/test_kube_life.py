@@ -244,6 +244,18 @@ def test_an_evicted_pod_and_a_preempted_node_are_made_up_for(it: Running) -> Non
     ready(it, 1)
 
 
+def test_a_silent_node_makes_its_head_unready_and_repair_brings_another() -> None:
+    with running(tutorial_ground()) as it:
+        deploy(it, 0)
+        ready(it, 0)
+        first = pods(it, "head")[0]
+        it.kubectl("annotate", "node", first["spec"]["nodeName"], "rehearsal/drill=repair")
+        until(lambda: condition(ray(it), "HeadPodReady").startswith("False"))
+        until(lambda: pods(it, "head") and pods(it, "head")[0]["metadata"]["uid"] != first["metadata"]["uid"])
+        ready(it, 0)
+        assert pods(it, "head")[0]["spec"]["nodeName"] != first["spec"]["nodeName"]
+
+
 def test_daemon_sets_with_no_node_to_land_on_are_rolled_out(it: Running) -> None:
     it.kubectl("apply", "-f", "-", stdin=as_yaml(manifest("nccl-rdma-installer.yaml")))
     it.kubectl("rollout", "status", "ds/nccl-rdma-installer", "-n", "kube-system", "--timeout=10s")

@@ -105,7 +105,7 @@ def _grow(kube: Kube, pools: list[JSON], pod: JSON, wanted: Amounts) -> tuple[JS
             _told_up(kube, pod, pool, size)
             return node, room
         else:
-            _told_refusal(kube, pod, refused)
+            _told_refusal(kube, pod, pool, refused)
             return None
     listed = ", ".join(f"{n} {text}" for text, n in sorted(reasons.items()))
     _repeat(kube, pod, "NotTriggerScaleUp", f"pod didn't trigger scale-up: {listed}")
@@ -147,9 +147,17 @@ def _told_up(kube: Kube, pod: JSON, pool: JSON, size: int) -> None:
     )
 
 
-def _told_refusal(kube: Kube, pod: JSON, refused: str) -> None:
-    reason = "NotTriggerScaleUp" if refused.startswith("pod didn't trigger") else "FailedScaleUp"
-    _repeat(kube, pod, reason, refused)
+def _told_refusal(kube: Kube, pod: JSON, pool: JSON, refused: str) -> None:
+    """What the cloud said, in the autoscaler's frame: an error is a failed scale-up, a limit none at all."""
+    if refused.startswith("scale.up.error"):
+        refused = (
+            f"Node scale up in zones {_zone(pool)} associated with this pod failed: {refused}. "
+            "Pod is at risk of "
+            "not being scheduled."
+        )
+    elif not refused.startswith(("pod didn't trigger", "Node scale up")):
+        refused = f"pod didn't trigger scale-up: 1 {refused}"
+    _repeat(kube, pod, "FailedScaleUp" if refused.startswith("Node") else "NotTriggerScaleUp", refused)
 
 
 def _repeat(kube: Kube, pod: JSON, reason: str, message: str) -> None:

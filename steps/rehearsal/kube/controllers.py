@@ -54,6 +54,7 @@ class Manager:
         self._wake = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._pause = _GAP_S
+        self._ended = False
 
     def start(self) -> None:
         self.kube.kick = self._wake.set
@@ -62,6 +63,7 @@ class Manager:
         self._task = asyncio.create_task(self._run(), name=f"controllers of {self.kube.name}")
 
     async def stop(self) -> None:
+        self._ended = True
         if self._task:
             self._task.cancel()
             with contextlib.suppress(asyncio.CancelledError):
@@ -73,9 +75,11 @@ class Manager:
 
     async def _run(self) -> None:
         looked = 0.0
-        while True:
+        while not self._ended:
+            # asyncio.timeout and not wait_for: that one can swallow a cancellation (Python 3.11, gh-86296).
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._wake.wait(), min(self.kube.next_timer(looked) + 0.005, _IDLE_S))
+                async with asyncio.timeout(min(self.kube.next_timer(looked) + 0.005, _IDLE_S)):
+                    await self._wake.wait()
             await asyncio.sleep(self._pause)
             self._wake.clear()
             looked = self.kube.clock.now()  # a timer that runs out while they look is not theirs yet

@@ -8,7 +8,7 @@ import contextlib
 
 from aiohttp import WSMsgType, web
 from grpo_wizard.steps.rehearsal.contract import JSON
-from grpo_wizard.steps.rehearsal.kube import environment, sidecars, status
+from grpo_wizard.steps.rehearsal.kube import environment, kinds, podstate, sidecars, status
 from grpo_wizard.steps.rehearsal.kube.core import Kube
 from grpo_wizard.steps.rehearsal.kube.spdy import PROTOCOL as TUNNEL
 from grpo_wizard.steps.rehearsal.kube.spdy import Tunnel
@@ -20,12 +20,14 @@ CHUNK = 64 * 1024
 async def connect(kube: Kube, pod: JSON, port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
     """A connection to a port of a pod. Raises ConnectionError worded as the container runtime does."""
     meta = pod["metadata"]
+    pod = kube.store.find(kinds.POD, meta["namespace"], meta["name"]) or pod
     refused = (
         f"error forwarding port {port} to pod {meta['uid']}, uid : failed to execute portforward in network "
         f'namespace: failed to connect to localhost:{port} inside namespace "{meta["uid"]}", IPv4: dial tcp4 '
         f"127.0.0.1:{port}: connect: connection refused"
     )
-    if kube.heads is None or not sidecars.is_head(pod):
+    running = "running" in podstate.row(pod, pod["spec"]["containers"][0]["name"])["state"]
+    if kube.heads is None or not sidecars.is_head(pod) or not running:
         raise ConnectionError(refused)
     try:
         host, real = await kube.heads.connect(environment.view(kube, pod), port)

@@ -26,7 +26,7 @@ def reconcile(kube: Kube) -> None:
     live = set()
     for pod in kube.store.list(kinds.POD):
         live.add(pod["metadata"]["uid"])
-        if pod["spec"].get("nodeName"):
+        if pod["spec"].get("nodeName") and pod["spec"]["nodeName"] not in kube.note("lost"):
             _step(kube, pod)
     for uid in [u for u in kube.note("pods") if u not in live]:
         kube.note("pods").pop(uid)
@@ -213,6 +213,8 @@ def _die(kube: Kube, pod: JSON, name: str, row: JSON) -> None:
     meta = pod["metadata"]
     pause = BACKOFF_S[min(row["restartCount"], len(BACKOFF_S) - 1)]
     _edit(kube, pod, "end", name, code, reason)
+    if name == pod["spec"]["containers"][0]["name"]:
+        sidecars.killed(kube, pod)
     message = (
         f"back-off {pause}s restarting failed container={name} "
         f"pod={meta['name']}_{meta['namespace']}({meta['uid']})"

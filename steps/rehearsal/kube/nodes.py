@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from typing import Any
 
 from grpo_wizard.steps.rehearsal.contract import JSON
-from grpo_wizard.steps.rehearsal.kube import drills, kinds, machines
+from grpo_wizard.steps.rehearsal.kube import kinds, machines, nodetroubles
 from grpo_wizard.steps.rehearsal.kube.core import Kube
 from grpo_wizard.steps.rehearsal.kube.defaults import suffix
 
@@ -14,7 +13,6 @@ from grpo_wizard.steps.rehearsal.kube.defaults import suffix
 # about 90 s;
 # driver and device plugin take about another minute.
 JOIN_S, JOIN_GPU_S, DRIVER_S = 90.0, 240.0, 60.0
-_KUBELET_DEADLINE_S = 300.0  # pods of a lost node are evicted after their toleration of 300 s
 
 
 def pool_of(node: JSON) -> str:
@@ -45,7 +43,7 @@ def reconcile(kube: Kube) -> None:
     for node in kube.store.list(kinds.NODE):
         if pool_of(node) in pools:
             _advertise(kube, pools[pool_of(node)], node)
-            _drill(kube, node)
+            _troubles(kube, node)
 
 
 def _fit(kube: Kube, pool: JSON | None, key: tuple[str, str], wanted: int, standing: list[JSON]) -> None:
@@ -204,52 +202,15 @@ def remove(kube: Kube, node: JSON) -> None:
             "node-controller",
         )
         kube.store.remove(kinds.NODE, kube.store.get(kinds.NODE, "", name))
-    kube.forget(f"driver/{node['metadata']['uid']}")
+    kube.note("lost").pop(name, None)
+    for timer in ("driver", "drill", "silent"):
+        kube.forget(f"{timer}/{node['metadata']['uid']}")
 
 
-def _drill(kube: Kube, node: JSON) -> None:
-    """`preempt`: GKE's taint first, then the machine goes; `lost`: the kubelet falls silent; `repair`:
-    made anew."""
-    do = drills.of(node)
-    if not do:
-        return
-    uid, name = node["metadata"]["uid"], node["metadata"]["name"]
-    if do == "preempt":
-        _taint(
-            kube,
-            node,
-            {"key": "cloud.google.com/impending-node-termination", "value": "true", "effect": "NoSchedule"},
-        )
-        kube.event(
-            kinds.NODE,
-            node,
-            "TerminationScheduled",
-            "Node is scheduled for termination.",
-            "gke-node-termination",
-            warning=True,
-        ) if not kube.note("drilled").setdefault(uid, None) else None
-        kube.note("drilled")[uid] = do
-        if kube.due(f"drill/{uid}", 30):
-            kube.ground.give_node(kube.cluster_key, pool_of(node), zone_of(node))
-            remove(kube, node)
-    elif do in ("lost", "repair"):
-        ready: Any = next(c for c in node["status"]["conditions"] if c["type"] == "Ready")
-        if ready["status"] == "True":
-            kube.change(kinds.NODE, node, lambda n: n["status"].update(conditions=_conditions(kube, False)))
-            _taint(kube, node, {"key": "node.kubernetes.io/unreachable", "effect": "NoExecute"})
-            kube.event(
-                kinds.NODE,
-                node,
-                "NodeNotReady",
-                f"Node {name} status is now: NodeNotReady",
-                "node-controller",
-            )
-        if do == "repair" and kube.due(f"drill/{uid}", _KUBELET_DEADLINE_S):
-            remove(kube, node)  # auto-repair: the size of the pool stays, so a new one joins
-
-
-def _taint(kube: Kube, node: JSON, taint: JSON) -> None:
-    if not any(t["key"] == taint["key"] for t in node["spec"].get("taints", ())):
-        kube.change(
-            kinds.NODE, node, lambda n: n["spec"].update(taints=[*n["spec"].get("taints", ()), taint])
-        )
+def _troubles(kube: Kube, node: JSON) -> None:
+    """Preemption takes the machine's place from the pool, a repair does not: a new machine joins."""
+    if nodetroubles.preempted(kube, node):
+        kube.ground.give_node(kube.cluster_key, pool_of(node), zone_of(node))
+        remove(kube, node)
+    elif nodetroubles.broken(kube, node):
+        remove(kube, node)

@@ -51,11 +51,17 @@ def resume(kube: Kube, pods: list[JSON]) -> None:
             start(kube, pod)
 
 
-def gone(kube: Kube, pod: JSON) -> None:
-    """Ends what runs for a pod and takes its files away."""
+def killed(kube: Kube, pod: JSON) -> None:
+    """The head's Ray container died: its process ends too. What the pod starts anew comes when it is ready
+    again."""
     meta = pod["metadata"]
     if kube.heads is not None and is_head(pod):
         _later(kube.heads.pod_gone(kube.cluster_key, meta["namespace"], meta["name"]))
+
+
+def gone(kube: Kube, pod: JSON) -> None:
+    """Ends what runs for a pod and takes its files away."""
+    killed(kube, pod)
     mounting.drop(kube, pod)
 
 

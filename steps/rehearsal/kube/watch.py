@@ -106,7 +106,8 @@ class Watch:
     async def _follow(self, response: web.StreamResponse) -> None:
         while True:
             try:
-                change = await asyncio.wait_for(self._queue.get(), BOOKMARK_S)
+                async with asyncio.timeout(BOOKMARK_S):
+                    change = await self._queue.get()
             except TimeoutError:
                 if self.bookmarks:
                     await response.write(self._line("BOOKMARK", self._bookmark()))
