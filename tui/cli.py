@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import shlex
 import sys
 from collections.abc import Callable, Sequence
 from importlib import import_module
@@ -20,14 +21,15 @@ Add = Callable[[argparse.ArgumentParser], None]
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="grpo-wizard", description=_PURPOSE, epilog=_EXIT_CODES,
+    parser = argparse.ArgumentParser(prog="grpo-wizard", description=_PURPOSE, epilog=_EXIT_CODES, allow_abbrev=False,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--version", action="version", version=_version())
     parser.add_argument("--plain", action="store_true", help="questions and lines instead of the full screen (screen readers, serial lines)")
     _common(parser)
     commands = parser.add_subparsers(dest="command", metavar="COMMAND")
     for name, (purpose, add) in COMMANDS.items():
-        command = commands.add_parser(name, help=purpose, description=purpose[0].upper() + purpose[1:] + ".", epilog=_EXIT_CODES)
+        command = commands.add_parser(name, help=purpose, description=purpose[0].upper() + purpose[1:] + ".", epilog=_EXIT_CODES,
+                                      allow_abbrev=False)
         _common(command, again=True)
         add(command)
     return parser
@@ -137,7 +139,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
         return code
     except KeyboardInterrupt:
-        print("interrupted: what runs in the cloud goes on there; `grpo-wizard apply --yes` goes on here", file=sys.stderr)
+        again = shlex.join(["grpo-wizard", *(sys.argv[1:] if argv is None else argv)])
+        print(f"interrupted: what runs in the cloud goes on there; the same command goes on here: {again}", file=sys.stderr)
         return 130
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())      # `| head` ends quietly
