@@ -36,9 +36,8 @@ class Application:
     ) -> None:
         self.world, self.wire, self.dispatcher, self._token, self._stop = world, wire, dispatcher, token, stop
         self.address: Address | None = None  # set once the socket listens
-        self.trusted: weakref.WeakSet[asyncio.Protocol] = (
-            weakref.WeakSet()
-        )  # connections that gave the proxy password
+        # Connections that gave the proxy password.
+        self.trusted: weakref.WeakSet[asyncio.BaseTransport] = weakref.WeakSet()
         self.web = web.Application(client_max_size=_MOST, middlewares=[wire.middleware(_named, self._after)])
         self.web.router.add_route("*", "/{path:.*}", self._handle)
 
@@ -87,7 +86,7 @@ class Application:
             proxy_password(request.headers.get("Proxy-Authorization", "")),
         ]
         token = self._token.encode()
-        if request.protocol in self.trusted or any(
+        if request.transport in self.trusted or any(
             hmac.compare_digest(g.encode(), token) for g in given if g
         ):
             return

@@ -28,7 +28,7 @@ class Front(asyncio.Protocol):
         factory: Callable[[], asyncio.Protocol],
         tls: ssl.SSLContext,
         token: str,
-        trusted: weakref.WeakSet[asyncio.Protocol],
+        trusted: weakref.WeakSet[asyncio.BaseTransport],
     ) -> None:
         self._factory, self._tls, self._token, self._trusted = factory, tls, token, trusted
         self._buffer = b""
@@ -75,6 +75,7 @@ class Front(asyncio.Protocol):
                 f"The rehearsal stands in for Google, Hugging Face and W&B, not for {target}.",
             )
         else:
+            transport.pause_reading()  # what comes next is TLS, not ours; start_tls goes on reading
             transport.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
             self._task = asyncio.get_running_loop().create_task(
                 self._encrypt(transport, password is not None)
@@ -88,16 +89,15 @@ class Front(asyncio.Protocol):
         transport.close()
 
     async def _encrypt(self, transport: asyncio.Transport, trusted: bool) -> None:
-        protocol = self._factory()
-        if trusted:
-            self._trusted.add(protocol)
-        early = _Early()
+        protocol, early = self._factory(), _Early()
         try:
             inner = await asyncio.get_running_loop().start_tls(transport, early, self._tls, server_side=True)
         except (OSError, ssl.SSLError):
             transport.abort()
             return
         if inner is not None and not inner.is_closing():
+            if trusted:
+                self._trusted.add(inner)
             inner.set_protocol(protocol)
             protocol.connection_made(inner)
             if early.data:

@@ -19,6 +19,8 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 PROXIED = ("googleapis.com", "huggingface.co", "api.wandb.ai")
+# What a cluster's API server is called from inside it.
+_CLUSTER = ("localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc", "cluster.local")
 HOSTS = ("*.googleapis.com", "googleapis.com", "huggingface.co", "api.wandb.ai", "localhost", "127.0.0.1")
 _YEARS = datetime.timedelta(days=3 * 365)
 _LEAF = datetime.timedelta(days=397)  # browsers and Apple's tools refuse longer ones
@@ -75,7 +77,7 @@ class Authority:
     def _make(self) -> None:
         key = ec.generate_private_key(ec.SECP256R1())
         now = datetime.datetime.now(datetime.UTC)
-        permitted = [x509.DNSName(host) for host in (*PROXIED, "localhost")]
+        permitted = [x509.DNSName(host) for host in (*PROXIED, *_CLUSTER)]
         loopback = x509.IPAddress(ipaddress.ip_network("127.0.0.0/8"))
         identifier = x509.SubjectKeyIdentifier.from_public_key(key.public_key())
         certificate = (

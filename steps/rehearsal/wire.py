@@ -18,6 +18,8 @@ from typing import Any
 
 from aiohttp import web
 
+from grpo_wizard.steps.rehearsal.kube import protobuf
+
 JSON = dict[str, Any]
 Named = Callable[[web.Request], tuple[str, str]]
 Work = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -80,7 +82,7 @@ class Recorder:
                 "method": method,
                 "path": path,
                 "query": query,
-                "body": masked(body),
+                "body": _MASK if _writes_secret(service, path, body) else masked(body),
                 "status": status,
             }
             self._file.write(json.dumps(line) + "\n")
@@ -88,6 +90,12 @@ class Recorder:
     @property
     def on(self) -> bool:
         return self._file is not None
+
+
+def _writes_secret(service: str, path: str, body: Any) -> bool:
+    """A body sent to a Secret that does not say so itself: a patch, or something that is not JSON."""
+    whole = isinstance(body, dict) and body.get("kind") in ("Secret", "DeleteOptions")
+    return service == "kubernetes" and "/secrets" in path and body is not None and not whole
 
 
 def masked(body: Any) -> Any:
@@ -185,6 +193,8 @@ async def _body(request: web.Request) -> Any:
         return None
     raw = await request.read()
     try:
+        if request.content_type == protobuf.MEDIA:
+            return protobuf.decode(raw)
         return json.loads(raw) if raw else None
     except ValueError:
         return raw.decode(errors="replace")

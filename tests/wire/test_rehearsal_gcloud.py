@@ -1,7 +1,8 @@
 """The real gcloud by the environment that the server prints: every request as recorded, query and body too.
 
 fixtures/gcloud.json is a recording of gcloud 528.0.0 on 2026-11-30: 71 commands in the tutorial's order.
-Those of the small services run always; all of them with `pytest -m heavy tests/wire/test_rehearsal_gcloud.py`.
+Those of the small services run always; all of them with
+`pytest -m heavy tests/wire/test_rehearsal_gcloud.py`.
 """
 
 from __future__ import annotations

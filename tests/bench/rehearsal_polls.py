@@ -1,0 +1,117 @@
+"""200 clients poll once a second in a world with 2,000 pods: latency of a GET, and CPU per request.
+
+`python tests/bench/rehearsal_polls.py [seconds]`. Aim: p99 of a GET at most 50 ms on 2 idle cores.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+import os
+import ssl
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import aiohttp
+import psutil
+from grpo_wizard.steps.rehearsal import life
+
+CLIENTS, PODS = 200, 2000
+CLUSTER = "projects/my-project/locations/us-central1/clusters/bench"
+PATHS = (
+    "/compute/v1/projects/my-project/global/networks",
+    "/compute/v1/projects/my-project/zones/us-central1-b/reservations/nemo-res",
+    f"/container/v1/{CLUSTER}",
+    "/serviceusage/v1/projects/my-project/services/compute.googleapis.com",
+)
+
+
+async def prepare(session: aiohttp.ClientSession, address: life.Address) -> str:
+    """A cluster with many pods; returns its API server's address."""
+    base = address.base_url
+    apis = {"serviceIds": ["compute.googleapis.com", "container.googleapis.com"]}
+    await post(session, f"{base}/serviceusage/v1/projects/my-project/services:batchEnable", apis)
+    network = {"name": "n", "autoCreateSubnetworks": True}
+    await post(session, f"{base}/compute/v1/projects/my-project/global/networks", network)
+    await asyncio.sleep(0.5)
+    cluster = {"name": "bench", "network": "n", "initialNodeCount": 1}
+    await post(
+        session, f"{base}/container/v1/{CLUSTER.rpartition('/clusters')[0]}/clusters", {"cluster": cluster}
+    )
+    while True:
+        async with session.get(f"{base}/container/v1/{CLUSTER}") as response:
+            body = await response.json()
+        if body.get("status") == "RUNNING":
+            break
+        await asyncio.sleep(0.1)
+    kube = f"https://{body['endpoint']}"
+    ca = base64.b64decode(body["masterAuth"]["clusterCaCertificate"]).decode()
+    context = ssl.create_default_context(cadata=ca)
+    async with session.get(f"{kube}/api/v1/nodes", ssl=context) as response:
+        node = (await response.json())["items"][0]["metadata"]["name"]
+    # On a node already: what is looked at here is many pods, not a scheduler that cannot place them.
+    spec = {"nodeName": node, "containers": [{"name": "c", "image": "busybox"}]}
+    for number in range(PODS):
+        pod = {"metadata": {"name": f"p-{number}"}, "spec": spec}
+        await post(session, f"{kube}/api/v1/namespaces/default/pods", pod, context)
+    return kube
+
+
+async def post(
+    session: aiohttp.ClientSession, url: str, body: object, context: ssl.SSLContext | None = None
+) -> None:
+    """One POST that must succeed."""
+    async with session.post(url, json=body, ssl=context or True) as response:
+        if response.status >= 300:
+            raise SystemExit(f"{url}: {response.status} {await response.text()}")
+
+
+async def poll(
+    session: aiohttp.ClientSession, url: str, until: float, delay: float, found: list[float]
+) -> None:
+    """GETs once a second; appends each one's seconds."""
+    await asyncio.sleep(delay)
+    while time.monotonic() < until:
+        begun = time.monotonic()
+        async with session.get(url) as response:
+            await response.read()
+        found.append(time.monotonic() - begun)
+        await asyncio.sleep(max(0.0, 1 - (time.monotonic() - begun)))
+
+
+async def main(seconds: float) -> None:
+    """Starts a server, loads it, prints one JSON line."""
+    with tempfile.TemporaryDirectory() as folder:
+        address = life.start(Path(folder), "max", ray="none")
+        headers = {"Authorization": f"Bearer {address.token}"}
+        process = psutil.Process(address.pid)
+        try:
+            async with aiohttp.ClientSession(
+                headers=headers, connector=aiohttp.TCPConnector(limit=0)
+            ) as session:
+                await prepare(session, address)
+                await asyncio.sleep(2)
+                found: list[float] = []
+                before, until = sum(process.cpu_times()[:2]), time.monotonic() + seconds
+                urls = [address.base_url + PATHS[n % len(PATHS)] for n in range(CLIENTS)]
+                await asyncio.gather(
+                    *(poll(session, url, until, n / CLIENTS, found) for n, url in enumerate(urls))
+                )
+                used = sum(process.cpu_times()[:2]) - before
+        finally:
+            life.stop(Path(folder))
+    found.sort()
+    figures = {
+        f"p{share}_ms": round(1000 * found[int(len(found) * share / 100)], 1) for share in (50, 95, 99)
+    }
+    cpu = round(1000 * used / len(found), 2)
+    print(
+        json.dumps({"requests": len(found), **figures, "cpu_ms_per_request": cpu, "load": os.getloadavg()[0]})
+    )
+
+
+if __name__ == "__main__":
+    asyncio.run(main(float(sys.argv[1]) if len(sys.argv) > 1 else 20))
