@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from grpo_wizard.steps.rehearsal.wire import Recorder, Wire
 from kubethings import as_yaml, claim, deploy, manifest, pods, ray_objects, ready, volume
 from kubeworld import Running, kubectl_binary, running, tutorial_ground, until
 
@@ -136,3 +137,16 @@ def test_nodes_cordon_and_drain(it: Running) -> None:
     it.kubectl("scale", "deployment/web", "--replicas=1")
     it.kubectl("rollout", "status", "deployment/web", "--timeout=20s")
     it.kubectl("delete", "deployment", "web", "--timeout=20s")
+
+
+def test_the_record_of_a_session_holds_no_secret(tmp_path: Path) -> None:
+    wire = Wire(Recorder(tmp_path / "record"), [])
+    watching = wire.middleware(lambda request: ("kubernetes", request.path), lambda request: None)
+    with running(fault=watching) as it:
+        it.kubectl("create", "secret", "generic", "one", "--from-literal=token=canary")
+        it.kubectl("patch", "secret", "one", "-p", '{"stringData":{"more":"canary"}}')
+        add = '[{"op":"add","path":"/data/x","value":"Y2FuYXJ5"}]'
+        it.kubectl("patch", "secret", "one", "--type=json", "-p", add)
+    text = (tmp_path / "record").read_text()
+    assert "/api/v1/namespaces/default/secrets/one" in text
+    assert "canary" not in text and "Y2FuYXJ5" not in text
