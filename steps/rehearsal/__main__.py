@@ -37,6 +37,7 @@ def _serve_options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--faults", type=Path, help="JSON list of requests that shall fail")
     parser.add_argument("--record", type=Path, help="appends a JSON line for each request")
+    parser.add_argument("--drill", action="append", default=[], help="a trouble by name; may be repeated")
     parser.add_argument("--env-file", type=Path, help="writes the environment as shell exports")
     parser.add_argument("--ray", choices=("real", "none"), default="real")
     parser.add_argument(
@@ -95,6 +96,7 @@ def _serve(args: argparse.Namespace, home: Path) -> int:
             args.ray,
             args.idle,
             args.check_answers,
+            tuple(args.drill),
         ),
         sys.stdout,
     )

@@ -17,6 +17,7 @@ from . import batch
 from .answers import error_body, refuse, respond, unauthenticated
 from .contract import KUBES, ApiError
 from .dispatch import Asked, Dispatcher
+from .drills import faults_of
 from .front import proxy_password
 from .life import Address
 from .routes import Place, locate
@@ -103,7 +104,19 @@ class Application:
             case "POST", "/_rehearsal/stop":
                 self._stop()
                 return respond({"stopping": True})
+            case "DELETE", "/_rehearsal/drills":
+                self.wire.faults.clear()
+                return respond({"faults": 0})
+            case "POST", drill if drill.startswith("/_rehearsal/drills/"):
+                return self._drill(drill.rpartition("/")[2])
         raise ApiError(404, f"The rehearsal has no {path}.")
+
+    def _drill(self, name: str) -> web.Response:
+        try:
+            self.wire.faults += faults_of(name)
+        except ValueError as unknown:
+            raise ApiError(404, str(unknown)) from None
+        return respond({"faults": len(self.wire.faults)})
 
     def status(self) -> JSON:
         """What `rehearsal status` shows."""

@@ -15,7 +15,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -135,6 +135,7 @@ def start(
     port: int = 0,
     idle_minutes: float = 30,
     check_answers: bool = False,
+    drills: Sequence[str] = (),
 ) -> Address:
     """This home's server: the one that runs, else a new detached process that answers when this returns.
 
@@ -161,6 +162,8 @@ def start(
         ]
         for name, path in (("--faults", faults), ("--record", record)):
             options += [name, str(path.absolute())] if path else []
+        for name in drills:
+            options += ["--drill", name]
         return _spawn(home, [*options, "--check-answers"] if check_answers else options)
 
 

@@ -21,6 +21,7 @@ from . import environment, google
 from .app import Application, kube_urls
 from .contract import KUBES, Heads, House, set_house
 from .dispatch import Dispatcher
+from .drills import faults_of
 from .front import Front
 from .google.kubeground import revive
 from .google.seed import CALLER, seed
@@ -47,6 +48,7 @@ class Options:
     ray: str = "real"
     idle_minutes: float = 30
     check_answers: bool = False
+    drills: tuple[str, ...] = ()
 
 
 def run(options: Options, out: TextIO) -> None:
@@ -83,7 +85,9 @@ async def _serve(options: Options, root: Path, out: TextIO) -> None:
     google.load()
     authority = Authority(root)
     token = _token(root / "token")
-    wire = Wire(Recorder(options.record), read_faults(options.faults))
+    drilled = [fault for name in options.drills for fault in faults_of(name)]
+    faults = read_faults(options.faults) + drilled
+    wire = Wire(Recorder(options.record), faults)
     speed = normal_speed(options.speed)
     world = Store(root / "world.json", FastClock(float("inf") if speed == "max" else float(speed)))
     heads = RayHeads(root, options.ray == "real", speed=world.clock.speed)
