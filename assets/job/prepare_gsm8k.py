@@ -30,10 +30,15 @@ for split in ("train", "test"):
     golds = [final_number(row["answer"]) if form == "number" else row["answer"] for row in rows]
     wrong = [number for number, gold in enumerate(golds) if form == "number" and refused(gold)]
     if wrong or not golds:
-        sys.exit(f"GSM8K {split}: {len(wrong)} of {len(golds)} gold answers are no final number "
-                 f"(rows {wrong[:5]}). Nothing is trained on them.")
+        sys.exit(
+            f"GSM8K {split}: {len(wrong)} of {len(golds)} gold answers are no final number "
+            f"(rows {wrong[:5]}). Nothing is trained on them."
+        )
     part = folder / f".{split}.jsonl.{os.getpid()}"
-    lines = [json.dumps({"question": row["question"], "answer": gold}) for row, gold in zip(rows, golds, strict=True)]
+    lines = [
+        json.dumps({"question": row["question"], "answer": gold})
+        for row, gold in zip(rows, golds, strict=True)
+    ]
     part.write_text("\n".join(lines) + "\n", encoding="utf-8")
     part.replace(folder / f"{split}.jsonl")
     print(f"GSM8K {split}: {len(golds)} rows, answers as {form}", flush=True)

@@ -1,15 +1,20 @@
 """Lets the GPU nodes go when the job has ended, so that they do not cost money while nobody looks.
 
-Runs beside the Ray head (a sidecar of its pod; in a rehearsal as a process of the same file). Standard library only.
+Runs beside the Ray head (a sidecar of its pod; in a rehearsal as a process of the same file). Standard
+library only.
 It may get and patch one RayCluster and nothing else.
 
-  AFTER_JOB            release: RELEASE_MINUTES after the newest job has ended, worker replicas go to 0. keep: they stay.
+  AFTER_JOB            release: RELEASE_MINUTES after the newest job has ended, worker
+                       replicas go to 0. keep: they stay.
   RELEASE_MINUTES      minutes between the job's end and the release
-  MAX_HOURS            hours after the job's start (without a job that can be seen: after this script's) at which the job is stopped
+  MAX_HOURS            hours after the job's start (without a job that can be seen:
+                       after this script's) at which the job is stopped
                        and the workers go, whatever AFTER_JOB says; 0: no limit
   RAYCLUSTER NAMESPACE the one resource that is patched
-  RAY_URL              default http://127.0.0.1:8265; RAY_AUTH_TOKEN_PATH or RAY_AUTH_TOKEN where Ray asks for a token
-  KUBERNETES_SERVICE_HOST, KUBERNETES_SERVICE_PORT, SERVICE_ACCOUNT_DIR   the API server and who we are (set by Kubernetes)
+  RAY_URL              default http://127.0.0.1:8265; RAY_AUTH_TOKEN_PATH or
+                       RAY_AUTH_TOKEN where Ray asks for a token
+  KUBERNETES_SERVICE_HOST, KUBERNETES_SERVICE_PORT, SERVICE_ACCOUNT_DIR   the API
+                       server and who we are (set by Kubernetes)
   TIME_DIVISOR         a rehearsal's minutes are shorter; 1 elsewhere
 """
 
@@ -29,7 +34,7 @@ from typing import Any
 ANNOTATION = "grpo-wizard/released"
 RUNNING = ("PENDING", "RUNNING")
 _TRIES = 8
-_NO_PROXY = urllib.request.ProxyHandler({})     # both servers are inside the cluster
+_NO_PROXY = urllib.request.ProxyHandler({})  # both servers are inside the cluster
 
 
 @dataclass(frozen=True)
@@ -38,11 +43,12 @@ class Settings:
 
     release: bool
     release_s: float
-    max_s: float            # 0: no limit
+    max_s: float  # 0: no limit
 
     @classmethod
     def read(cls, env: dict[str, str]) -> Settings:
-        """A value that cannot be read counts as its default, and an unknown AFTER_JOB as release: the side on which nothing costs."""
+        """A value that cannot be read counts as its default, and an unknown AFTER_JOB as release: the side
+        on which nothing costs."""
         divisor = max(_number(env, "TIME_DIVISOR", 1.0), 1e-9)
         minutes, hours = _number(env, "RELEASE_MINUTES", 30), _number(env, "MAX_HOURS", 24)
         return cls(env.get("AFTER_JOB", "release") != "keep", minutes * 60 / divisor, hours * 3600 / divisor)
@@ -64,10 +70,14 @@ class Decision:
     stop: tuple[str, ...] = ()
 
 
-def decide(settings: Settings, jobs: list[dict[str, Any]] | None, now: float, began: float) -> Decision | None:
-    """None: nothing to do yet. `jobs` as Ray lists them (None: Ray did not answer); `now` and `began` in seconds.
+def decide(
+    settings: Settings, jobs: list[dict[str, Any]] | None, now: float, began: float
+) -> Decision | None:
+    """None: nothing to do yet. `jobs` as Ray lists them (None: Ray did not answer); `now` and `began` in
+    seconds.
 
-    `began` is this pod's start, and the clock of max_hours where no job can be seen: better released than paid for.
+    `began` is this pod's start, and the clock of max_hours where no job can be seen: better released than
+    paid for.
     """
     known = jobs or []
     running = [job for job in known if job.get("status") in RUNNING]
@@ -78,7 +88,11 @@ def decide(settings: Settings, jobs: list[dict[str, Any]] | None, now: float, be
             return Decision(f"job {newest.get('submission_id')} ended {newest.get('status')}")
     counted = min(running, key=_start, default=newest)
     if settings.max_s and now - (_start(counted) / 1000 if counted else began) >= settings.max_s:
-        what = f"after the start of job {counted.get('submission_id')}" if counted else "without a job that can be seen"
+        what = (
+            f"after the start of job {counted.get('submission_id')}"
+            if counted
+            else "without a job that can be seen"
+        )
         return Decision(f"max_hours {what}", tuple(str(job.get("submission_id")) for job in running))
     return None
 
@@ -88,16 +102,23 @@ def _start(job: dict[str, Any]) -> float:
 
 
 def released_patch(cluster: dict[str, Any], reason: str, now: float) -> dict[str, Any] | None:
-    """The merge patch that takes every worker group to 0. None when there is nothing to take away, or when workers that were
+    """The merge patch that takes every worker group to 0. None when there is nothing to take away, or when
+    workers that were
     released for this reason have been raised again: somebody is about to submit the next job."""
     groups = cluster.get("spec", {}).get("workerGroupSpecs") or []
     before = (cluster["metadata"].get("annotations") or {}).get(ANNOTATION, "")
-    if before.endswith(f" {reason}") or not any(group.get("replicas") or group.get("minReplicas") for group in groups):
+    if before.endswith(f" {reason}") or not any(
+        group.get("replicas") or group.get("minReplicas") for group in groups
+    ):
         return None
-    # A merge patch replaces a list whole, so each group is sent as it was read; resourceVersion makes a change in between a conflict.
+    # A merge patch replaces a list whole, so each group is sent as it was read; resourceVersion makes a
+    # change in between a conflict.
     small = [{**group, "replicas": 0, "minReplicas": 0} for group in groups]
     stamp = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(now))
-    meta = {"resourceVersion": cluster["metadata"]["resourceVersion"], "annotations": {ANNOTATION: f"{stamp} {reason}"}}
+    meta = {
+        "resourceVersion": cluster["metadata"]["resourceVersion"],
+        "annotations": {ANNOTATION: f"{stamp} {reason}"},
+    }
     return {"metadata": meta, "spec": {"workerGroupSpecs": small}}
 
 
@@ -113,7 +134,7 @@ class Ray:
         """None when Ray does not answer."""
         try:
             found = self._call("GET", "/api/jobs/")
-            return [job for job in found if job.get("type") == "SUBMISSION"]     # no drivers of Ray's own
+            return [job for job in found if job.get("type") == "SUBMISSION"]  # no drivers of Ray's own
         except (OSError, ValueError) as error:
             say(f"Ray does not answer: {error}")
             return None
@@ -144,8 +165,10 @@ class Cluster:
         self._folder = Path(env.get("SERVICE_ACCOUNT_DIR") or "/var/run/secrets/kubernetes.io/serviceaccount")
         host = env["KUBERNETES_SERVICE_HOST"]
         host = f"[{host}]" if ":" in host else host
-        self._url = (f"https://{host}:{env.get('KUBERNETES_SERVICE_PORT', '443')}/apis/ray.io/v1/namespaces/"
-                     f"{env['NAMESPACE']}/rayclusters/{env['RAYCLUSTER']}")
+        self._url = (
+            f"https://{host}:{env.get('KUBERNETES_SERVICE_PORT', '443')}/apis/ray.io/v1/namespaces/"
+            f"{env['NAMESPACE']}/rayclusters/{env['RAYCLUSTER']}"
+        )
         context = ssl.create_default_context(cafile=str(self._folder / "ca.crt"))
         self._open = urllib.request.build_opener(_NO_PROXY, urllib.request.HTTPSHandler(context=context)).open
 
@@ -161,9 +184,15 @@ class Cluster:
     def _call(self, method: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
         # The token is read anew each time: Kubernetes renews it.
         token = (self._folder / "token").read_text(encoding="utf-8").strip()
-        headers = {"Authorization": f"Bearer {token}", "Accept": "application/json", "Content-Type": "application/merge-patch+json"}
+        headers = {
+            "Authorization": f"Bearer {token}",
+            "Accept": "application/json",
+            "Content-Type": "application/merge-patch+json",
+        }
         data = json.dumps(body).encode() if body is not None else None
-        with self._open(urllib.request.Request(self._url, data, headers, method=method), timeout=20) as answer:
+        with self._open(
+            urllib.request.Request(self._url, data, headers, method=method), timeout=20
+        ) as answer:
             found: dict[str, Any] = json.loads(answer.read())
         return found
 
@@ -174,7 +203,11 @@ def release(cluster: Cluster, reason: str, unit_s: float) -> bool:
         try:
             return cluster.release(reason)
         except (OSError, ValueError, KeyError) as error:
-            detail = error.read().decode(errors="replace")[:300] if isinstance(error, urllib.error.HTTPError) else ""
+            detail = (
+                error.read().decode(errors="replace")[:300]
+                if isinstance(error, urllib.error.HTTPError)
+                else ""
+            )
             say(f"not released ({error}) {detail}")
             time.sleep(min(60.0, 2.0**number) * unit_s)
     return False
@@ -192,7 +225,7 @@ def main() -> int:
     known: list[dict[str, Any]] | None = None
     say(f"watching {env['NAMESPACE']}/{env['RAYCLUSTER']}: {settings}")
     while True:
-        known = ray.jobs() or known      # a Ray that has gone silent does not make its job younger
+        known = ray.jobs() or known  # a Ray that has gone silent does not make its job younger
         decision = decide(settings, known, time.time(), began)
         # One release for one reason: who raises the workers again for a new job is not undone.
         if decision is not None and decision.reason != done:

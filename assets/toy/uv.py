@@ -1,7 +1,10 @@
-"""`uv run …` for a rehearsal: the same words, run by this environment's Python. Called by the shim that stands first on PATH.
+"""`uv run …` for a rehearsal: the same words, run by this environment's Python. Called by the shim that
+stands first on PATH.
 
-`uv run python -` reads a script from standard input; its arguments are mapped through the pod's mounts. The examples of
-NEMO_RL_HOME map paths themselves, so that their logs keep the pod's words. Like uv, it ends with 128+N when a signal N ended
+`uv run python -` reads a script from standard input; its arguments are mapped through the pod's mounts. The
+examples of
+NEMO_RL_HOME map paths themselves, so that their logs keep the pod's words. Like uv, it ends with 128+N when
+a signal N ended
 what it ran.
 """
 
@@ -20,7 +23,10 @@ _HERE = Path(__file__).resolve().parent
 
 def main(argv: list[str]) -> int:
     if argv[:1] != ["run"] or len(argv) < 2:
-        print(f"uv: only `uv run` is here in a rehearsal, not {' '.join(argv[:1]) or 'nothing'}", file=sys.stderr)
+        print(
+            f"uv: only `uv run` is here in a rehearsal, not {' '.join(argv[:1]) or 'nothing'}",
+            file=sys.stderr,
+        )
         return 2
     words = argv[1:]
     while words and words[0] in ("--extra", "--locked", "--frozen", "--no-sync"):
@@ -29,8 +35,11 @@ def main(argv: list[str]) -> int:
     if words[0] in ("python", "python3"):
         words = [sys.executable, *_arguments(words[1:], home)]
     path = os.pathsep.join([str(home), str(_HERE / "site")])
-    # The toy's matrices are too small to share out: with a thread a core they take 20 times as long (measured on 2 cores).
-    return _run(words, {**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"})
+    # The toy's matrices are too small to share out: with a thread a core they take 20 times as long
+    # (measured on 2 cores).
+    return _run(
+        words, {**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+    )
 
 
 def _arguments(words: list[str], home: Path) -> list[str]:

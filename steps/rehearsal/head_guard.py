@@ -1,7 +1,10 @@
-"""A guard between the server and what it starts: runs a command, and ends its whole process tree when the server goes.
+"""A guard between the server and what it starts: runs a command, and ends its whole process tree when the
+server goes.
 
-Usage: python head_guard.py MARK FOLDER COMMAND... The server holds the other end of standard input: it closes when the server
-ends in whatever way, `kill -9` too, and then nothing must be left. FOLDER is removed at the end when MARK's file is in it.
+Usage: python head_guard.py MARK FOLDER COMMAND... The server holds the other end of standard input: it
+closes when the server
+ends in whatever way, `kill -9` too, and then nothing must be left. FOLDER is removed at the end when MARK's
+file is in it.
 """
 
 from __future__ import annotations
@@ -16,7 +19,7 @@ from pathlib import Path
 
 if __package__:
     from .head_processes import end
-else:       # started by its path
+else:  # started by its path
     sys.path.insert(0, str(Path(__file__).parent))
     from head_processes import end  # type: ignore[import-not-found,no-redef]
 

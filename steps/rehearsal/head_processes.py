@@ -1,4 +1,5 @@
-"""Processes of a head, found by the mark in their environment or the head's folder on their command line, and ended."""
+"""Processes of a head, found by the mark in their environment or the head's folder on their command line,
+and ended."""
 
 from __future__ import annotations
 
@@ -13,8 +14,13 @@ _PATIENCE_S = 3.0
 
 
 def ours(mark: str, folder: str) -> list[psutil.Process]:
-    """Live processes that carry `mark` in their environment, or `folder` in their command line. Never this one."""
-    return [process for process in psutil.process_iter() if process.pid != os.getpid() and _is_ours(process, mark, folder)]
+    """Live processes that carry `mark` in their environment, or `folder` in their command line. Never this
+    one."""
+    return [
+        process
+        for process in psutil.process_iter()
+        if process.pid != os.getpid() and _is_ours(process, mark, folder)
+    ]
 
 
 def _is_ours(process: psutil.Process, mark: str, folder: str) -> bool:
@@ -30,7 +36,8 @@ def _is_ours(process: psutil.Process, mark: str, folder: str) -> bool:
 def end(mark: str, folder: str, roots: Iterable[int] = ()) -> int:
     """Ends them all, children of `roots` too, until none is left. Returns how many there were.
 
-    First politely, then by SIGKILL; again for what started meanwhile. Never `ray stop`: it ends every Ray on the machine.
+    First politely, then by SIGKILL; again for what started meanwhile. Never `ray stop`: it ends every Ray
+    on the machine.
     """
     ended: set[int] = set()
     for patience in (_PATIENCE_S, 0.0, 0.0, 0.0, 0.0):
@@ -68,7 +75,8 @@ def _descendants(roots: Iterable[int]) -> list[psutil.Process]:
 
 
 def is_alive(pid: int, created: float) -> bool:
-    """True when the very process that was started then still runs (a pid alone may have been given to another)."""
+    """True when the very process that was started then still runs (a pid alone may have been given to
+    another)."""
     try:
         process = psutil.Process(pid)
         return abs(process.create_time() - created) < 1.0 and process.status() != psutil.STATUS_ZOMBIE

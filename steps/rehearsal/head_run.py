@@ -28,7 +28,8 @@ _START_S = 120.0
 _LOOK_S = 5.0
 _MISSES = 4
 _STORE_BYTES = 100_000_000
-# A job needs its supervisor and its actors; the toy's ask for none. More than the machine has: Ray only counts.
+# A job needs its supervisor and its actors; the toy's ask for none. More than the machine has: Ray only
+# counts.
 _CPUS = 8
 _GUARD = Path(__file__).with_name("head_guard.py")
 
@@ -60,14 +61,24 @@ class Guarded:
 
     mark: str
     folder: Path
-    note: Path                  # {pid, created, mark, folder}: for the next server, should this one be killed
+    note: Path  # {pid, created, mark, folder}: for the next server, should this one be killed
     process: asyncio.subprocess.Process | None = None
 
     async def start(self, command: list[str], env: dict[str, str], log: Path) -> None:
         with log.open("ab") as out:
             self.process = await asyncio.create_subprocess_exec(
-                sys.executable, str(_GUARD), self.mark, str(self.folder), *command, env=env, cwd=str(self.folder),
-                stdin=asyncio.subprocess.PIPE, stdout=out, stderr=out, start_new_session=True)
+                sys.executable,
+                str(_GUARD),
+                self.mark,
+                str(self.folder),
+                *command,
+                env=env,
+                cwd=str(self.folder),
+                stdin=asyncio.subprocess.PIPE,
+                stdout=out,
+                stderr=out,
+                start_new_session=True,
+            )
         created = psutil.Process(self.process.pid).create_time()
         written = {"pid": self.process.pid, "created": created, "mark": self.mark, "folder": str(self.folder)}
         self.note.write_text(json.dumps(written), encoding="utf-8")
@@ -106,7 +117,7 @@ class Head:
     """The Ray head of one pod. Its ports are fixed before it runs, so that a sidecar can ask for it."""
 
     pod: PodView
-    home: Path                                      # <root>/heads/<pod>: NEMO_RL_HOME, shim, logs
+    home: Path  # <root>/heads/<pod>: NEMO_RL_HOME, shim, logs
     faults: Path
     held: dict[int, socket.socket] = field(default_factory=lambda: {DASHBOARD: reserve(), AGENT: reserve()})
     ports: dict[int, int] = field(default_factory=dict)
@@ -127,21 +138,26 @@ class Head:
 
     async def start(self) -> None:
         """Returns when dashboard and agent answer. Raises ConnectionError."""
-        if self.guarded is not None:        # what an earlier one left
+        if self.guarded is not None:  # what an earlier one left
             await self.stop()
-            # Its agent's port cannot be had again for a minute (TIME_WAIT; Ray's agent then runs without HTTP and says nothing).
+            # Its agent's port cannot be had again for a minute (TIME_WAIT; Ray's agent then runs without
+            # HTTP and says nothing).
             self.ports[AGENT] = free_port()
         folder, mark = short_folder(), secrets.token_hex(8)
         (folder / mark).touch()
         self.guarded = Guarded(mark, folder, self.home.with_name(f"{self.home.name}.json"))
         for held in self.held.values():
             held.close()
-        await self.guarded.start(self._command(folder / "r"), self._environment(folder, mark), self.home / "ray-start.log")
+        await self.guarded.start(
+            self._command(folder / "r"), self._environment(folder, mark), self.home / "ray-start.log"
+        )
         try:
             await asyncio.wait_for(self._until_it_answers(), _START_S)
         except (TimeoutError, ConnectionError):
             await self.stop()
-            raise ConnectionError(f"The Ray head of pod {self.pod.name} did not start: see {self.home / 'ray-start.log'}.") from None
+            raise ConnectionError(
+                f"The Ray head of pod {self.pod.name} did not start: see {self.home / 'ray-start.log'}."
+            ) from None
         self.watcher = asyncio.create_task(self._watch(self.guarded))
 
     def _environment(self, folder: Path, mark: str) -> dict[str, str]:
@@ -155,19 +171,44 @@ class Head:
             key.write_text(self.pod.token, encoding="utf-8")
             ray |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN_PATH": str(key)}
         own = environment(self.pod, self.home, mark)
-        own.pop("RAY_AUTH_TOKEN", None)     # it would reach runtime_env through NeMo RL; the file does not
+        own.pop("RAY_AUTH_TOKEN", None)  # it would reach runtime_env through NeMo RL; the file does not
         own.pop("RAY_ADDRESS", None)
-        return {**own, **ray, "HOME": str(private), "NEMO_RL_HOME": str(assemble(self.home)), "TOY_FAULTS": str(self.faults)}
+        return {
+            **own,
+            **ray,
+            "HOME": str(private),
+            "NEMO_RL_HOME": str(assemble(self.home)),
+            "TOY_FAULTS": str(self.faults),
+        }
 
     def _command(self, folder: Path) -> list[str]:
         options = {
-            "node-ip-address": "127.0.0.1", "port": 0, "dashboard-host": "127.0.0.1", "dashboard-port": self.ports[DASHBOARD],
-            "dashboard-agent-listen-port": self.ports[AGENT], "include-dashboard": "true", "metrics-export-port": free_port(),
-            "ray-client-server-port": free_port(), "min-worker-port": 0, "max-worker-port": 0, "num-cpus": _CPUS, "num-gpus": 0,
-            "object-store-memory": _STORE_BYTES, "temp-dir": folder,
+            "node-ip-address": "127.0.0.1",
+            "port": 0,
+            "dashboard-host": "127.0.0.1",
+            "dashboard-port": self.ports[DASHBOARD],
+            "dashboard-agent-listen-port": self.ports[AGENT],
+            "include-dashboard": "true",
+            "metrics-export-port": free_port(),
+            "ray-client-server-port": free_port(),
+            "min-worker-port": 0,
+            "max-worker-port": 0,
+            "num-cpus": _CPUS,
+            "num-gpus": 0,
+            "object-store-memory": _STORE_BYTES,
+            "temp-dir": folder,
         }
         words = [f"--{name}={value}" for name, value in options.items()]
-        return [sys.executable, "-c", "from ray.scripts.scripts import main; main()", "start", "--head", "--block", "--disable-usage-stats", *words]
+        return [
+            sys.executable,
+            "-c",
+            "from ray.scripts.scripts import main; main()",
+            "start",
+            "--head",
+            "--block",
+            "--disable-usage-stats",
+            *words,
+        ]
 
     async def _until_it_answers(self) -> None:
         async with aiohttp.ClientSession() as session:
@@ -191,7 +232,8 @@ class Head:
         return True
 
     async def _watch(self, guarded: Guarded) -> None:
-        """Ends the head when it has stopped answering, so that the next connection starts another (`ray start --block` can outlive it)."""
+        """Ends the head when it has stopped answering, so that the next connection starts another (`ray
+        start --block` can outlive it)."""
         missed = 0
         async with aiohttp.ClientSession() as session:
             while missed < _MISSES and guarded.alive:

@@ -14,7 +14,8 @@ Key = tuple[str, str, str]
 
 
 class RayHeads:
-    """contract.Heads. `root` is the rehearsal's own folder; `speed` divides the sidecars' minutes, never the job's."""
+    """contract.Heads. `root` is the rehearsal's own folder; `speed` divides the sidecars' minutes, never
+    the job's."""
 
     def __init__(self, root: Path, enabled: bool = True, limit: int = 2, speed: float = 1.0) -> None:
         self._root, self._enabled, self._limit, self._speed = private(root / "heads"), enabled, limit, speed
@@ -25,23 +26,32 @@ class RayHeads:
         sweep(self._root)
 
     async def connect(self, pod: PodView, port: int) -> tuple[str, int]:
-        """Loopback address that serves the pod's `port`; starts the head when it does not run. Raises ConnectionError."""
+        """Loopback address that serves the pod's `port`; starts the head when it does not run. Raises
+        ConnectionError."""
         if not self._enabled:
             raise ConnectionError("This rehearsal runs no Ray (--ray none).")
         if port not in (DASHBOARD, AGENT):
-            raise ConnectionError(f"Nothing listens on port {port} of pod {pod.name}: a rehearsal serves {DASHBOARD} and {AGENT}.")
+            raise ConnectionError(
+                f"Nothing listens on port {port} of pod {pod.name}: "
+                f"a rehearsal serves {DASHBOARD} and {AGENT}."
+            )
         head = self._head(pod)
         async with head.lock:
             if not head.alive:
-                head.pod = pod      # a sidecar that came first saw its own container's mounts
+                head.pod = pod  # a sidecar that came first saw its own container's mounts
                 await self._start(pod, head)
         return "127.0.0.1", self._head(pod).ports[port]
 
     async def _start(self, pod: PodView, head: Head) -> None:
-        async with self._starting:      # one after the other: the limit is counted, and two cold starts would only slow each other
+        async with (
+            self._starting
+        ):  # one after the other: the limit is counted, and two cold starts would only slow each other
             running = [other.pod.name for other in self._heads.values() if other.alive]
             if len(running) >= self._limit:
-                raise ConnectionError(f"{len(running)} Ray heads already run in this rehearsal ({', '.join(running)}): delete a RayCluster first.")
+                raise ConnectionError(
+                    f"{len(running)} Ray heads already run in this rehearsal ({', '.join(running)}): "
+                    "delete a RayCluster first."
+                )
             await head.start()
 
     def _head(self, pod: PodView) -> Head:
@@ -54,12 +64,15 @@ class RayHeads:
         return self._root / ".".join(part.replace("/", "_") for part in key)
 
     async def start_sidecar(self, pod: PodView, container: str, argv: list[str], env: dict[str, str]) -> None:
-        """Runs a sidecar's Python script from a mount; what is not that, is an image that is not here, and is left alone."""
+        """Runs a sidecar's Python script from a mount; what is not that, is an image that is not here, and
+        is left alone."""
         key = (pod.cluster, pod.namespace, pod.name)
         mine = self._sidecars.setdefault(key, {})
         if not runnable(argv, pod) or container in mine:
             return
-        mine[container] = Sidecar(pod, container, argv, env, private(self._folder(key)), self._head(pod).url, self._speed)
+        mine[container] = Sidecar(
+            pod, container, argv, env, private(self._folder(key)), self._head(pod).url, self._speed
+        )
         mine[container].start()
 
     async def pod_gone(self, cluster: str, namespace: str, name: str) -> None:

@@ -1,7 +1,9 @@
 """The job's entrypoint: one POSIX shell text, the same for Google's cluster and for a rehearsal.
 
-No git pull, no sed, no `set -x` (it would print exports), no secret (they are mounted as files), no working_dir, no env_vars
-(NeMo RL v0.5.0's ray.init(runtime_env=os.environ) fails to merge with them). Ray runs it by /bin/sh (Popen with shell=True).
+No git pull, no sed, no `set -x` (it would print exports), no secret (they are mounted as files), no
+working_dir, no env_vars
+(NeMo RL v0.5.0's ray.init(runtime_env=os.environ) fails to merge with them). Ray runs it by /bin/sh (Popen
+with shell=True).
 """
 
 from __future__ import annotations
@@ -13,13 +15,15 @@ from importlib.resources import files
 
 RECIPES = "examples/configs/recipes/llm"
 _HEREDOC = "PREPARE_GSM8K"
-# Words that Hydra's grammar would read as null, a boolean or a number are quoted; so is all that is not plainly a word or a path.
+# Words that Hydra's grammar would read as null, a boolean or a number are quoted; so is all that is not
+# plainly a word or a path.
 _PLAIN = re.compile(r"[A-Za-z_/][\w./-]*", re.ASCII)
 _RESERVED = re.compile(r"null|none|true|false|on|off|yes|no|nan|inf|[-+]?inf", re.IGNORECASE)
 
 
 def hydra_quote(value: object) -> str:
-    """A value as Hydra's override grammar reads it back: None is null, booleans and numbers are themselves, text stays that text."""
+    """A value as Hydra's override grammar reads it back: None is null, booleans and numbers are themselves,
+    text stays that text."""
     if value is None:
         return "null"
     if isinstance(value, bool):
@@ -29,7 +33,9 @@ def hydra_quote(value: object) -> str:
     text = str(value)
     if _PLAIN.fullmatch(text) and not _RESERVED.fullmatch(text):
         return text
-    literal = re.sub(r"(\\*)\$\{", lambda found: found[1] * 2 + r"\${", text)     # OmegaConf would interpolate ${…}
+    literal = re.sub(
+        r"(\\*)\$\{", lambda found: found[1] * 2 + r"\${", text
+    )  # OmegaConf would interpolate ${…}
     return "'" + re.sub(r"(\\*)('|$)", _escaped, literal) + "'"
 
 
@@ -43,21 +49,36 @@ def _data(dataset: str, final_number_answers: bool) -> tuple[list[str], list[str
     if dataset != "openai/gsm8k":
         return [], [f"data.dataset_name={hydra_quote(dataset)}"]
     form, folder = ("number", "/data/gsm8k") if final_number_answers else ("raw", "/data/gsm8k-raw")
-    script = files("grpo_wizard.assets").joinpath("job/prepare_gsm8k.py").read_text(encoding="utf-8").rstrip("\n")
+    script = (
+        files("grpo_wizard.assets").joinpath("job/prepare_gsm8k.py").read_text(encoding="utf-8").rstrip("\n")
+    )
     lines = [f"uv run python - {folder} {form} <<'{_HEREDOC}'", script, _HEREDOC]
-    return lines, ["data.dataset_name=ResponseDataset", f"+data.train_data_path={folder}/train.jsonl",
-                   f"+data.val_data_path={folder}/test.jsonl", "+data.input_key=question", "+data.output_key=answer"]
+    return lines, [
+        "data.dataset_name=ResponseDataset",
+        f"+data.train_data_path={folder}/train.jsonl",
+        f"+data.val_data_path={folder}/test.jsonl",
+        "+data.input_key=question",
+        "+data.output_key=answer",
+    ]
 
 
-def entrypoint(recipe: str, overrides: Sequence[str], dataset: str = "openai/gsm8k", *, final_number_answers: bool = True) -> str:
-    """Shell text that prepares the data and runs `recipe` with Hydra `overrides` (each one `key=value`, its value already Hydra-quoted)."""
+def entrypoint(
+    recipe: str, overrides: Sequence[str], dataset: str = "openai/gsm8k", *, final_number_answers: bool = True
+) -> str:
+    """Shell text that prepares the data and runs `recipe` with Hydra `overrides` (each one `key=value`, its
+    value already Hydra-quoted)."""
     prepare, pointing = _data(dataset, final_number_answers)
     config = shlex.quote(f"{RECIPES}/{recipe}.yaml")
     words = [shlex.quote(word) for word in (*pointing, *overrides)]
-    return "\n".join([
-        "set -eu",
-        'cd "${NEMO_RL_HOME:-/opt/nemo-rl}"',
-        "export PYTHONUNBUFFERED=1 RAY_COLOR_PREFIX=0 RAY_DEDUP_LOGS=0 HF_HOME=/data/hf",
-        *prepare,
-        " \\\n  ".join([f"exec uv run python examples/run_grpo_math.py --config {config}", *words]),
-    ]) + "\n"
+    return (
+        "\n".join(
+            [
+                "set -eu",
+                'cd "${NEMO_RL_HOME:-/opt/nemo-rl}"',
+                "export PYTHONUNBUFFERED=1 RAY_COLOR_PREFIX=0 RAY_DEDUP_LOGS=0 HF_HOME=/data/hf",
+                *prepare,
+                " \\\n  ".join([f"exec uv run python examples/run_grpo_math.py --config {config}", *words]),
+            ]
+        )
+        + "\n"
+    )

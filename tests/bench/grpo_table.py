@@ -1,8 +1,10 @@
-"""Does the rehearsal's GRPO learn? 10 seeds x {10, 30} steps through a real Ray head by the Jobs API, and the table of it.
+"""Does the rehearsal's GRPO learn? 10 seeds x {10, 30} steps through a real Ray head by the Jobs API, and
+the table of it.
 
     python tests/bench/grpo_table.py [--seeds 10] [--steps 10 30]
 
-One row a job: mean reward of the first and the last third of its steps, their ratio (2 or more is wanted), validation accuracy,
+One row a job: mean reward of the first and the last third of its steps, their ratio (2 or more is wanted),
+validation accuracy,
 and the job's wall time by Ray. Ends with 1 when a ratio is below 2 or a wall time is outside 20 to 60 s.
 """
 
@@ -38,7 +40,11 @@ async def row(ray: Jobs, steps: int, seed: int) -> bool:
         return False
     first, last = thirds(rewards)
     good = last >= 2 * first and 20 <= done.wall <= 60
-    print(f"{steps:5} {seed:5} {first:8.4f} {last:8.4f} {last / first:6.2f} {done.wall:6.1f}  {'' if good else 'NOT AS WANTED'}", flush=True)
+    print(
+        f"{steps:5} {seed:5} {first:8.4f} {last:8.4f} {last / first:6.2f} {done.wall:6.1f}  "
+        f"{'' if good else 'NOT AS WANTED'}",
+        flush=True,
+    )
     return good
 
 
@@ -54,7 +60,9 @@ async def table(seeds: int, lengths: list[int]) -> bool:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--steps", type=int, nargs="+", default=[10, 30])
     options = parser.parse_args()

@@ -39,7 +39,7 @@ def _learns(done: Ended, steps: int) -> metrics.Reader:
     third = steps // 3
     assert [row.step for row in reader.rows] == list(range(1, steps + 1))
     assert fmean(rewards[-third:]) >= 2 * fmean(rewards[:third])
-    assert done.wall >= 15      # 20 to 60 s on two free cores (tests/bench/grpo_table.py); the suite shares them
+    assert done.wall >= 15  # 20 to 60 s on two free cores (tests/bench/grpo_table.py); the suite shares them
     return reader
 
 
@@ -52,9 +52,15 @@ async def _ten(ray: Jobs, data: Path) -> None:
     assert all(row.batch_size == 512 and row.throughput["mean_total_tokens"] > 3 for row in reader.rows)
     assert b"(DTensorPolicyWorker[rank=0] pid=" in done.log and b"\rProcessed prompts: 100%" in done.log
     for step in range(1, 11):
-        lines = (data / f"run/logs/exp_001/train_data_step{step}.jsonl").read_text(encoding="utf-8").splitlines()
+        lines = (
+            (data / f"run/logs/exp_001/train_data_step{step}.jsonl").read_text(encoding="utf-8").splitlines()
+        )
         row, reward = json.loads(lines[0]), fmean(json.loads(line)["rewards"][0] for line in lines)
-        assert len(lines) == 512 and {"content", "rewards", "generation_logprobs", "prev_logprobs", "input_lengths", "idx"} <= row.keys()
+        assert (
+            len(lines) == 512
+            and {"content", "rewards", "generation_logprobs", "prev_logprobs", "input_lengths", "idx"}
+            <= row.keys()
+        )
         assert reward == pytest.approx(reader.rows[step - 1].avg_reward, abs=1e-4)
     await _nothing_leaked(ray, done.log)
     await ray.submit("again", tutorial(10))
@@ -70,7 +76,12 @@ async def _ten(ray: Jobs, data: Path) -> None:
 
 
 async def _nothing_leaked(ray: Jobs, log: bytes) -> None:
-    for path in ("/api/v0/tasks?detail=1", "/api/v0/actors?detail=1", "/api/jobs/", "/api/v0/runtime_envs?detail=1"):
+    for path in (
+        "/api/v0/tasks?detail=1",
+        "/api/v0/actors?detail=1",
+        "/api/jobs/",
+        "/api/v0/runtime_envs?detail=1",
+    ):
         assert CANARY not in json.dumps(await ray.get(path)), path
     assert CANARY.encode() not in log
     async with ray.session.get(f"{ray.agent}/logs/runtime_env_agent.log") as answer:
@@ -91,18 +102,34 @@ def test_ten_and_thirty_steps_learn_are_resumed_and_leak_nothing(tmp_path: Path)
 
 
 async def _faults(ray: Jobs, data: Path) -> None:
-    small = ["grpo.num_prompts_per_step=4", "grpo.num_generations_per_prompt=8", "policy.train_global_batch_size=32"]
+    small = [
+        "grpo.num_prompts_per_step=4",
+        "grpo.num_generations_per_prompt=8",
+        "policy.train_global_batch_size=32",
+    ]
 
     async def failing(name: str, fault: str, *more: str) -> Ended:
         await ray.submit(name, [*tutorial(4, where=name), *small, f"+toy.fault={fault}", *more])
         return await ray.ended(name)
 
     zero, nan, worker, oom = await asyncio.gather(
-        failing("zero", "zero_reward"), failing("nan", "nan@2"), failing("worker", "worker@2"), failing("oom", "oom@2"))
+        failing("zero", "zero_reward"),
+        failing("nan", "nan@2"),
+        failing("worker", "worker@2"),
+        failing("oom", "oom@2"),
+    )
     assert [row.avg_reward for row in metrics.read(zero.log).rows] == [0.0] * 4
     losses = [row.loss for row in metrics.read(nan.log).rows]
-    assert nan.info["status"] == "SUCCEEDED" and losses[0] == losses[0] and all(loss != loss for loss in losses[1:])
-    assert worker.info["status"] == "FAILED" and b"ActorDiedError" in worker.log and worker.info["driver_exit_code"] == 1
+    assert (
+        nan.info["status"] == "SUCCEEDED"
+        and losses[0] == losses[0]
+        and all(loss != loss for loss in losses[1:])
+    )
+    assert (
+        worker.info["status"] == "FAILED"
+        and b"ActorDiedError" in worker.log
+        and worker.info["driver_exit_code"] == 1
+    )
     assert oom.info["status"] == "FAILED" and oom.info["driver_exit_code"] == 137
     assert len(metrics.read(worker.log).rows) >= 1
 

@@ -1,4 +1,5 @@
-"""The life of a head: one start for many connections, two at most, loopback only, and nothing left whatever ends the server."""
+"""The life of a head: one start for many connections, two at most, loopback only, and nothing left whatever
+ends the server."""
 
 from __future__ import annotations
 
@@ -52,7 +53,10 @@ def _beyond_loopback(notes: list[dict[str, str]]) -> set[str]:
     for note in notes:
         for process in ours(note["mark"], note["folder"]):
             for connection in process.net_connections("inet"):
-                if connection.status == psutil.CONN_LISTEN and connection.laddr.ip.removeprefix("::ffff:") != "127.0.0.1":
+                if (
+                    connection.status == psutil.CONN_LISTEN
+                    and connection.laddr.ip.removeprefix("::ffff:") != "127.0.0.1"
+                ):
                     found.add(f"{process.name()} {connection.laddr}")
     return found
 
@@ -60,7 +64,11 @@ def _beyond_loopback(notes: list[dict[str, str]]) -> set[str]:
 async def _statuses(url: str) -> list[int]:
     found = []
     async with aiohttp.ClientSession() as session:
-        for headers in ({}, {"Authorization": "Bearer wrong-token-wrong-token-wrong-tok"}, {"Authorization": f"Bearer {TOKEN}"}):
+        for headers in (
+            {},
+            {"Authorization": "Bearer wrong-token-wrong-token-wrong-tok"},
+            {"Authorization": f"Bearer {TOKEN}"},
+        ):
             async with session.get(url, headers=headers) as answer:
                 found.append(answer.status)
     return found
@@ -70,7 +78,9 @@ async def _life(root: Path) -> None:
     heads = RayHeads(root, limit=1)
     view = pod(root)
     try:
-        many = await asyncio.gather(*(heads.connect(view, 8265) for _ in range(40)), heads.connect(view, 52365))
+        many = await asyncio.gather(
+            *(heads.connect(view, 8265) for _ in range(40)), heads.connect(view, 52365)
+        )
         assert len(set(many)) == 2 and {host for host, _ in many} == {"127.0.0.1"}
         notes = _notes(root)
         assert len(notes) == 1
@@ -84,7 +94,9 @@ async def _life(root: Path) -> None:
         folder = Path(notes[0]["folder"])
         assert folder.stat().st_mode & 0o777 == 0o700
         async with jobs(heads, view) as ray:
-            async with ray.session.post("/api/jobs/", json={"entrypoint": "sleep 600 & nohup setsid sleep 600"}) as answer:
+            async with ray.session.post(
+                "/api/jobs/", json={"entrypoint": "sleep 600 & nohup setsid sleep 600"}
+            ) as answer:
                 assert answer.status == 200
             await asyncio.sleep(3)
     finally:
@@ -103,17 +115,21 @@ def test_no_ray_is_said_in_one_sentence(tmp_path: Path) -> None:
 
 def test_a_head_ends_with_a_server_that_was_killed_and_with_a_guard_that_was_killed(tmp_path: Path) -> None:
     script = SERVER.format(tests=str(Path(__file__).parent))
-    server = subprocess.Popen([sys.executable, "-c", script, str(tmp_path)], stdout=subprocess.PIPE, text=True)
+    server = subprocess.Popen(
+        [sys.executable, "-c", script, str(tmp_path)], stdout=subprocess.PIPE, text=True
+    )
     assert server.stdout is not None and server.stdout.readline().startswith("127.0.0.1 ")
     notes = _notes(tmp_path)
     assert len(_left(notes)) > 5
-    os.kill(int(notes[0]["pid"]), signal.SIGSTOP)      # a guard that cannot do its work
+    os.kill(int(notes[0]["pid"]), signal.SIGSTOP)  # a guard that cannot do its work
     server.kill()
     server.wait()
     assert len(_left(notes)) > 5
-    RayHeads(tmp_path)                                  # the next server sweeps
+    RayHeads(tmp_path)  # the next server sweeps
     assert _left(notes) == [] and not Path(notes[0]["folder"]).exists() and _notes(tmp_path) == []
-    server = subprocess.Popen([sys.executable, "-c", script, str(tmp_path)], stdout=subprocess.PIPE, text=True)
+    server = subprocess.Popen(
+        [sys.executable, "-c", script, str(tmp_path)], stdout=subprocess.PIPE, text=True
+    )
     assert server.stdout is not None and server.stdout.readline().startswith("127.0.0.1 ")
     notes = _notes(tmp_path)
     server.kill()

@@ -1,4 +1,5 @@
-"""A pod, a real Ray head for it, and jobs through plain Ray Jobs REST: shared by the tests and the table of rewards."""
+"""A pod, a real Ray head for it, and jobs through plain Ray Jobs REST: shared by the tests and the table of
+rewards."""
 
 from __future__ import annotations
 
@@ -23,12 +24,22 @@ ENDED = ("SUCCEEDED", "FAILED", "STOPPED")
 def tutorial(steps: int, seed: int = 42, where: str = "run") -> list[str]:
     """The tutorial's overrides, for `steps` steps with `seed`; files go below /data/<where>."""
     return [
-        "cluster.num_nodes=2", "cluster.gpus_per_node=8", f"grpo.max_num_steps={steps}", f"grpo.seed={seed}",
-        "grpo.num_prompts_per_step=16", "grpo.num_generations_per_prompt=32", f"checkpointing.checkpoint_dir=/data/{where}/ckpt",
-        f"logger.log_dir=/data/{where}/logs", "logger.tensorboard_enabled=false", "logger.wandb_enabled=false",
-        "policy.dtensor_cfg.tensor_parallel_size=8", "policy.generation.colocated.enabled=false",
-        "policy.generation.colocated.resources.num_nodes=1", "policy.generation.colocated.resources.gpus_per_node=8",
-        "policy.generation.vllm_cfg.tensor_parallel_size=8", "policy.generation.vllm_cfg.gpu_memory_utilization=0.9",
+        "cluster.num_nodes=2",
+        "cluster.gpus_per_node=8",
+        f"grpo.max_num_steps={steps}",
+        f"grpo.seed={seed}",
+        "grpo.num_prompts_per_step=16",
+        "grpo.num_generations_per_prompt=32",
+        f"checkpointing.checkpoint_dir=/data/{where}/ckpt",
+        f"logger.log_dir=/data/{where}/logs",
+        "logger.tensorboard_enabled=false",
+        "logger.wandb_enabled=false",
+        "policy.dtensor_cfg.tensor_parallel_size=8",
+        "policy.generation.colocated.enabled=false",
+        "policy.generation.colocated.resources.num_nodes=1",
+        "policy.generation.colocated.resources.gpus_per_node=8",
+        "policy.generation.vllm_cfg.tensor_parallel_size=8",
+        "policy.generation.vllm_cfg.gpu_memory_utilization=0.9",
     ]
 
 
@@ -36,8 +47,18 @@ def pod(root: Path, name: str = "ray-head", env: dict[str, str] | None = None) -
     """A head pod with /data and its Secret mounted from below `root`."""
     for folder in ("data", "tokens"):
         (root / folder).mkdir(parents=True, exist_ok=True)
-    return PodView("c", "default", name, "ray", env or {}, {"/data": root / "data", "/etc/tokens": root / "tokens"}, TOKEN,
-                   "https://127.0.0.1:1", root / "ca.pem", "kube-token")
+    return PodView(
+        "c",
+        "default",
+        name,
+        "ray",
+        env or {},
+        {"/data": root / "data", "/etc/tokens": root / "tokens"},
+        TOKEN,
+        "https://127.0.0.1:1",
+        root / "ca.pem",
+        "kube-token",
+    )
 
 
 @dataclass
@@ -63,7 +84,9 @@ class Jobs:
 
     async def submit(self, job: str, overrides: Sequence[str], *, final_number_answers: bool = True) -> None:
         script = entrypoint(RECIPE, overrides, final_number_answers=final_number_answers)
-        async with self.session.post("/api/jobs/", json={"entrypoint": script, "submission_id": job}) as answer:
+        async with self.session.post(
+            "/api/jobs/", json={"entrypoint": script, "submission_id": job}
+        ) as answer:
             answer.raise_for_status()
 
     async def stop(self, job: str) -> None:

@@ -15,7 +15,14 @@ from toy_grpo.data import Loader
 from toy_grpo.places import local
 from toy_grpo.task import problem
 
-INFO = {"consumed_samples": 160, "current_step": 10, "current_epoch": 0, "total_steps": 10, "total_valid_tokens": 1, "val_reward": 0.5}
+INFO = {
+    "consumed_samples": 160,
+    "current_step": 10,
+    "current_epoch": 0,
+    "total_steps": 10,
+    "total_valid_tokens": 1,
+    "val_reward": 0.5,
+}
 TENSORS = {"a": np.arange(6.0).reshape(2, 3), "b": np.array([np.nan, -0.0])}
 
 
@@ -39,7 +46,9 @@ def test_the_wizard_finds_it_complete_and_the_tensors_come_back(tmp_path: Path, 
     (found,) = wizard.read(files).rows
     assert (found.step, found.complete) == (10, True)
     back = read_weights(tmp_path / "step_10/policy/weights")
-    assert back.keys() == TENSORS.keys() and all(np.array_equal(back[name], TENSORS[name], equal_nan=True) for name in TENSORS)
+    assert back.keys() == TENSORS.keys() and all(
+        np.array_equal(back[name], TENSORS[name], equal_nan=True) for name in TENSORS
+    )
 
 
 def test_an_interrupted_save_is_no_checkpoint(tmp_path: Path) -> None:
@@ -85,8 +94,9 @@ def test_a_metric_that_was_not_measured_warns_and_one_that_does_not_exist_ends_t
 
 def test_a_pods_path_is_found_below_its_mount(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TOY_MOUNTS", json.dumps({"/data": str(tmp_path), "/data/deep": "/elsewhere"}))
-    assert [str(local(path)) for path in ("/data/x", "/data", "/data/deep/y", "/database/x", "results/x")] == [
-        f"{tmp_path}/x", str(tmp_path), "/elsewhere/y", "/database/x", "results/x"]
+    assert [
+        str(local(path)) for path in ("/data/x", "/data", "/data/deep/y", "/database/x", "results/x")
+    ] == [f"{tmp_path}/x", str(tmp_path), "/elsewhere/y", "/database/x", "results/x"]
 
 
 def test_a_loader_goes_on_where_it_stopped() -> None:

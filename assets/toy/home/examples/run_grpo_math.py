@@ -25,7 +25,10 @@ def main() -> None:
     settings = config.resolved(raw)
     print("Final config:")
     pprint.pprint(settings)
-    print("This is a rehearsal: a toy model on this machine's CPUs. GPUs and nodes below are the config's, the learning is real.")
+    print(
+        "This is a rehearsal: a toy model on this machine's CPUs. "
+        "GPUs and nodes below are the config's, the learning is real."
+    )
     folder = logger.experiment_folder(settings["logger"]["log_dir"])
     print(f"📊 Using log directory: {folder}")
     keeping = settings["checkpointing"]
@@ -35,13 +38,33 @@ def main() -> None:
     cluster.init_ray()
     fault, layout = faults.read(settings), rules.layout(settings)
     training = data.rows(settings, "train")
-    validation = data.rows(settings, "val") if settings["grpo"]["val_period"] > 0 or settings["grpo"]["val_at_start"] else []
+    validation = (
+        data.rows(settings, "val")
+        if settings["grpo"]["val_period"] > 0 or settings["grpo"]["val_at_start"]
+        else []
+    )
     print(cluster.setup_lines(layout, len(training), len(validation)), flush=True)
     logger.wandb(settings)
-    loader = data.Loader(training, settings["grpo"]["num_prompts_per_step"], settings["grpo"]["seed"], settings["data"]["shuffle"])
-    keeper = Keeper(keeping["checkpoint_dir"], keeping["metric_name"], keeping["higher_is_better"], keeping["keep_top_k"])
-    run = loop.Run(settings, OmegaConf.to_yaml(raw, resolve=True), layout, cluster.start(settings, layout), loader, validation, keeper,
-                   folder, fault)
+    loader = data.Loader(
+        training,
+        settings["grpo"]["num_prompts_per_step"],
+        settings["grpo"]["seed"],
+        settings["data"]["shuffle"],
+    )
+    keeper = Keeper(
+        keeping["checkpoint_dir"], keeping["metric_name"], keeping["higher_is_better"], keeping["keep_top_k"]
+    )
+    run = loop.Run(
+        settings,
+        OmegaConf.to_yaml(raw, resolve=True),
+        layout,
+        cluster.start(settings, layout),
+        loader,
+        validation,
+        keeper,
+        folder,
+        fault,
+    )
     loop.resume(run)
     loop.train(run)
 

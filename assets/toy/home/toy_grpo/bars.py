@@ -1,4 +1,5 @@
-"""Progress bars in tqdm's form, written to stderr as tqdm writes them: carriage return, bar, no line end until the last."""
+"""Progress bars in tqdm's form, written to stderr as tqdm writes them: carriage return, bar, no line end
+until the last."""
 
 from __future__ import annotations
 
@@ -28,7 +29,8 @@ def bar(description: str, done: int, total: int, seconds: float, unit: str = "it
         speed = f"{1 / rate:5.2f}s/{unit}" if rate < 1 else f"{rate:5.2f}{unit}/s"
         left = clock((total - done) / rate)
     tail = f", {postfix}" if postfix else ""
-    return f"{description}: {share:4.0%}|{cells:<{_WIDTH}}| {done}/{total} [{clock(seconds)}<{left}, {speed}{tail}]"
+    head = f"{description}: {share:4.0%}|{cells:<{_WIDTH}}| {done}/{total}"
+    return f"{head} [{clock(seconds)}<{left}, {speed}{tail}]"
 
 
 class Bar:

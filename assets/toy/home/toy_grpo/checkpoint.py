@@ -1,4 +1,5 @@
-"""step_N as NeMo RL v0.5.0 lays it out, written as tmp_step_N and renamed when complete (checkpoint.py:112-184)."""
+"""step_N as NeMo RL v0.5.0 lays it out, written as tmp_step_N and renamed when complete
+(checkpoint.py:112-184)."""
 
 from __future__ import annotations
 
@@ -20,12 +21,15 @@ _STEP = re.compile(r"step_(\d+)")
 
 
 def write_weights(folder: Path, tensors: dict[str, Floats], layout: str) -> None:
-    """`layout` dtensor1: .metadata and __0_0.distcp. dtensor2: model/ with safetensors. Both hold safetensors bytes here."""
+    """`layout` dtensor1: .metadata and __0_0.distcp. dtensor2: model/ with safetensors. Both hold
+    safetensors bytes here."""
     target = folder / ("__0_0.distcp" if layout == "dtensor1" else "model/model-00001-of-00001.safetensors")
     target.parent.mkdir(parents=True, exist_ok=True)
     target.write_bytes(_safetensors(tensors))
     index = json.dumps({name: list(value.shape) for name, value in tensors.items()})
-    (target.parent / (".metadata" if layout == "dtensor1" else "model.safetensors.index.json")).write_text(index, encoding="utf-8")
+    (target.parent / (".metadata" if layout == "dtensor1" else "model.safetensors.index.json")).write_text(
+        index, encoding="utf-8"
+    )
 
 
 def read_weights(folder: Path) -> dict[str, Floats]:
@@ -35,15 +39,22 @@ def read_weights(folder: Path) -> dict[str, Floats]:
         raise FileNotFoundError(f"{folder / '.metadata'}: no weights here")
     raw = found[0].read_bytes()
     (size,) = struct.unpack("<Q", raw[:8])
-    header, body = json.loads(raw[8:8 + size]), raw[8 + size:]
-    return {name: np.frombuffer(body[slice(*entry["data_offsets"])]).reshape(entry["shape"]).copy() for name, entry in header.items()}
+    header, body = json.loads(raw[8 : 8 + size]), raw[8 + size :]
+    return {
+        name: np.frombuffer(body[slice(*entry["data_offsets"])]).reshape(entry["shape"]).copy()
+        for name, entry in header.items()
+    }
 
 
 def _safetensors(tensors: dict[str, Floats]) -> bytes:
     header, body = {}, b""
     for name, value in tensors.items():
         raw = np.ascontiguousarray(value, dtype=np.float64).tobytes()
-        header[name] = {"dtype": "F64", "shape": list(value.shape), "data_offsets": [len(body), len(body) + len(raw)]}
+        header[name] = {
+            "dtype": "F64",
+            "shape": list(value.shape),
+            "data_offsets": [len(body), len(body) + len(raw)],
+        }
         body += raw
     text = json.dumps(header).encode()
     return struct.pack("<Q", len(text)) + text + body
@@ -52,7 +63,9 @@ def _safetensors(tensors: dict[str, Floats]) -> bytes:
 def write_tokenizer(folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     vocabulary = {**{str(digit): digit for digit in range(10)}, "<end>": 10}
-    (folder / "tokenizer.json").write_text(json.dumps({"version": "1.0", "model": {"type": "WordLevel", "vocab": vocabulary}}), encoding="utf-8")
+    (folder / "tokenizer.json").write_text(
+        json.dumps({"version": "1.0", "model": {"type": "WordLevel", "vocab": vocabulary}}), encoding="utf-8"
+    )
     (folder / "tokenizer_config.json").write_text(json.dumps({"eos_token": "<end>"}), encoding="utf-8")
 
 
@@ -70,7 +83,9 @@ class Keeper:
         steps = self._steps()
         if not steps:
             return None
-        return steps[-1], json.loads((local(self.folder) / f"step_{steps[-1]}" / "training_info.json").read_text(encoding="utf-8"))
+        return steps[-1], json.loads(
+            (local(self.folder) / f"step_{steps[-1]}" / "training_info.json").read_text(encoding="utf-8")
+        )
 
     def begin(self, step: int, info: dict[str, Any], config_yaml: str) -> str:
         """Makes tmp_step_N with training_info.json and config.yaml. Returns its path in the pod's words."""
@@ -95,7 +110,9 @@ class Keeper:
         self._drop()
 
     def loader_state(self, step: int) -> dict[str, Any]:
-        state: dict[str, Any] = json.loads((local(self.folder) / f"step_{step}" / "train_dataloader.pt").read_text(encoding="utf-8"))
+        state: dict[str, Any] = json.loads(
+            (local(self.folder) / f"step_{step}" / "train_dataloader.pt").read_text(encoding="utf-8")
+        )
         return state
 
     def _steps(self) -> list[int]:
@@ -104,32 +121,42 @@ class Keeper:
         return sorted(int(match[1]) for match in found if match)
 
     def _drop(self) -> None:
-        """Ranked by (metric, step), a missing metric last; the latest always stays (checkpoint.py:186-233)."""
+        """Ranked by (metric, step), a missing metric last; the latest always stays
+        (checkpoint.py:186-233)."""
         if self.keep is None:
             return
         steps = self._steps()
         ranked = sorted(steps, key=lambda step: (self._value(step), step), reverse=True)
-        for step in ranked[self.keep:]:
+        for step in ranked[self.keep :]:
             if step != steps[-1]:
-                print(f"Removing checkpoint {self.folder}/step_{step} due to being outside top-{self.keep}", flush=True)
+                print(
+                    f"Removing checkpoint {self.folder}/step_{step} due to being outside top-{self.keep}",
+                    flush=True,
+                )
                 shutil.rmtree(local(self.folder) / f"step_{step}")
 
     def _value(self, step: int) -> float:
         if self.metric is None:
             return 0.0
-        info = json.loads((local(self.folder) / f"step_{step}" / "training_info.json").read_text(encoding="utf-8"))
+        info = json.loads(
+            (local(self.folder) / f"step_{step}" / "training_info.json").read_text(encoding="utf-8")
+        )
         value = info.get(self.metric)
         return float("-inf") if value is None else (value if self.higher else -value)
 
 
 def metric_of(name: str | None, info: dict[str, Any], measured: dict[str, dict[str, float]]) -> None:
-    """Puts the chosen metric into `info`. Raises ValueError for a name that does not exist (at the first save, as NeMo RL does)."""
+    """Puts the chosen metric into `info`. Raises ValueError for a name that does not exist (at the first
+    save, as NeMo RL does)."""
     if name is None:
         return
     prefix, _, metric = name.partition(":")
     if not measured[prefix]:
-        warnings.warn(f"You asked to save checkpoints based on {metric} but no {prefix} metrics were collected. "
-                      "This checkpoint will not be saved as top-k.", stacklevel=2)
+        warnings.warn(
+            f"You asked to save checkpoints based on {metric} but no {prefix} metrics were collected. "
+            "This checkpoint will not be saved as top-k.",
+            stacklevel=2,
+        )
         info.pop(name, None)
     elif metric not in measured[prefix]:
         raise ValueError(f"Metric {metric} not found in {prefix} metrics")

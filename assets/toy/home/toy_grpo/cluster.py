@@ -27,9 +27,12 @@ class Crew:
 
 
 def init_ray() -> None:
-    """Joins the cluster with the whole environment as runtime_env, as NeMo RL v0.5.0 does (virtual_cluster.py:94-101)."""
+    """Joins the cluster with the whole environment as runtime_env, as NeMo RL v0.5.0 does
+    (virtual_cluster.py:94-101)."""
     environment = dict(os.environ)
-    ray.init(address="auto", log_to_driver=True, include_dashboard=False, runtime_env={"env_vars": environment})
+    ray.init(
+        address="auto", log_to_driver=True, include_dashboard=False, runtime_env={"env_vars": environment}
+    )
 
 
 def setup_lines(layout: Layout, training_rows: int, validation_rows: int) -> str:
@@ -41,7 +44,8 @@ def setup_lines(layout: Layout, training_rows: int, validation_rows: int) -> str
         lines.append(f"  ✓ Ray cluster for policy initialized with {layout.nodes} nodes")
     else:
         lines += [
-            f"  ✓ Ray train cluster initialized with {layout.train_nodes} nodes with {layout.train_gpus // layout.train_nodes} GPUs per node",
+            f"  ✓ Ray train cluster initialized with {layout.train_nodes} nodes "
+            f"with {layout.train_gpus // layout.train_nodes} GPUs per node",
             f"  ✓ Ray inference cluster initialized with {layout.generation_nodes} nodes "
             f"with {layout.generation_gpus // layout.generation_nodes} GPUs per node",
         ]
@@ -51,11 +55,18 @@ def setup_lines(layout: Layout, training_rows: int, validation_rows: int) -> str
 def start(config: dict[str, Any], layout: Layout) -> Crew:
     """The three actors, generators first."""
     print("\n▶ Setting up model and training...", flush=True)
-    print("  ⚙️  Using sequential worker initialization (colocated mode)" if layout.colocated
-          else "  ⚡ Using parallel worker initialization (non-colocated mode)", flush=True)
+    print(
+        "  ⚙️  Using sequential worker initialization (colocated mode)"
+        if layout.colocated
+        else "  ⚡ Using parallel worker initialization (non-colocated mode)",
+        flush=True,
+    )
     began, seed = time.monotonic(), config["grpo"]["seed"]
     temperature = config["policy"]["generation"]["temperature"]
-    generator, trainer = ray.remote(num_cpus=0)(VllmGenerationWorker), ray.remote(num_cpus=0)(DTensorPolicyWorker)
+    generator, trainer = (
+        ray.remote(num_cpus=0)(VllmGenerationWorker),
+        ray.remote(num_cpus=0)(DTensorPolicyWorker),
+    )
     _, rate = grpo.schedule(config["grpo"]["max_num_steps"])
     generators = [generator.remote(seed * GENERATORS + rank, temperature) for rank in range(GENERATORS)]
     policy = trainer.remote(seed, rate, config["policy"]["max_grad_norm"])
@@ -80,8 +91,12 @@ def _wait(name: str, actors: list[Any]) -> float:
 
 def _timing(generation: float, policy: float, total: float) -> None:
     print("\n▶ Worker Initialization Timing:")
-    for label, seconds in (("vLLM init", generation), ("Policy init", policy),
-                           ("Other setup", max(0.0, total - generation - policy)), ("Total setup", total)):
+    for label, seconds in (
+        ("vLLM init", generation),
+        ("Policy init", policy),
+        ("Other setup", max(0.0, total - generation - policy)),
+        ("Total setup", total),
+    ):
         print(f"  {label}: {seconds:.1f}s")
     print(f"\n{'=' * 60}\n{' ' * 18}SETUP COMPLETE\n  Total setup time: {total:.1f}s\n{'=' * 60}\n")
     sys.stdout.flush()

@@ -1,4 +1,5 @@
-"""The configuration: a YAML with `defaults`, then Hydra's own override grammar. Unknown keys are refused in Hydra's own words."""
+"""The configuration: a YAML with `defaults`, then Hydra's own override grammar. Unknown keys are refused in
+Hydra's own words."""
 
 from __future__ import annotations
 
@@ -16,7 +17,9 @@ OmegaConf.register_new_resolver("mul", lambda a, b: a * b, replace=True)
 def arguments(argv: list[str]) -> tuple[Path, list[str]]:
     """(--config, overrides)."""
     parser = argparse.ArgumentParser(description="GRPO training, rehearsed")
-    parser.add_argument("--config", type=Path, default=Path("examples/configs/grpo_math_1B.yaml"), help="a YAML file")
+    parser.add_argument(
+        "--config", type=Path, default=Path("examples/configs/grpo_math_1B.yaml"), help="a YAML file"
+    )
     known, overrides = parser.parse_known_args(argv)
     return known.config, overrides
 
@@ -32,7 +35,8 @@ def load(path: Path) -> DictConfig:
 
 
 def override(config: DictConfig, overrides: list[str]) -> DictConfig:
-    """Applies `key=value`, `+key=value`, `~key`. Raises hydra.errors.HydraException for a key that is not there."""
+    """Applies `key=value`, `+key=value`, `~key`. Raises hydra.errors.HydraException for a key that is not
+    there."""
     OmegaConf.set_struct(config, True)
     ConfigLoaderImpl._apply_overrides_to_config(OverridesParser.create().parse_overrides(overrides), config)
     return config

@@ -1,4 +1,5 @@
-"""The rows: NeMo RL's ResponseDataset from a JSON-lines file, or a built-in name; and the loader that can be resumed."""
+"""The rows: NeMo RL's ResponseDataset from a JSON-lines file, or a built-in name; and the loader that can
+be resumed."""
 
 from __future__ import annotations
 
@@ -44,7 +45,7 @@ class Loader:
     seed: int
     shuffle: bool
     epoch: int = 0
-    taken: int = 0          # batches taken in this epoch
+    taken: int = 0  # batches taken in this epoch
 
     def __len__(self) -> int:
         return len(self.problems) // self.size
@@ -58,7 +59,7 @@ class Loader:
             order = np.random.default_rng([self.seed, self.epoch]).permutation(len(self.problems))
         begin = self.taken * self.size
         self.taken += 1
-        return [self.problems[index] for index in order[begin:begin + self.size]]
+        return [self.problems[index] for index in order[begin : begin + self.size]]
 
     def new_epoch(self) -> None:
         self.epoch, self.taken = self.epoch + 1, 0

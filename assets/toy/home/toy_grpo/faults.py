@@ -1,7 +1,10 @@
-"""Faults on request, as real runs have them: `+toy.fault=nan@5`, or {"fault": "nan@5"} in the file that TOY_FAULTS names.
+"""Faults on request, as real runs have them: `+toy.fault=nan@5`, or {"fault": "nan@5"} in the file that
+TOY_FAULTS names.
 
-zero_reward   every reward 0.0 from that step on      nan     loss and weights turn NaN (a learning rate without bounds)
-stall         the step begins and nothing follows      worker  a generation worker dies as the OOM killer ends it (SIGKILL)
+zero_reward   every reward 0.0 from that step on      nan     loss and weights turn NaN (a learning rate
+without bounds)
+stall         the step begins and nothing follows      worker  a generation worker dies as the OOM killer
+ends it (SIGKILL)
 oom           the driver itself is killed: exit 137
 """
 
@@ -35,7 +38,9 @@ def read(config: dict[str, Any]) -> Fault:
         return Fault()
     found = re.fullmatch(rf"({'|'.join(KINDS)})(?:@(\d+))?", text)
     if found is None:
-        raise ValueError(f"unknown fault {text!r}; one of {', '.join(KINDS)}, with @STEP behind it if you like")
+        raise ValueError(
+            f"unknown fault {text!r}; one of {', '.join(KINDS)}, with @STEP behind it if you like"
+        )
     return Fault(found[1], int(found[2] or 1))
 
 

@@ -1,4 +1,5 @@
-"""GRPO itself: group-relative advantages, the clipped surrogate with a k3 penalty to the reference, and how many updates a step makes."""
+"""GRPO itself: group-relative advantages, the clipped surrogate with a k3 penalty to the reference, and how
+many updates a step makes."""
 
 from __future__ import annotations
 
@@ -10,7 +11,8 @@ from numpy.typing import NDArray
 from toy_grpo.model import Adam, Params, forward, gradient, token_logprobs
 from toy_grpo.task import Floats, Ints, sequence_features
 
-# Measured over seeds and max_num_steps 10..100 (tests/bench/grpo_table.py): a run of any of these lengths makes about so many updates.
+# Measured over seeds and max_num_steps 10..100 (tests/bench/grpo_table.py): a run of any of these lengths
+# makes about so many updates.
 UPDATES_PER_RUN = 80
 LEARNING_RATE = 1.5e-2
 
@@ -40,7 +42,8 @@ class Batch:
 
 
 def advantages(rewards: Floats, group: int, *, leave_one_out: bool, normalize: bool) -> Floats:
-    """Reward minus its group's baseline; with `normalize`, over the group's deviation where that is not zero."""
+    """Reward minus its group's baseline; with `normalize`, over the group's deviation where that is not
+    zero."""
     r = rewards.reshape(-1, group)
     count = group - 1 if leave_one_out and group > 1 else group
     own = r if leave_one_out and group > 1 else np.zeros_like(r)
@@ -78,7 +81,7 @@ def loss_and_weights(batch: Batch, logprobs: Floats, loss: LossConfig) -> tuple[
 def _share(mask: Ints, token_level: bool) -> Floats:
     if token_level:
         return np.asarray(mask / max(1, int(mask.sum())))
-    return mask / np.maximum(mask.sum(axis=1, keepdims=True), 1) / len(mask)
+    return np.asarray(mask / np.maximum(mask.sum(axis=1, keepdims=True), 1) / len(mask))
 
 
 def update(params: Params, adam: Adam, batch: Batch, loss: LossConfig, updates: int) -> tuple[float, float]:

@@ -23,7 +23,7 @@ from toy_grpo.rollout import Rollout, generate, samples
 from toy_grpo.rules import Layout
 from toy_grpo.task import ENV_TOKENS, Problem
 
-VALIDATION = 10_000_000      # added to the step, so that validation draws other samples than training
+VALIDATION = 10_000_000  # added to the step, so that validation draws other samples than training
 
 
 def pace(max_num_steps: int) -> float:
@@ -44,8 +44,16 @@ class Run:
     keeper: Keeper
     log_folder: str
     fault: Fault
-    info: dict[str, Any] = field(default_factory=lambda: {
-        "consumed_samples": 0, "current_step": 0, "current_epoch": 0, "total_steps": 0, "total_valid_tokens": 0, "val_reward": -99999999.0})
+    info: dict[str, Any] = field(
+        default_factory=lambda: {
+            "consumed_samples": 0,
+            "current_step": 0,
+            "current_epoch": 0,
+            "total_steps": 0,
+            "total_valid_tokens": 0,
+            "val_reward": -99999999.0,
+        }
+    )
     stale: bool = True
     began: float = field(default_factory=time.monotonic)
 
@@ -68,13 +76,17 @@ def resume(run: Run) -> None:
 
 
 def train(run: Run) -> None:
-    """Runs until max_num_steps, the timeout or the last epoch; silent when it is already there (grpo.py:1063)."""
+    """Runs until max_num_steps, the timeout or the last epoch; silent when it is already there
+    (grpo.py:1063)."""
     print("🚀 Running synchronous GRPO training", flush=True)
     if run.grpo["val_at_start"] and run.info["total_steps"] == 0:
         print("\n🔍 Running initial validation...", flush=True)
         _refit(run, Timer())
         _validate(run, 0)
-    while run.info["current_epoch"] < run.grpo["max_num_epochs"] and run.info["total_steps"] < run.grpo["max_num_steps"]:
+    while (
+        run.info["current_epoch"] < run.grpo["max_num_epochs"]
+        and run.info["total_steps"] < run.grpo["max_num_steps"]
+    ):
         print(report.rule(f"Epoch {run.info['current_epoch'] + 1}/{run.grpo['max_num_epochs']}"), flush=True)
         if _epoch(run):
             return
@@ -107,19 +119,24 @@ def _step(run: Run) -> bool:
     tokens = int(rollout.lengths.sum() + rollout.prompt_lengths.sum())
     _count(run, step, rollout, tokens)
     last = step >= run.grpo["max_num_steps"] or (
-        run.loader.taken >= len(run.loader) and run.info["current_epoch"] + 1 >= run.grpo["max_num_epochs"])
+        run.loader.taken >= len(run.loader) and run.info["current_epoch"] + 1 >= run.grpo["max_num_epochs"]
+    )
     measured = {"train": {"reward": float(rollout.reward.mean()), "loss": loss}, "val": {}}
     if run.grpo["val_period"] > 0 and step % run.grpo["val_period"] == 0:
         _refit(run, timer)
         measured["val"] = _validate(run, step)
     timed_out = time.monotonic() - run.began > _limit(run.config["checkpointing"]["checkpoint_must_save_by"])
-    if run.config["checkpointing"]["enabled"] and (last or timed_out or step % run.config["checkpointing"]["save_period"] == 0):
+    if run.config["checkpointing"]["enabled"] and (
+        last or timed_out or step % run.config["checkpointing"]["save_period"] == 0
+    ):
         with timer.time("checkpointing"):
             _save(run, step, measured)
     write_samples(run.log_folder, step, samples(rollout, batch.prev_logprobs))
     kl = grpo.generation_kl_error(rollout.logprobs, batch.prev_logprobs, rollout.mask)
     length = float(rollout.lengths.mean())
-    numbers = StepNumbers(loss, kl, float(rollout.reward.mean()), length, length + ENV_TOKENS, tokens, len(rollout.reward))
+    numbers = StepNumbers(
+        loss, kl, float(rollout.reward.mean()), length, length + ENV_TOKENS, tokens, len(rollout.reward)
+    )
     total = timer.total()
     print(report.training(numbers))
     print(report.timing(total, timer.seconds))
@@ -132,20 +149,35 @@ def _collect(run: Run, timer: Timer, step: int) -> tuple[Rollout, Any]:
     print("▶ Preparing batch...", flush=True)
     with timer.time("data_processing"):
         problems = run.loader.next()
-    print(f"▶ Generating responses for batch of size {len(problems) * run.grpo['num_generations_per_prompt']}...", flush=True)
+    print(
+        "▶ Generating responses for batch of size "
+        f"{len(problems) * run.grpo['num_generations_per_prompt']}...",
+        flush=True,
+    )
     _refit(run, timer)
     if run.fault.now("oom", step):
         os.kill(os.getpid(), signal.SIGKILL)
     trouble = next((kind for kind in ("worker", "stall") if run.fault.now(kind, step)), "")
     with timer.time("generation"):
-        rollout = generate(run.crew, problems, run.grpo["num_generations_per_prompt"], step, pace(run.grpo["max_num_steps"]), trouble)
+        rollout = generate(
+            run.crew,
+            problems,
+            run.grpo["num_generations_per_prompt"],
+            step,
+            pace(run.grpo["max_num_steps"]),
+            trouble,
+        )
     print("▶ Processing rewards...,", flush=True)
     with timer.time("reward_calculation"):
         if run.fault.now("zero_reward", step):
             rollout.reward[:] = 0.0
         print("▶ Computing advantages...", flush=True)
-        advantages = grpo.advantages(rollout.reward, run.grpo["num_generations_per_prompt"],
-                                     leave_one_out=run.grpo["use_leave_one_out_baseline"], normalize=run.grpo["normalize_rewards"])
+        advantages = grpo.advantages(
+            rollout.reward,
+            run.grpo["num_generations_per_prompt"],
+            leave_one_out=run.grpo["use_leave_one_out_baseline"],
+            normalize=run.grpo["normalize_rewards"],
+        )
     return rollout, advantages
 
 
@@ -155,7 +187,12 @@ def _refit(run: Run, timer: Timer) -> None:
         return
     with timer.time("prepare_for_generation/total", "prepare_for_generation/transfer_and_update_weights"):
         weights = run.crew.policy.weights.remote()
-        ray.get([generator.set_weights.remote(weights, run.info["total_steps"] + 1) for generator in run.crew.generators])
+        ray.get(
+            [
+                generator.set_weights.remote(weights, run.info["total_steps"] + 1)
+                for generator in run.crew.generators
+            ]
+        )
     run.stale = False
 
 
@@ -166,7 +203,9 @@ def _logprobs(run: Run, timer: Timer, rollout: Rollout, advantages: Any) -> grpo
     print("▶ Computing logprobs...", flush=True)
     with timer.time("policy_and_reference_logprobs"):
         prev, reference = ray.get(run.crew.policy.logprobs.remote(rollout.a, rollout.b, shared))
-    return grpo.Batch(rollout.a, rollout.b, rollout.tokens, rollout.mask, rollout.logprobs, prev, reference, advantages)
+    return grpo.Batch(
+        rollout.a, rollout.b, rollout.tokens, rollout.mask, rollout.logprobs, prev, reference, advantages
+    )
 
 
 def _update(run: Run, timer: Timer, step: int, batch: grpo.Batch) -> float:
@@ -175,10 +214,17 @@ def _update(run: Run, timer: Timer, step: int, batch: grpo.Batch) -> float:
     with timer.time("training_prep"):
         updates, _ = grpo.schedule(run.grpo["max_num_steps"])
         shared = ray.put(batch)
-        wanted = grpo.LossConfig(loss["ratio_clip_min"], loss["ratio_clip_max"], loss["reference_policy_kl_penalty"], loss["token_level_loss"])
+        wanted = grpo.LossConfig(
+            loss["ratio_clip_min"],
+            loss["ratio_clip_max"],
+            loss["reference_policy_kl_penalty"],
+            loss["token_level_loss"],
+        )
     print("▶ Training policy...", flush=True)
     with timer.time("policy_training"):
-        value, _ = ray.get(run.crew.policy.train.remote(shared, wanted, updates, diverge=run.fault.now("nan", step)))
+        value, _ = ray.get(
+            run.crew.policy.train.remote(shared, wanted, updates, diverge=run.fault.now("nan", step))
+        )
     run.stale = True
     return float(value)
 
@@ -195,7 +241,10 @@ def _validate(run: Run, step: int) -> dict[str, float]:
     print(f"▶ Starting validation at step {step}...", flush=True)
     began, size = time.monotonic(), run.grpo["val_batch_size"]
     count = min(run.grpo["max_val_samples"], len(run.validation)) // size
-    parts = [generate(run.crew, run.validation[n * size:(n + 1) * size], 1, VALIDATION + step * 1000 + n, 0.2) for n in range(count)]
+    parts = [
+        generate(run.crew, run.validation[n * size : (n + 1) * size], 1, VALIDATION + step * 1000 + n, 0.2)
+        for n in range(count)
+    ]
     reward = np.concatenate([part.reward for part in parts])
     length = float(np.concatenate([part.lengths for part in parts]).mean())
     print(report.validation(float(reward.mean()), length, len(reward), time.monotonic() - began), flush=True)

@@ -39,14 +39,18 @@ def forward(params: Params, x: Floats) -> tuple[Floats, Floats]:
     return logits - top - np.log(np.exp(logits - top).sum(axis=1, keepdims=True)), hidden
 
 
-def gradient(params: Params, x: Floats, hidden: Floats, logprobs: Floats, tokens: Ints, weight: Floats) -> Params:
+def gradient(
+    params: Params, x: Floats, hidden: Floats, logprobs: Floats, tokens: Ints, weight: Floats
+) -> Params:
     """Gradient of sum(weight * logprob(token)) with respect to the parameters."""
     upstream = -np.exp(logprobs) * weight[:, None]
     upstream[np.arange(len(tokens)), tokens] += weight
     inner = (upstream @ params["head.weight"].T) * (1.0 - hidden**2)
     return {
-        "hidden.weight": x.T @ inner, "hidden.bias": inner.sum(axis=0),
-        "head.weight": hidden.T @ upstream, "head.bias": upstream.sum(axis=0),
+        "hidden.weight": x.T @ inner,
+        "hidden.bias": inner.sum(axis=0),
+        "head.weight": hidden.T @ upstream,
+        "head.bias": upstream.sum(axis=0),
     }
 
 
@@ -56,7 +60,9 @@ def token_logprobs(params: Params, a: Ints, b: Ints, tokens: Ints) -> Floats:
     return logprobs[np.arange(tokens.size), tokens.reshape(-1)].reshape(tokens.shape)
 
 
-def sample(params: Params, a: Ints, b: Ints, rng: np.random.Generator, temperature: float = 1.0) -> tuple[Ints, Ints, Floats]:
+def sample(
+    params: Params, a: Ints, b: Ints, rng: np.random.Generator, temperature: float = 1.0
+) -> tuple[Ints, Ints, Floats]:
     """Autoregressive samples: (tokens, mask, log-probabilities), each [n, MAX_TOKENS]."""
     n, end = len(a), VOCABULARY - 1
     tokens, mask = np.full((n, MAX_TOKENS), end), np.zeros((n, MAX_TOKENS), dtype=np.int64)
@@ -115,7 +121,8 @@ class Adam:
 def warm_up(rng: np.random.Generator, skill: float = 0.95, start: float = 0.06) -> Params:
     """The 'base model': it knows sums but is unsure of them, whatever the seed.
 
-    Supervised on right answers until its exact expected reward reaches `skill`; then its head is flattened until that is `start`.
+    Supervised on right answers until its exact expected reward reaches `skill`; then its head is flattened
+    until that is `start`.
     """
     params, adam = fresh(rng), Adam(3e-3)
     while expected_reward(params) < skill:
@@ -133,6 +140,8 @@ def _flattened(params: Params, start: float) -> Params:
     low, high, scaled = 0.0, 1.0, params
     for _ in range(30):
         middle = (low + high) / 2
-        scaled = {name: value * (middle if name.startswith("head") else 1.0) for name, value in params.items()}
+        scaled = {
+            name: value * (middle if name.startswith("head") else 1.0) for name, value in params.items()
+        }
         low, high = (middle, high) if expected_reward(scaled) < start else (low, middle)
     return scaled

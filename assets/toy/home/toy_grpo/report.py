@@ -1,4 +1,5 @@
-"""What a step says: NeMo RL v0.5.0's lines (grpo.py:1560-1665, utils.py print_performance_metrics), labels, signs and units alike."""
+"""What a step says: NeMo RL v0.5.0's lines (grpo.py:1560-1665, utils.py print_performance_metrics), labels,
+signs and units alike."""
 
 from __future__ import annotations
 
@@ -48,13 +49,15 @@ def rule(title: str) -> str:
 
 
 def training(numbers: StepNumbers) -> str:
-    return "\n".join([
-        "\n📊 Training Results:",
-        f"  • Loss: {numbers.loss:.4f}",
-        f"  • Generation KL Error: {numbers.generation_kl_error:.4f}",
-        f"  • Avg Reward: {numbers.avg_reward:.4f}",
-        f"  • Mean Generation Length: {numbers.mean_generation_length:.4f}",
-    ])
+    return "\n".join(
+        [
+            "\n📊 Training Results:",
+            f"  • Loss: {numbers.loss:.4f}",
+            f"  • Generation KL Error: {numbers.generation_kl_error:.4f}",
+            f"  • Avg Reward: {numbers.avg_reward:.4f}",
+            f"  • Mean Generation Length: {numbers.mean_generation_length:.4f}",
+        ]
+    )
 
 
 def timing(total: float, seconds: dict[str, float]) -> str:
@@ -70,30 +73,35 @@ def performance(numbers: StepNumbers, total: float, seconds: dict[str, float], l
     tokens = numbers.total_tokens
     e2e_samples, e2e = numbers.samples / total, tokens / total
     trainers, generators = tokens / (train + logprobs), tokens / seconds["generation"]
-    return "\n".join([
-        "\n🔍 Performance Metrics:",
-        f"  • Mean Total Tokens per Sample: {numbers.mean_total_tokens:.2f}",
-        "  • Throughputs (per GPU):",
-        f"    - E2E (Samples/sec/gpu): {e2e_samples / layout.gpus:.2f}",
-        f"    - E2E (Tokens/sec/gpu): {e2e / layout.gpus:.2f}",
-        f"    - Policy Training (Tokens/sec/gpu): {tokens / train / layout.train_gpus:.2f}",
-        f"    - Policy and Reference Logprobs (Tokens/sec/gpu): {tokens / logprobs / layout.train_gpus:.2f}",
-        f"    - Training Worker Group (Tokens/sec/gpu): {trainers / layout.train_gpus:.2f}",
-        f"    - Generation Worker Group (Tokens/sec/gpu): {generators / layout.generation_gpus:.2f}",
-        "  • Throughputs (per Group):",
-        f"    - E2E (Samples/sec): {e2e_samples:.2f}",
-        f"    - E2E (Tokens/sec): {e2e:.2f}",
-        f"    - Training Worker Group (Tokens/sec): {trainers:.2f}",
-        f"    - Generation Worker Group (Tokens/sec): {generators:.2f}",
-    ])
+    return "\n".join(
+        [
+            "\n🔍 Performance Metrics:",
+            f"  • Mean Total Tokens per Sample: {numbers.mean_total_tokens:.2f}",
+            "  • Throughputs (per GPU):",
+            f"    - E2E (Samples/sec/gpu): {e2e_samples / layout.gpus:.2f}",
+            f"    - E2E (Tokens/sec/gpu): {e2e / layout.gpus:.2f}",
+            f"    - Policy Training (Tokens/sec/gpu): {tokens / train / layout.train_gpus:.2f}",
+            "    - Policy and Reference Logprobs (Tokens/sec/gpu): "
+            f"{tokens / logprobs / layout.train_gpus:.2f}",
+            f"    - Training Worker Group (Tokens/sec/gpu): {trainers / layout.train_gpus:.2f}",
+            f"    - Generation Worker Group (Tokens/sec/gpu): {generators / layout.generation_gpus:.2f}",
+            "  • Throughputs (per Group):",
+            f"    - E2E (Samples/sec): {e2e_samples:.2f}",
+            f"    - E2E (Tokens/sec): {e2e:.2f}",
+            f"    - Training Worker Group (Tokens/sec): {trainers:.2f}",
+            f"    - Generation Worker Group (Tokens/sec): {generators:.2f}",
+        ]
+    )
 
 
 def validation(accuracy: float, length: float, samples: int, seconds: float) -> str:
-    return "\n".join([
-        "\n📊 Validation Results:",
-        f"    • Accuracy: {accuracy:.4f}",
-        f"    • Average response length: {length:.1f} tokens",
-        f"    • Samples processed: {samples}",
-        "\n  ⏱️  Validation Timing:",
-        f"    • Total validation time: {seconds:.2f}s",
-    ])
+    return "\n".join(
+        [
+            "\n📊 Validation Results:",
+            f"    • Accuracy: {accuracy:.4f}",
+            f"    • Average response length: {length:.1f} tokens",
+            f"    • Samples processed: {samples}",
+            "\n  ⏱️  Validation Timing:",
+            f"    • Total validation time: {seconds:.2f}s",
+        ]
+    )

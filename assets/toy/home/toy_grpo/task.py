@@ -1,8 +1,11 @@
 """The arithmetic task: the sum of two digits, written digit by digit.
 
-The toy model cannot read. From each problem of the data set it is shown the last digits of the first two numbers in the question and must
-write their sum. The data set's gold answer still decides one thing, as with math_verify (NeMo RL v0.5.0, math_environment.py:57-63): a gold
-that is not a bare number matches no answer at all, so raw GSM8K rationales give reward 0 here as they do there.
+The toy model cannot read. From each problem of the data set it is shown the last digits of the first two
+numbers in the question and must
+write their sum. The data set's gold answer still decides one thing, as with math_verify (NeMo RL v0.5.0,
+math_environment.py:57-63): a gold
+that is not a bare number matches no answer at all, so raw GSM8K rationales give reward 0 here as they do
+there.
 """
 
 from __future__ import annotations
@@ -18,10 +21,10 @@ Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 EOS = 10
-VOCABULARY = 11          # digits 0-9 and the end sign
-MAX_TOKENS = 3           # two digits and the end sign
-FEATURES = 10 + 10 + MAX_TOKENS + VOCABULARY + 1   # a, b, position, previous token (or none)
-ENV_TOKENS = 3           # "Environment: incorrect" in the published run: mean total tokens = generated + 3.00
+VOCABULARY = 11  # digits 0-9 and the end sign
+MAX_TOKENS = 3  # two digits and the end sign
+FEATURES = 10 + 10 + MAX_TOKENS + VOCABULARY + 1  # a, b, position, previous token (or none)
+ENV_TOKENS = 3  # "Environment: incorrect" in the published run: mean total tokens = generated + 3.00
 
 _NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
 
@@ -38,7 +41,8 @@ class Problem:
 
 
 def gold_is_final_number(gold: str) -> bool:
-    """True when the gold is one bare number (facts: rationale as gold scored 0 of 18, final number 18 of 18)."""
+    """True when the gold is one bare number (facts: rationale as gold scored 0 of 18, final number 18 of
+    18)."""
     return _NUMBER.fullmatch(gold.strip().replace(",", "")) is not None
 
 

@@ -31,11 +31,16 @@ class VllmGenerationWorker:
         """Takes the trainer's weights over."""
         self._params = model.bfloat16(params)
         stamp = time.strftime("%m-%d %H:%M:%S")
-        print(f"INFO {stamp} [toy_worker.py:1] Weights received before step {step}, {len(params)} tensors", flush=True)
+        print(
+            f"INFO {stamp} [toy_worker.py:1] Weights received before step {step}, {len(params)} tensors",
+            flush=True,
+        )
 
-    def generate(self, a: Ints, b: Ints, prompt_tokens: int, step: int, seconds: float,
-                 trouble: str = "") -> tuple[Ints, Ints, Floats]:
-        """(tokens, mask, log-probabilities), [n, tokens]. It takes `seconds`, so that a person can watch; `trouble` breaks it."""
+    def generate(
+        self, a: Ints, b: Ints, prompt_tokens: int, step: int, seconds: float, trouble: str = ""
+    ) -> tuple[Ints, Ints, Floats]:
+        """(tokens, mask, log-probabilities), [n, tokens]. It takes `seconds`, so that a person can watch;
+        `trouble` breaks it."""
         if trouble == "worker":
             os.kill(os.getpid(), signal.SIGKILL)
         while trouble == "stall":
@@ -44,7 +49,9 @@ class VllmGenerationWorker:
         done, written, began, parts = 0, 0, time.monotonic(), []
         progress = Bar("Processed prompts", len(a))
         progress.show(0, _speed(0, 0, 1.0))
-        for number, (some_a, some_b) in enumerate(zip(np.array_split(a, _PARTS), np.array_split(b, _PARTS), strict=True)):
+        for number, (some_a, some_b) in enumerate(
+            zip(np.array_split(a, _PARTS), np.array_split(b, _PARTS), strict=True)
+        ):
             if not len(some_a):
                 continue
             parts.append(model.sample(self._params, some_a, some_b, rng, self._temperature))
@@ -56,7 +63,8 @@ class VllmGenerationWorker:
 
 
 def _speed(read: int, written: int, seconds: float) -> str:
-    return f"est. speed input: {read / max(seconds, 1e-9):.2f} toks/s, output: {written / max(seconds, 1e-9):.2f} toks/s"
+    rates = [tokens / max(seconds, 1e-9) for tokens in (read, written)]
+    return f"est. speed input: {rates[0]:.2f} toks/s, output: {rates[1]:.2f} toks/s"
 
 
 class DTensorPolicyWorker:
@@ -78,9 +86,13 @@ class DTensorPolicyWorker:
 
     def logprobs(self, a: Ints, b: Ints, tokens: Ints) -> tuple[Floats, Floats]:
         """(policy's, reference's) log-probabilities."""
-        return grpo.policy_logprobs(self._params, a, b, tokens), grpo.policy_logprobs(self._reference, a, b, tokens)
+        return grpo.policy_logprobs(self._params, a, b, tokens), grpo.policy_logprobs(
+            self._reference, a, b, tokens
+        )
 
-    def train(self, batch: grpo.Batch, loss: grpo.LossConfig, updates: int, *, diverge: bool = False) -> tuple[float, float]:
+    def train(
+        self, batch: grpo.Batch, loss: grpo.LossConfig, updates: int, *, diverge: bool = False
+    ) -> tuple[float, float]:
         """(loss, gradient norm). `diverge` is a learning rate without bounds."""
         if diverge:
             self._adam.rate = float("inf")
@@ -92,10 +104,12 @@ class DTensorPolicyWorker:
         """Weights, optimizer and tokenizer below <folder>/policy."""
         policy = local(folder) / "policy"
         write_weights(policy / "weights", self._params, layout)
-        moments = {f"mean.{n}": v for n, v in self._adam.mean.items()} | {f"square.{n}": v for n, v in self._adam.square.items()}
+        moments = {f"mean.{n}": v for n, v in self._adam.mean.items()} | {
+            f"square.{n}": v for n, v in self._adam.square.items()
+        }
         write_weights(policy / "optimizer", moments | {"steps": np.array([float(self._adam.steps)])}, layout)
         reference = policy / "weights" / ".reference.npz"
-        np.savez(str(reference), **self._reference)      # type: ignore[arg-type]
+        np.savez(str(reference), **self._reference)  # type: ignore[arg-type]
         print(f"Saving tokenizer (or processor) to {folder}/policy/tokenizer", flush=True)
         write_tokenizer(policy / "tokenizer")
 
@@ -108,4 +122,6 @@ class DTensorPolicyWorker:
         moments = read_weights(policy / "optimizer")
         self._adam.steps = int(moments.pop("steps")[0])
         self._adam.mean = {n.removeprefix("mean."): v for n, v in moments.items() if n.startswith("mean.")}
-        self._adam.square = {n.removeprefix("square."): v for n, v in moments.items() if n.startswith("square.")}
+        self._adam.square = {
+            n.removeprefix("square."): v for n, v in moments.items() if n.startswith("square.")
+        }

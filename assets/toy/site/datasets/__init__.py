@@ -1,6 +1,7 @@
 """Stands where Hugging Face's `datasets` would: GSM8K-shaped problems of our own, made without a network.
 
-7,473 training and 1,319 test rows as in openai/gsm8k, each a rationale with <<a*b=c>> marks and a last line `#### N`.
+7,473 training and 1,319 test rows as in openai/gsm8k, each a rationale with <<a*b=c>> marks and a last line
+`#### N`.
 They are drawn from problems.json's sentences with the same numbers on every machine.
 """
 
@@ -20,7 +21,9 @@ def load_dataset(path: str, name: str | None = None, *, split: str) -> list[dict
     if path != "openai/gsm8k":
         raise ValueError(f"Only openai/gsm8k is here, not {path}: a rehearsal opens no connection.")
     if name not in ("main", "socratic"):
-        raise ValueError("Config name is missing. Please pick one among the available configs: ['main', 'socratic']")
+        raise ValueError(
+            "Config name is missing. Please pick one among the available configs: ['main', 'socratic']"
+        )
     if split not in _ROWS:
         raise ValueError(f'Unknown split "{split}". Should be one of {list(_ROWS)}.')
     told = json.loads(Path(__file__).with_name("problems.json").read_text(encoding="utf-8"))
@@ -36,7 +39,9 @@ def _row(rng: random.Random, told: dict[str, Any]) -> dict[str, str]:
     for target, left, sign, right, sentence in problem["steps"]:
         a, b = _value(values, left), _value(values, right)
         values[target] = _OPERATIONS[sign](a, b)
-        lines.append(sentence.format(**values, sum=f"{a}{sign}{b}=<<{a}{sign}{b}={values[target]}>>{values[target]}"))
+        lines.append(
+            sentence.format(**values, sum=f"{a}{sign}{b}=<<{a}{sign}{b}={values[target]}>>{values[target]}")
+        )
     answer = values[problem["steps"][-1][0]]
     return {"question": problem["question"].format(**values), "answer": "\n".join([*lines, f"#### {answer}"])}
 
