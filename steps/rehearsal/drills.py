@@ -1,8 +1,7 @@
 """Troubles that can be rehearsed by name: each is a list of faults (wire.py), worded as in real failures.
 
-At the start by `--drill NAME`, in a running server by `POST /_rehearsal/drills/NAME`; `DELETE
-/_rehearsal/drills`
-ends them all.
+At the start by `--drill NAME`, in a running server by `POST /_rehearsal/drills/NAME`.
+`DELETE /_rehearsal/drills` ends them all.
 """
 
 from __future__ import annotations
@@ -38,8 +37,8 @@ DRILLS: dict[str, tuple[JSON, ...]] = {
             "do": {
                 "operation_error": {
                     "code": 8,
-                    "message": "Google Compute Engine: Not all instances running in IGM after 35m4.033429035s. "
-                    "Expected 1, running 0, transitioning 1. Current errors: [GCE_STOCKOUT]: Instance "
+                    "message": "Google Compute Engine: Not all instances running in IGM after "
+                    "35m4.033429035s. Expected 1, running 0, transitioning 1. Current errors: [GCE_STOCKOUT]: Instance "
                     "creation "
                     "failed: The zone 'projects/my-project/zones/us-central1-b' does not have enough "
                     "resources "
