@@ -27,7 +27,14 @@ class Checked:
 
     def document(self) -> dict[str, str]:
         seen = self.finding
-        return {"id": self.id, "step": self.step, "level": seen.level, "title": seen.title, "detail": seen.detail, "fix": seen.fix}
+        return {
+            "id": self.id,
+            "step": self.step,
+            "level": seen.level,
+            "title": seen.title,
+            "detail": seen.detail,
+            "fix": seen.fix,
+        }
 
 
 def run_check(step: str, check: Check, answers: Answers, world: World) -> list[Checked]:
@@ -36,9 +43,18 @@ def run_check(step: str, check: Check, answers: Answers, world: World) -> list[C
         found = list(check.run(answers, world))
     except WizardError as error:
         later = getattr(error, "kind", "") == "api_disabled"
-        found = [Finding("info" if later else "warn", f"{check.title}: cannot be looked up yet" if later else f"{check.title}: could not be looked up",
-                         error.detail or error.title if not later else f"{error.title}; it is looked up again before anything billable is made",
-                         "" if later else error.fix)]
+        found = [
+            Finding(
+                "info" if later else "warn",
+                f"{check.title}: cannot be looked up yet"
+                if later
+                else f"{check.title}: could not be looked up",
+                error.detail or error.title
+                if not later
+                else f"{error.title}; it is looked up again before anything billable is made",
+                "" if later else error.fix,
+            )
+        ]
     return [Checked(step, check, finding) for finding in found]
 
 

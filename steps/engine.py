@@ -18,7 +18,7 @@ from .steps import NAMES
 from .survey import survey
 from .takeover import advice
 from .teardown import take_down
-from .work import Outcome, Work
+from .work import Outcome, Work, proved
 
 # These cost nothing: they are made before the last look at the checks, which need the APIs.
 _FREE = {"project", "api", "iam_binding"}
@@ -43,7 +43,7 @@ class _Tally:
     kept: int = 0
     deleted: int = 0
     failed: list[dict[str, str]] = field(default_factory=list)
-    standing: dict[str, Resource] = field(default_factory=dict)         # what is there now, and costs
+    standing: dict[str, Resource] = field(default_factory=dict)  # what is there now, and costs
 
     def add(self, resource: Resource, outcome: Outcome) -> None:
         setattr(self, outcome.counted, getattr(self, outcome.counted) + 1)
@@ -66,12 +66,31 @@ def refusals(decisions: Sequence[Decision], options: Options) -> list[dict[str, 
     other_way = f"; {sentence}" if (sentence := advice(decisions)) else ""
     for d in decisions:
         if d.action == "conflict":
-            found.append(_failure(d.resource.id, "conflict", d.note, "delete it, name it otherwise, or see the note"))
+            found.append(
+                _failure(d.resource.id, "conflict", d.note, "delete it, name it otherwise, or see the note")
+            )
         elif d.action == "adopt" and not options.adopt:
-            found.append(_failure(d.resource.id, "not made by this deployment", d.note, f"run apply with --adopt to take it over, or choose another name{other_way}"))
-    limit, (known, _) = options.max_usd_per_hour, price([d.resource for d in decisions if d.action != "delete"])
+            found.append(
+                _failure(
+                    d.resource.id,
+                    "not made by this deployment",
+                    d.note,
+                    f"run apply with --adopt to take it over, or choose another name{other_way}",
+                )
+            )
+    limit, (known, _) = (
+        options.max_usd_per_hour,
+        price([d.resource for d in decisions if d.action != "delete"]),
+    )
     if limit is not None and known > limit:
-        found.append(_failure("price", f"{known:.2f} USD an hour are more than the limit of {limit:.2f}", "", "raise --max-usd-per-hour"))
+        found.append(
+            _failure(
+                "price",
+                f"{known:.2f} USD an hour are more than the limit of {limit:.2f}",
+                "",
+                "raise --max-usd-per-hour",
+            )
+        )
     return found
 
 
@@ -82,17 +101,28 @@ def _failure(id: str, title: str, detail: str = "", fix: str = "") -> dict[str, 
 async def apply(session: Session, options: Options) -> AsyncIterator[Event]:
     """Brings about what is missing. Ends with a summary; whether all went well is in it."""
     start = asyncio.get_running_loop().time()
-    decisions = await plan(session, options)
+    decisions = [await _known_again(session, decision) for decision in await plan(session, options)]
     yield Event("plan", None, plan_data(decisions))
     standing = {d.resource.id: d.resource for d in decisions if d.sight.state not in ("absent", "deleting")}
     tally = _Tally(failed=refusals(decisions, options), standing=standing)
     if not tally.failed:
         async for event in _carry_out(session, decisions, options, tally):
             yield event
-    yield _summary(tally, asyncio.get_running_loop().time() - start, "status" if not tally.failed else "apply")
+    yield _summary(
+        tally, asyncio.get_running_loop().time() - start, "status" if not tally.failed else "apply"
+    )
 
 
-async def _carry_out(session: Session, decisions: Sequence[Decision], options: Options, tally: _Tally) -> AsyncIterator[Event]:
+async def _known_again(session: Session, decision: Decision) -> Decision:
+    """A thing that a killed apply made without a mark, and that its request id proves to be ours, is no stranger's."""
+    if decision.action != "adopt" or not await proved(session, decision.resource):
+        return decision
+    return replace(decision, action="keep", origin="created", note="made by an apply that was cut short")
+
+
+async def _carry_out(
+    session: Session, decisions: Sequence[Decision], options: Options, tally: _Tally
+) -> AsyncIterator[Event]:
     work = Work(session, options.adopt)
     free = [d for d in decisions if d.resource.kind in _FREE and d.action != "delete"]
     async for event in _run(work, free, tally):
@@ -113,7 +143,9 @@ async def _carry_out(session: Session, decisions: Sequence[Decision], options: O
 async def _run(work: Work, decisions: Sequence[Decision], tally: _Tally) -> AsyncIterator[Event]:
     """Everything whose needs are met runs at the same time; events come as they happen."""
     queue: asyncio.Queue[Event | None] = asyncio.Queue()
-    results: dict[str, asyncio.Future[bool]] = {d.resource.id: asyncio.get_running_loop().create_future() for d in decisions}
+    results: dict[str, asyncio.Future[bool]] = {
+        d.resource.id: asyncio.get_running_loop().create_future() for d in decisions
+    }
 
     async def one(decision: Decision) -> None:
         resource = decision.resource
@@ -154,22 +186,30 @@ async def _attempt(work: Work, decision: Decision, tell: Callable[[Event], None]
     return True
 
 
-async def undo(session: Session, keep: Collection[str] = (), delete_project: str = "") -> AsyncIterator[Event]:
+async def undo(
+    session: Session, keep: Collection[str] = (), delete_project: str = ""
+) -> AsyncIterator[Event]:
     """Runs the graph backwards and deletes what this deployment created.
 
     `keep` are steps whose Google resources stay, with all that those need. `delete_project` names the one project that may go too.
     """
     start = asyncio.get_running_loop().time()
     everything = [_may_go(r, delete_project) for r in (*session.resources(), *session.orphans())]
-    staying = _with_needs(everything, {r.id for r in everything if r.step in keep and "cluster" not in r.where})
+    staying = _with_needs(
+        everything, {r.id for r in everything if r.step in keep and "cluster" not in r.where}
+    )
     tally = _Tally(standing={r.id: r for r in everything if r.id in staying})
     async for event in _undo(session, [r for r in everything if r.id not in staying], tally, everything):
         yield event
-    yield _summary(tally, asyncio.get_running_loop().time() - start, "nothing left" if not tally.failed else "destroy")
+    yield _summary(
+        tally, asyncio.get_running_loop().time() - start, "nothing left" if not tally.failed else "destroy"
+    )
 
 
 def _may_go(resource: Resource, project: str) -> Resource:
-    return replace(resource, kept=False) if resource.kind == "project" and resource.name == project else resource
+    return (
+        replace(resource, kept=False) if resource.kind == "project" and resource.name == project else resource
+    )
 
 
 def _with_needs(resources: Sequence[Resource], ids: set[str]) -> set[str]:
@@ -185,18 +225,26 @@ def _with_needs(resources: Sequence[Resource], ids: set[str]) -> set[str]:
     return found
 
 
-async def _undo(session: Session, targets: Sequence[Resource], tally: _Tally, everything: Sequence[Resource] = ()) -> AsyncIterator[Event]:
+async def _undo(
+    session: Session, targets: Sequence[Resource], tally: _Tally, everything: Sequence[Resource] = ()
+) -> AsyncIterator[Event]:
     queue: asyncio.Queue[Event | None] = asyncio.Queue()
     known = {r.id: r for r in (everything or targets)}
     ids = {r.id for r in targets}
     results: dict[str, asyncio.Future[bool]] = {id: asyncio.get_running_loop().create_future() for id in ids}
-    dependents: dict[str, list[str]] = {id: [other.id for other in known.values() if id in other.needs and other.id in ids] for id in ids}
+    dependents: dict[str, list[str]] = {
+        id: [other.id for other in known.values() if id in other.needs and other.id in ids] for id in ids
+    }
     seen = await survey(session, targets)
 
     async def one(resource: Resource) -> None:
         above = [await results[id] for id in dependents[resource.id]]
         try:
-            counted = await take_down(session, resource, seen[resource.id], queue.put_nowait) if all(above) else "skipped"
+            counted = (
+                await take_down(session, resource, seen[resource.id], queue.put_nowait)
+                if all(above)
+                else "skipped"
+            )
             ok = counted != "skipped"
             tally.deleted += counted == "deleted"
             tally.kept += counted == "kept"
@@ -207,19 +255,42 @@ async def _undo(session: Session, targets: Sequence[Resource], tally: _Tally, ev
             queue.put_nowait(events.failed(resource.id, error.title, error.detail, error.fix, error.command))
         results[resource.id].set_result(ok)
 
-    yield Event("plan", None, {"resources": [{"id": r.id, "action": "delete", "state": seen[r.id].state} for r in targets]})
+    yield Event(
+        "plan",
+        None,
+        {"resources": [{"id": r.id, "action": "delete", "state": seen[r.id].state} for r in targets]},
+    )
     async for event in _drain(queue, [one(r) for r in targets]):
         yield event
 
 
 def plan_data(decisions: Sequence[Decision]) -> dict[str, Any]:
     """The plan inside an event stream: what happens to which resource."""
-    ordered = {r.id for r in order([d.resource for d in decisions if d.action != "delete"])} if decisions else set()
-    return {"resources": [{"id": d.resource.id, "action": d.action, "needs": [n for n in d.resource.needs if n in ordered]} for d in decisions]}
+    ordered = (
+        {r.id for r in order([d.resource for d in decisions if d.action != "delete"])} if decisions else set()
+    )
+    return {
+        "resources": [
+            {"id": d.resource.id, "action": d.action, "needs": [n for n in d.resource.needs if n in ordered]}
+            for d in decisions
+        ]
+    }
 
 
 def _summary(tally: _Tally, seconds: float, following: str) -> Event:
     known, _ = price(list(tally.standing.values()))
-    return Event("summary", None, {
-        "ok": not tally.failed, "created": tally.created, "adopted": tally.adopted, "kept": tally.kept, "deleted": tally.deleted,
-        "failed": tally.failed, "seconds": round(seconds, 3), "usd_per_hour": known, "next": following})
+    return Event(
+        "summary",
+        None,
+        {
+            "ok": not tally.failed,
+            "created": tally.created,
+            "adopted": tally.adopted,
+            "kept": tally.kept,
+            "deleted": tally.deleted,
+            "failed": tally.failed,
+            "seconds": round(seconds, 3),
+            "usd_per_hour": known,
+            "next": following,
+        },
+    )

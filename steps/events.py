@@ -8,8 +8,15 @@ from datetime import UTC, datetime
 from typing import Any, Literal
 
 Name = Literal[
-    "plan", "resource_started", "resource_waiting", "resource_done", "resource_failed",
-    "retry", "notice", "job", "summary",
+    "plan",
+    "resource_started",
+    "resource_waiting",
+    "resource_done",
+    "resource_failed",
+    "retry",
+    "notice",
+    "job",
+    "summary",
 ]
 
 

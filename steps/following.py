@@ -21,7 +21,7 @@ from .step import Resource
 from .training.health import Verdict, diagnose
 from .training.metrics import Reader
 
-_AGAIN = (0.5, 1.0, 2.0, 4.0, 8.0, 8.0, 8.0, 8.0)          # seconds between tries to reach the head
+_AGAIN = (0.5, 1.0, 2.0, 4.0, 8.0, 8.0, 8.0, 8.0)  # seconds between tries to reach the head
 
 
 class NoJob(WizardError):
@@ -50,11 +50,19 @@ class JobWatch:
 
     async def find(self, head: Head) -> Job:
         """The newest job of this deployment on the head. Raises NoJob."""
-        mine = [job for job in await head.jobs.list_jobs() if job.metadata.get(MARK) == self.session.deployment.lineage]
+        mine = [
+            job
+            for job in await head.jobs.list_jobs()
+            if job.metadata.get(MARK) == self.session.deployment.lineage
+        ]
         if not mine:
             if self.job_id:
-                raise NoJob("the job is lost", f"the Ray head was restarted and does not know {self.job_id}",
-                            "apply submits it again; it goes on from the last complete step_N", "grpo-wizard apply --yes")
+                raise NoJob(
+                    "the job is lost",
+                    f"the Ray head was restarted and does not know {self.job_id}",
+                    "apply submits it again; it goes on from the last complete step_N",
+                    "grpo-wizard apply --yes",
+                )
             raise NoJob("there is no job yet", "", "submit it", "grpo-wizard apply --yes")
         self._take(mine[0])
         return mine[0]
@@ -119,16 +127,26 @@ class JobWatch:
 
     def health(self) -> Verdict:
         running = self.status == "RUNNING"
-        return diagnose(self.reader, status=self.status or None, now=time.time() if running else None, last_output_at=self.heard_at)
+        return diagnose(
+            self.reader,
+            status=self.status or None,
+            now=time.time() if running else None,
+            last_output_at=self.heard_at,
+        )
 
     def document(self) -> dict[str, Any] | None:
         """The job as status and metrics tell it."""
         if not self.job_id:
             return None
         rows = self.rows()
-        return {"id": self.job_id, "status": self.status or "LOST", "step": rows[-1]["step"] if rows else None,
-                "total_steps": self.reader.facts.total_steps or self.session.answers["grpo"]["max_num_steps"],
-                "phase": self.reader.facts.phase, "message": self.detail[-400:]}
+        return {
+            "id": self.job_id,
+            "status": self.status or "LOST",
+            "step": rows[-1]["step"] if rows else None,
+            "total_steps": self.reader.facts.total_steps or self.session.answers["grpo"]["max_num_steps"],
+            "phase": self.reader.facts.phase,
+            "message": self.detail[-400:],
+        }
 
 
 def job_resource(session: Session) -> Resource:
@@ -172,5 +190,8 @@ async def read_job(session: Session) -> JobWatch:
             raise
         watch.read_spool()
         ended = session.deployment.job.status if session.deployment.job else ""
-        watch.status, watch.detail = ended if ended in ("SUCCEEDED", "FAILED", "STOPPED") else "LOST", error.title
+        watch.status, watch.detail = (
+            ended if ended in ("SUCCEEDED", "FAILED", "STOPPED") else "LOST",
+            error.title,
+        )
     return watch

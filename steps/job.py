@@ -24,5 +24,5 @@ async def describe(session: Session, sight: Sight) -> dict[str, Any] | None:
     watch.status = sight.facts.get("status", "")
     remembered = session.deployment.job
     if not watch.status and remembered and remembered.status in ("SUCCEEDED", "FAILED", "STOPPED"):
-        watch.status = remembered.status        # the head is gone by now; how it ended is known
+        watch.status = remembered.status  # the head is gone by now; how it ended is known
     return watch.document()

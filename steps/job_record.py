@@ -17,9 +17,14 @@ def remember_job(session: Session, resource: Resource, sight: Sight) -> None:
         return
     if before is None or before.submission_id != id:
         extra = _moved_aside(session, before) if before else {}
-        session.deployment.job = JobRecord(submission_id=id, parameters_hash=parameters(str(resource.spec["entrypoint"])), status=status,
-                                           attempt=before.attempt + 1 if before else 1,
-                                           checkpoint_dir=str(resource.spec["checkpoint_dir"]), extra=dict(extra))
+        session.deployment.job = JobRecord(
+            submission_id=id,
+            parameters_hash=parameters(str(resource.spec["entrypoint"])),
+            status=status,
+            attempt=before.attempt + 1 if before else 1,
+            checkpoint_dir=str(resource.spec["checkpoint_dir"]),
+            extra=dict(extra),
+        )
     else:
         before.status = status
     session.save()

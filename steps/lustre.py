@@ -15,17 +15,61 @@ _PORT, _LEGACY_PORT = "988", "6988"
 _filesystem = parse.text(r"[a-z][a-z0-9]{0,7}", "a lower-case letter, then at most 7 letters or digits")
 
 FIELDS = (
-    Field("lustre_name", "Lustre instance", "Its name; its address range is called NAME-range.",
-          parse.text(r"[a-z]([-a-z0-9]{0,55}[a-z0-9])?", "lower-case letters, digits and hyphens, a letter first, at most 57 characters"),
-          "nemo-lustre", env=("LUSTRE_NAME",)),
-    Field("capacity_gib", "Capacity", "In GiB, in the tier's steps. It can grow later, never shrink.", parse.integer(9000, unit="GiB"), 18000,
-          kind="integer", unit="GiB"),
-    Field("per_unit_storage_throughput", "Throughput per TiB", "MB/s for each TiB. Cannot be changed later.",
-          lambda raw: int(parse.choice(_TIERS)(str(raw))), 500, kind="choice", choices=_TIERS, unit="MB/s"),
-    Field("filesystem", "File system", "Lustre's own name for it, at most 8 characters.", _filesystem, "lustrefs"),
-    Field("legacy_port", "Legacy port 6988", "Only for nodes older than GKE 1.33.2-gke.4655000. One switch for cluster and instance.",
-          parse.switch, False, kind="switch", advanced=True),
-    Field("firewall", "Firewall rule for Lustre", "Allow Lustre's port from its range.", parse.switch, True, kind="switch", advanced=True),
+    Field(
+        "lustre_name",
+        "Lustre instance",
+        "Its name; its address range is called NAME-range.",
+        parse.text(
+            r"[a-z]([-a-z0-9]{0,55}[a-z0-9])?",
+            "lower-case letters, digits and hyphens, a letter first, at most 57 characters",
+        ),
+        "nemo-lustre",
+        env=("LUSTRE_NAME",),
+    ),
+    Field(
+        "capacity_gib",
+        "Capacity",
+        "In GiB, in the tier's steps. It can grow later, never shrink.",
+        parse.integer(9000, unit="GiB"),
+        18000,
+        kind="integer",
+        unit="GiB",
+    ),
+    Field(
+        "per_unit_storage_throughput",
+        "Throughput per TiB",
+        "MB/s for each TiB. Cannot be changed later.",
+        lambda raw: int(parse.choice(_TIERS)(str(raw))),
+        500,
+        kind="choice",
+        choices=_TIERS,
+        unit="MB/s",
+    ),
+    Field(
+        "filesystem",
+        "File system",
+        "Lustre's own name for it, at most 8 characters.",
+        _filesystem,
+        "lustrefs",
+    ),
+    Field(
+        "legacy_port",
+        "Legacy port 6988",
+        "Only for nodes older than GKE 1.33.2-gke.4655000. One switch for cluster and instance.",
+        parse.switch,
+        False,
+        kind="switch",
+        advanced=True,
+    ),
+    Field(
+        "firewall",
+        "Firewall rule for Lustre",
+        "Allow Lustre's port from its range.",
+        parse.switch,
+        True,
+        kind="switch",
+        advanced=True,
+    ),
 )
 
 
@@ -42,11 +86,18 @@ def _size(answers: Answers, world: World) -> Iterable[Finding]:
     mine = answers["lustre"]
     sizes = nearest_sizes(mine["per_unit_storage_throughput"], mine["capacity_gib"])
     if mine["capacity_gib"] in sizes:
-        yield Finding("pass", f"{mine['capacity_gib']:,} GiB is a size of the {mine['per_unit_storage_throughput']} MB/s tier")
+        yield Finding(
+            "pass",
+            f"{mine['capacity_gib']:,} GiB is a size of the {mine['per_unit_storage_throughput']} MB/s tier",
+        )
     else:
         listed = " or ".join(f"{size:,}" for size in sizes)
-        yield Finding("block", f"{mine['capacity_gib']:,} GiB is no size of the {mine['per_unit_storage_throughput']} MB/s tier",
-                      f"the nearest are {listed}", f"set lustre.capacity_gib={sizes[-1]}")
+        yield Finding(
+            "block",
+            f"{mine['capacity_gib']:,} GiB is no size of the {mine['per_unit_storage_throughput']} MB/s tier",
+            f"the nearest are {listed}",
+            f"set lustre.capacity_gib={sizes[-1]}",
+        )
 
 
 def _checkpoints_fit(answers: Answers, world: World) -> Iterable[Finding]:
@@ -55,7 +106,12 @@ def _checkpoints_fit(answers: Answers, world: World) -> Iterable[Finding]:
     if not size:
         return
     if size * kept > room:
-        yield Finding("warn", f"{kept} checkpoints of {size} GB do not fit", f"{room:,.0f} GB in all", "raise lustre.capacity_gib")
+        yield Finding(
+            "warn",
+            f"{kept} checkpoints of {size} GB do not fit",
+            f"{room:,.0f} GB in all",
+            "raise lustre.capacity_gib",
+        )
     else:
         yield Finding("pass", f"room for {int(room // size)} checkpoints of about {size} GB")
 
@@ -64,7 +120,12 @@ def _zone_has_lustre(answers: Answers, world: World) -> Iterable[Finding]:
     zone = answers["project"]["zone"]
     zones = world.ask("lustre_zones", project=answers["project"]["project_id"])
     if zones and zone not in zones:
-        yield Finding("block", f"Managed Lustre is not offered in {zone}", f"it is in {', '.join(sorted(zones)[:8])}", "choose another zone")
+        yield Finding(
+            "block",
+            f"Managed Lustre is not offered in {zone}",
+            f"it is in {', '.join(sorted(zones)[:8])}",
+            "choose another zone",
+        )
     else:
         yield Finding("pass", f"Managed Lustre is offered in {zone}")
 
@@ -78,46 +139,105 @@ CHECKS = (
 
 def _range(answers: Answers, name: str, network: str) -> Resource:
     project = answers["project"]["project_id"]
-    spec = {"name": name, "network": network_path(project, network), "purpose": "VPC_PEERING", "addressType": "INTERNAL",
-            "ipVersion": "IPV4", "prefixLength": 20}
-    return Resource("lustre", "address", name, spec, {"project": project}, (resource_id("networks", "network", network),),
-                    gcloud("compute addresses create", {"global": True, "purpose": "VPC_PEERING", "prefix-length": 20, "network": network}, name),
-                    watch=("network", "purpose", "prefixLength"))
+    spec = {
+        "name": name,
+        "network": network_path(project, network),
+        "purpose": "VPC_PEERING",
+        "addressType": "INTERNAL",
+        "ipVersion": "IPV4",
+        "prefixLength": 20,
+    }
+    return Resource(
+        "lustre",
+        "address",
+        name,
+        spec,
+        {"project": project},
+        (resource_id("networks", "network", network),),
+        gcloud(
+            "compute addresses create",
+            {"global": True, "purpose": "VPC_PEERING", "prefix-length": 20, "network": network},
+            name,
+        ),
+        watch=("network", "purpose", "prefixLength"),
+    )
 
 
 def _peering(answers: Answers, name: str, network: str) -> Resource:
     flags = {"service": "servicenetworking.googleapis.com", "ranges": name, "network": network}
-    return Resource("lustre", "peering", network, {"network": network, "reservedPeeringRanges": [name]},
-                    {"project": answers["project"]["project_id"], "network": network},
-                    (resource_id("lustre", "address", name), api_id("servicenetworking"), api_id("cloudresourcemanager")),
-                    gcloud("services vpc-peerings connect", flags), Usual(60, 300, "minutes; not measured (google-cloud.md §5)"))
+    return Resource(
+        "lustre",
+        "peering",
+        network,
+        {"network": network, "reservedPeeringRanges": [name]},
+        {"project": answers["project"]["project_id"], "network": network},
+        (resource_id("lustre", "address", name), api_id("servicenetworking"), api_id("cloudresourcemanager")),
+        gcloud("services vpc-peerings connect", flags),
+        Usual(60, 300, "minutes; not measured (google-cloud.md §5)"),
+    )
 
 
 def _firewall(answers: Answers, network: str, address: str) -> Resource:
     mine, project = answers["lustre"], answers["project"]["project_id"]
     ports = [_PORT, _LEGACY_PORT] if mine["legacy_port"] else [_PORT]
     name = f"{mine['lustre_name']}-lnet"
-    spec = {"name": name, "network": network_path(project, network), "direction": "INGRESS",
-            "sourceRanges": [Fact(address, "cidr")], "allowed": [{"IPProtocol": "tcp", "ports": ports}]}
-    flags = {"network": network, "action": "ALLOW", "rules": ",".join(f"tcp:{port}" for port in ports), "source-ranges": "${LUSTRE_RANGE}"}
-    command = gcloud("compute firewall-rules create", flags, name).replace("'${LUSTRE_RANGE}'", '"${LUSTRE_RANGE}"')
-    return Resource("lustre", "firewall", name, spec, {"project": project}, (address,), command, watch=("network", "direction", "allowed"))
+    spec = {
+        "name": name,
+        "network": network_path(project, network),
+        "direction": "INGRESS",
+        "sourceRanges": [Fact(address, "cidr")],
+        "allowed": [{"IPProtocol": "tcp", "ports": ports}],
+    }
+    flags = {
+        "network": network,
+        "action": "ALLOW",
+        "rules": ",".join(f"tcp:{port}" for port in ports),
+        "source-ranges": "${LUSTRE_RANGE}",
+    }
+    command = gcloud("compute firewall-rules create", flags, name).replace(
+        "'${LUSTRE_RANGE}'", '"${LUSTRE_RANGE}"'
+    )
+    return Resource(
+        "lustre",
+        "firewall",
+        name,
+        spec,
+        {"project": project},
+        (address,),
+        command,
+        watch=("network", "direction", "allowed"),
+    )
 
 
 def _instance(answers: Answers, network: str, needs: tuple[str, ...]) -> Resource:
     mine, place = answers["lustre"], answers["project"]
     spec: dict[str, Any] = {
-        "capacityGib": str(mine["capacity_gib"]), "filesystem": mine["filesystem"],
-        "network": network_path(place["project_id"], network), "perUnitStorageThroughput": str(mine["per_unit_storage_throughput"]),
+        "capacityGib": str(mine["capacity_gib"]),
+        "filesystem": mine["filesystem"],
+        "network": network_path(place["project_id"], network),
+        "perUnitStorageThroughput": str(mine["per_unit_storage_throughput"]),
     }
     spec |= {"gkeSupportEnabled": True} if mine["legacy_port"] else {}
-    flags = {"per-unit-storage-throughput": mine["per_unit_storage_throughput"], "capacity-gib": mine["capacity_gib"],
-             "filesystem": mine["filesystem"], "location": place["zone"], "network": spec["network"],
-             "gke-support-enabled": mine["legacy_port"]}
-    return Resource("lustre", "lustre", mine["lustre_name"], spec, {"project": place["project_id"], "location": place["zone"]}, needs,
-                    gcloud("lustre instances create", flags, mine["lustre_name"]),
-                    Usual(2400, 4800, "P99 of create is 40 to 80 minutes (google-cloud.md §5)"), None,
-                    watch=("network", "filesystem", "perUnitStorageThroughput"))
+    flags = {
+        "per-unit-storage-throughput": mine["per_unit_storage_throughput"],
+        "capacity-gib": mine["capacity_gib"],
+        "filesystem": mine["filesystem"],
+        "location": place["zone"],
+        "network": spec["network"],
+        "gke-support-enabled": mine["legacy_port"],
+    }
+    return Resource(
+        "lustre",
+        "lustre",
+        mine["lustre_name"],
+        spec,
+        {"project": place["project_id"], "location": place["zone"]},
+        needs,
+        gcloud("lustre instances create", flags, mine["lustre_name"]),
+        Usual(2400, 4800, "P99 of create is 40 to 80 minutes (google-cloud.md §5)"),
+        None,
+        watch=("network", "filesystem", "perUnitStorageThroughput"),
+    )
 
 
 def _resources(answers: Answers) -> Sequence[Resource]:
@@ -126,15 +246,39 @@ def _resources(answers: Answers) -> Sequence[Resource]:
     peering = _peering(answers, address.name, network)
     instance = _instance(answers, network, (peering.id, api_id("lustre")))
     cluster = resource_id("cluster", "cluster", answers["cluster"]["cluster_name"])
-    where = {"project": place["project_id"], "location": place["region"], "cluster": answers["cluster"]["cluster_name"]}
-    volume = Resource("lustre", "pv", PV_NAME, persistent_volume(answers, instance.id), where, (cluster, instance.id),
-                      "kubectl apply -f lustre-pv.yaml")
+    where = {
+        "project": place["project_id"],
+        "location": place["region"],
+        "cluster": answers["cluster"]["cluster_name"],
+    }
+    volume = Resource(
+        "lustre",
+        "pv",
+        PV_NAME,
+        persistent_volume(answers, instance.id),
+        where,
+        (cluster, instance.id),
+        "kubectl apply -f lustre-pv.yaml",
+    )
     namespace = answers["raycluster"]["namespace"]
-    above = (volume.id,) if namespace == "default" else (volume.id, resource_id("raycluster", "namespace", namespace))
-    claim = Resource("lustre", "pvc", PVC_NAME, persistent_volume_claim(answers), where | {"namespace": namespace}, above,
-                     "kubectl apply -f lustre-pvc.yaml")
+    above = (
+        (volume.id,)
+        if namespace == "default"
+        else (volume.id, resource_id("raycluster", "namespace", namespace))
+    )
+    claim = Resource(
+        "lustre",
+        "pvc",
+        PVC_NAME,
+        persistent_volume_claim(answers),
+        where | {"namespace": namespace},
+        above,
+        "kubectl apply -f lustre-pvc.yaml",
+    )
     rule = [_firewall(answers, network, address.id)] if mine["firewall"] else []
     return [address, peering, *rule, instance, volume, claim]
 
 
-STEP = Step("lustre", "Lustre", "The shared file system for model, data and checkpoints.", FIELDS, CHECKS, _resources)
+STEP = Step(
+    "lustre", "Lustre", "The shared file system for model, data and checkpoints.", FIELDS, CHECKS, _resources
+)

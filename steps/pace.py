@@ -7,11 +7,11 @@ from collections.abc import Iterator
 
 from .step import Resource
 
-_FIRST_LOOK, _LAST_LOOK, _GROWTH = 1.0, 10.0, 1.5      # seconds in real life
+_FIRST_LOOK, _LAST_LOOK, _GROWTH = 1.0, 10.0, 1.5  # seconds in real life
 _SHORTEST = 0.05
 _MOST_TRIES = 8
 _INSIST_FLOOR = 3.0
-_PATIENCE_FLOOR = 180.0                                # a rehearsal on a busy machine still gets this long
+_PATIENCE_FLOOR = 180.0  # a rehearsal on a busy machine still gets this long
 
 
 def looks(pace: float) -> Iterator[float]:
@@ -25,7 +25,7 @@ def looks(pace: float) -> Iterator[float]:
 def tries(pace: float) -> list[float]:
     """Seconds before each new try of something that failed for the moment: 1, 2, 4 … 60."""
     quick = max(1.0, min(pace, 10.0))
-    return [max(_SHORTEST, min(60.0, 2.0 ** n) / quick) for n in range(_MOST_TRIES)]
+    return [max(_SHORTEST, min(60.0, 2.0**n) / quick) for n in range(_MOST_TRIES)]
 
 
 def until_insisting(pace: float) -> float:

@@ -20,6 +20,7 @@ def text(pattern: str, rule: str, *, longest: int | None = None) -> Callable[[An
         if not isinstance(value, str) or not compiled.fullmatch(value) or (longest and len(value) > longest):
             raise Refused(rule)
         return value
+
     return parse
 
 
@@ -34,14 +35,21 @@ def integer(low: int, high: int | None = None, *, unit: str = "") -> Callable[[A
             plain = raw.strip().replace("_", "")
             plain = plain.replace(",", "") if re.fullmatch(r"\d{1,3}(,\d{3})+", plain) else plain
             value = int(plain) if re.fullmatch(r"-?[0-9]{1,15}", plain) else None
-        if not isinstance(value, int) or isinstance(value, bool) or value < low or (high is not None and value > high):
+        if (
+            not isinstance(value, int)
+            or isinstance(value, bool)
+            or value < low
+            or (high is not None and value > high)
+        ):
             raise Refused(rule)
         return value
+
     return parse
 
 
 def number(low: float, high: float) -> Callable[[Any], float]:
     """A finite number from `low` to `high`."""
+
     def parse(raw: Any) -> float:
         try:
             value = float(raw) if not isinstance(raw, bool) else float("nan")
@@ -50,6 +58,7 @@ def number(low: float, high: float) -> Callable[[Any], float]:
         if not low <= value <= high:
             raise Refused(f"a number from {low:g} to {high:g}")
         return value
+
     return parse
 
 
@@ -72,26 +81,31 @@ def choice(allowed: Iterable[str]) -> Callable[[Any], str]:
         if value not in listed:
             raise Refused("one of: " + ", ".join(listed))
         return value
+
     return parse
 
 
 def optional(parse: Callable[[Any], Any]) -> Callable[[Any], Any]:
     """Nothing at all (empty text) is fine too."""
+
     def parse_optional(raw: Any) -> Any:
         return "" if raw is None or (isinstance(raw, str) and not raw.strip()) else parse(raw)
+
     return parse_optional
 
 
 def listing(parse: Callable[[Any], str]) -> Callable[[Any], list[str]]:
     """Several values: a list, or text parted by commas or blanks."""
+
     def parse_list(raw: Any) -> list[str]:
         items = raw if isinstance(raw, list) else [part for part in re.split(r"[,\s]+", str(raw)) if part]
         return [parse(item) for item in items]
+
     return parse_list
 
 
 def _rfc1035(longest: int) -> Callable[[Any], str]:
-    rule = (f"lower-case letters, digits and hyphens, a letter first, no hyphen last, at most {longest} characters")
+    rule = f"lower-case letters, digits and hyphens, a letter first, no hyphen last, at most {longest} characters"
     return text(r"[a-z]([-a-z0-9]*[a-z0-9])?", rule, longest=longest)
 
 
@@ -99,5 +113,7 @@ def _rfc1035(longest: int) -> Callable[[Any], str]:
 resource_name = _rfc1035(63)
 cluster_name = _rfc1035(40)
 name_prefix = _rfc1035(50)
-deployment_name = text(r"[a-z][-a-z0-9]{0,39}", "a lower-case letter, then at most 39 letters, digits or hyphens")
+deployment_name = text(
+    r"[a-z][-a-z0-9]{0,39}", "a lower-case letter, then at most 39 letters, digits or hyphens"
+)
 kubernetes_name = _rfc1035(63)

@@ -34,7 +34,9 @@ def origin_of(sight: Sight, record: ResourceRecord | None, lineage: str) -> Orig
         return "none"
     if sight.mark == lineage:
         return "created"
-    same = record is not None and (not record.identity or not sight.identity or record.identity == sight.identity)
+    same = record is not None and (
+        not record.identity or not sight.identity or record.identity == sight.identity
+    )
     if record is not None and record.origin == "created" and same:
         return "created"
     return "adopted" if record is not None and record.origin == "adopted" else "none"
@@ -48,22 +50,47 @@ def foreign_drift(resource: Resource, sight: Sight) -> list[Drift]:
     return [d for d in sight.drift if any(d.path == head or d.path.startswith(head + ".") for head in heads)]
 
 
-def decide(resource: Resource, sight: Sight, record: ResourceRecord | None, lineage: str, replace: Collection[str] = ()) -> Decision:
+def decide(
+    resource: Resource,
+    sight: Sight,
+    record: ResourceRecord | None,
+    lineage: str,
+    replace: Collection[str] = (),
+) -> Decision:
     origin = origin_of(sight, record, lineage)
     if sight.state == "absent" or (sight.state == "deleting" and origin != "none"):
         return Decision(resource, "create", sight, origin, resource.note)
     if resource.kept and sight.state == "ready":
-        return Decision(resource, "keep", sight, origin, "there already" if origin == "none" else resource.note)
+        return Decision(
+            resource, "keep", sight, origin, "there already" if origin == "none" else resource.note
+        )
     if origin == "created":
         return _ours(resource, sight, replace)
     drift = foreign_drift(resource, sight)
     who = f"made by another deployment ({sight.mark})" if sight.mark else "not made by this deployment"
     if sight.state in ("failed", "deleting"):
-        return Decision(resource, "conflict", sight, origin, f"is there, {who}, and {sight.state}: {sight.detail}".rstrip(": "))
+        return Decision(
+            resource,
+            "conflict",
+            sight,
+            origin,
+            f"is there, {who}, and {sight.state}: {sight.detail}".rstrip(": "),
+        )
     if drift:
-        return Decision(resource, "conflict", sight, origin, f"is there, {who}, and does not fit: " + "; ".join(map(str, drift[:3])))
-    return Decision(resource, "keep" if origin == "adopted" else "adopt", sight, origin,
-                    "adopted" if origin == "adopted" else f"is there, {who}, and fits")
+        return Decision(
+            resource,
+            "conflict",
+            sight,
+            origin,
+            f"is there, {who}, and does not fit: " + "; ".join(map(str, drift[:3])),
+        )
+    return Decision(
+        resource,
+        "keep" if origin == "adopted" else "adopt",
+        sight,
+        origin,
+        "adopted" if origin == "adopted" else f"is there, {who}, and fits",
+    )
 
 
 def _ours(resource: Resource, sight: Sight, replace: Collection[str]) -> Decision:
@@ -82,20 +109,35 @@ def _ours(resource: Resource, sight: Sight, replace: Collection[str]) -> Decisio
     stuck = [d for d in sight.drift if not driver(resource.kind).can_change(d.path)]
     if not stuck:
         return decision("change", "; ".join(map(str, sight.drift[:3])))
-    return _replacement(resource, sight, replace, "cannot be changed in place: " + "; ".join(map(str, stuck[:3])))
+    return _replacement(
+        resource, sight, replace, "cannot be changed in place: " + "; ".join(map(str, stuck[:3]))
+    )
 
 
 def _replacement(resource: Resource, sight: Sight, replace: Collection[str], why: str) -> Decision:
     if resource.kind in _GUARDED and resource.id not in replace:
-        return Decision(resource, "conflict", sight, "created", f"{why}; `apply --replace {resource.id}` deletes it and makes it again")
+        return Decision(
+            resource,
+            "conflict",
+            sight,
+            "created",
+            f"{why}; `apply --replace {resource.id}` deletes it and makes it again",
+        )
     return Decision(resource, "replace", sight, "created", why)
 
 
-def make_plan(resources: Sequence[Resource], orphans: Sequence[Resource], seen: Mapping[str, Sight], deployment: Deployment,
-              replace: Collection[str] = ()) -> list[Decision]:
+def make_plan(
+    resources: Sequence[Resource],
+    orphans: Sequence[Resource],
+    seen: Mapping[str, Sight],
+    deployment: Deployment,
+    replace: Collection[str] = (),
+) -> list[Decision]:
     """The whole plan, in the wizard's order; things that are no longer wanted come last."""
     records = deployment.resources
-    decisions = [decide(r, seen.get(r.id, ABSENT), records.get(r.id), deployment.lineage, replace) for r in resources]
+    decisions = [
+        decide(r, seen.get(r.id, ABSENT), records.get(r.id), deployment.lineage, replace) for r in resources
+    ]
     for orphan in orphans:
         sight = seen.get(orphan.id, ABSENT)
         if origin_of(sight, records.get(orphan.id), deployment.lineage) == "created" and not orphan.kept:
@@ -129,7 +171,9 @@ def expected_seconds(decisions: Sequence[Decision]) -> float:
     by_id = {d.resource.id: d for d in decisions if d.action != "delete"}
     for resource in order([d.resource for d in by_id.values()]):
         start = max((finish[need] for need in resource.needs), default=0.0)
-        pending = by_id[resource.id].action in ("create", "replace") or by_id[resource.id].sight.state == "creating"
+        pending = (
+            by_id[resource.id].action in ("create", "replace") or by_id[resource.id].sight.state == "creating"
+        )
         finish[resource.id] = start + (resource.usual.high if pending else 0.0)
     return max(finish.values(), default=0.0)
 
@@ -138,4 +182,3 @@ def price(resources: Sequence[Resource]) -> tuple[float, list[str]]:
     """USD an hour of what has a known price, and the ids of what has none."""
     known = round(sum(r.usd_per_hour for r in resources if r.usd_per_hour), 4)
     return known, [r.id for r in resources if r.usd_per_hour is None]
-

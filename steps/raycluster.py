@@ -14,31 +14,78 @@ from .manifests.storage import PVC_NAME
 from .naming import gcloud, resource_id
 from .step import Answers, Check, Field, Finding, Resource, Step, Usual, World
 
-_image = parse.text(r"[a-z0-9][a-z0-9.-]*(:[0-9]+)?(/[a-z0-9][a-z0-9._-]*)+(:[A-Za-z0-9_][A-Za-z0-9_.-]{0,127})?(@sha256:[0-9a-f]{64})?",
-                    "an image such as nvcr.io/nvidia/nemo-rl:v0.5.0")
+_image = parse.text(
+    r"[a-z0-9][a-z0-9.-]*(:[0-9]+)?(/[a-z0-9][a-z0-9._-]*)+(:[A-Za-z0-9_][A-Za-z0-9_.-]{0,127})?(@sha256:[0-9a-f]{64})?",
+    "an image such as nvcr.io/nvidia/nemo-rl:v0.5.0",
+)
 
 FIELDS = (
-    Field("raycluster_name", "RayCluster", "Its name in Kubernetes.", parse.cluster_name, "ray-cluster-kuberay"),
-    Field("namespace", "Namespace", "Where its pods live.", parse.kubernetes_name, "default", env=("NAMESPACE",)),
-    Field("image", "Image", "NeMo RL's own container; the wizard knows v0.5.0.", _image, "nvcr.io/nvidia/nemo-rl:v0.5.0"),
-    Field("rdma_interfaces", "RDMA in the pods", "Ask for the gVNIC and the eight RDMA cards in the worker pods.", parse.switch, True,
-          kind="switch", advanced=True),
-    Field("network_policy", "NetworkPolicy", "Only this RayCluster's own pods may reach its pods.", parse.switch, True, kind="switch",
-          advanced=True),
-    Field("overwrite_container_cmd", "Own start command", "Keep KubeRay from flattening the start script, which would print every variable.",
-          parse.switch, True, kind="switch", advanced=True),
-    Field("fluentbit", "Ship logs", "A fluent-bit sidecar that sends Ray's logs to Cloud Logging.", parse.switch, False, kind="switch",
-          advanced=True),
+    Field(
+        "raycluster_name", "RayCluster", "Its name in Kubernetes.", parse.cluster_name, "ray-cluster-kuberay"
+    ),
+    Field(
+        "namespace", "Namespace", "Where its pods live.", parse.kubernetes_name, "default", env=("NAMESPACE",)
+    ),
+    Field(
+        "image",
+        "Image",
+        "NeMo RL's own container; the wizard knows v0.5.0.",
+        _image,
+        "nvcr.io/nvidia/nemo-rl:v0.5.0",
+    ),
+    Field(
+        "rdma_interfaces",
+        "RDMA in the pods",
+        "Ask for the gVNIC and the eight RDMA cards in the worker pods.",
+        parse.switch,
+        True,
+        kind="switch",
+        advanced=True,
+    ),
+    Field(
+        "network_policy",
+        "NetworkPolicy",
+        "Only this RayCluster's own pods may reach its pods.",
+        parse.switch,
+        True,
+        kind="switch",
+        advanced=True,
+    ),
+    Field(
+        "overwrite_container_cmd",
+        "Own start command",
+        "Keep KubeRay from flattening the start script, which would print every variable.",
+        parse.switch,
+        True,
+        kind="switch",
+        advanced=True,
+    ),
+    Field(
+        "fluentbit",
+        "Ship logs",
+        "A fluent-bit sidecar that sends Ray's logs to Cloud Logging.",
+        parse.switch,
+        False,
+        kind="switch",
+        advanced=True,
+    ),
 )
 
 
 def _objects(answers: Answers) -> list[tuple[str, dict[str, Any]]]:
     """(kind, manifest) of all that the RayCluster leans on."""
     made = [
-        ("secret", access.tokens(answers)), ("configmap", access.release_script(answers)),
-        ("service_account", access.service_account(answers)), ("role", access.role(answers)), ("role_binding", access.role_binding(answers)),
+        ("secret", access.tokens(answers)),
+        ("configmap", access.release_script(answers)),
+        ("service_account", access.service_account(answers)),
+        ("role", access.role(answers)),
+        ("role_binding", access.role_binding(answers)),
     ]
-    made += [("network_policy", access.network_policy(answers))] if answers["raycluster"]["network_policy"] else []
+    made += (
+        [("network_policy", access.network_policy(answers))]
+        if answers["raycluster"]["network_policy"]
+        else []
+    )
     return made + ([("configmap", fluentbit_config(answers))] if answers["raycluster"]["fluentbit"] else [])
 
 
@@ -46,7 +93,11 @@ def _namespace(name: str, where: Mapping[str, str], cluster: str) -> list[Resour
     if name == "default":
         return []
     manifest = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
-    return [Resource("raycluster", "namespace", name, manifest, where, (cluster,), f"kubectl create namespace {name}")]
+    return [
+        Resource(
+            "raycluster", "namespace", name, manifest, where, (cluster,), f"kubectl create namespace {name}"
+        )
+    ]
 
 
 def _log_writer(answers: Answers) -> list[Resource]:
@@ -55,30 +106,61 @@ def _log_writer(answers: Answers) -> list[Resource]:
         return []
     place, mine = answers["project"], answers["raycluster"]
     member = f"principal://KSA/{mine['namespace']}/{access.account_name(answers)}"
-    return [Resource("raycluster", "iam_binding", "roles/logging.logWriter", {"role": "roles/logging.logWriter", "member": member},
-                     {"project": place["project_id"]}, (resource_id("project", "api", "cloudresourcemanager.googleapis.com"),),
-                     gcloud("projects add-iam-policy-binding", {"member": member, "role": "roles/logging.logWriter"}, place["project_id"]),
-                     kept=True, note="stays at destroy: others may need it")]
+    return [
+        Resource(
+            "raycluster",
+            "iam_binding",
+            "roles/logging.logWriter",
+            {"role": "roles/logging.logWriter", "member": member},
+            {"project": place["project_id"]},
+            (resource_id("project", "api", "cloudresourcemanager.googleapis.com"),),
+            gcloud(
+                "projects add-iam-policy-binding",
+                {"member": member, "role": "roles/logging.logWriter"},
+                place["project_id"],
+            ),
+            kept=True,
+            note="stays at destroy: others may need it",
+        )
+    ]
 
 
 def _resources(answers: Answers) -> Sequence[Resource]:
     place, mine = answers["project"], answers["raycluster"]
-    above = {"project": place["project_id"], "location": place["region"], "cluster": answers["cluster"]["cluster_name"]}
+    above = {
+        "project": place["project_id"],
+        "location": place["region"],
+        "cluster": answers["cluster"]["cluster_name"],
+    }
     cluster = resource_id("cluster", "cluster", answers["cluster"]["cluster_name"])
     namespace = _namespace(mine["namespace"], above, cluster)
     where = above | {"namespace": mine["namespace"]}
     base = (cluster, *(r.id for r in namespace))
-    objects = [Resource("raycluster", kind, body["metadata"]["name"], body, where, base, f"kubectl apply -f {kind}.yaml")
-               for kind, body in _objects(answers)]
+    objects = [
+        Resource(
+            "raycluster", kind, body["metadata"]["name"], body, where, base, f"kubectl apply -f {kind}.yaml"
+        )
+        for kind, body in _objects(answers)
+    ]
     needs = (
-        *(r.id for r in objects), resource_id("lustre", "pvc", PVC_NAME),
-        resource_id("cluster", "node_pool", answers["cluster"]["gpu_pool"]), resource_id("cluster", "daemonset", "nccl-rdma-installer"),
+        *(r.id for r in objects),
+        resource_id("lustre", "pvc", PVC_NAME),
+        resource_id("cluster", "node_pool", answers["cluster"]["gpu_pool"]),
+        resource_id("cluster", "daemonset", "nccl-rdma-installer"),
         *(resource_id("cluster", "device_network", name) for name in device_names()),
     )
-    ray = Resource("raycluster", "raycluster", mine["raycluster_name"], raycluster(answers), where, needs, "kubectl apply -f raycluster.yaml",
-                   Usual(300, 1800, "nodes 4 to 35 m, image pull not published (google-cloud.md §5)"),
-                   note=f"head first, then {answers['quotas']['gpu_nodes']} workers; " + release_note(answers),
-                   watch=("spec.workerGroupSpecs", ))
+    ray = Resource(
+        "raycluster",
+        "raycluster",
+        mine["raycluster_name"],
+        raycluster(answers),
+        where,
+        needs,
+        "kubectl apply -f raycluster.yaml",
+        Usual(300, 1800, "nodes 4 to 35 m, image pull not published (google-cloud.md §5)"),
+        note=f"head first, then {answers['quotas']['gpu_nodes']} workers; " + release_note(answers),
+        watch=("spec.workerGroupSpecs",),
+    )
     return [*namespace, *objects, *_log_writer(answers), ray]
 
 
@@ -95,7 +177,12 @@ def _interfaces(answers: Answers, world: World) -> Iterable[Finding]:
     if answers["raycluster"]["rdma_interfaces"]:
         yield Finding("pass", "worker pods ask for ten interfaces: eth0, gVNIC, eight RDMA")
     else:
-        yield Finding("warn", "worker pods get no RDMA", "NCCL falls back to TCP, many times slower", "set raycluster.rdma_interfaces=true")
+        yield Finding(
+            "warn",
+            "worker pods get no RDMA",
+            "NCCL falls back to TCP, many times slower",
+            "set raycluster.rdma_interfaces=true",
+        )
 
 
 CHECKS = (Check("interfaces", "RDMA reaches the pods", _interfaces, ("raycluster.rdma_interfaces",)),)

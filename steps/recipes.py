@@ -22,7 +22,9 @@ def parse_recipe(raw: Any) -> str:
     """A recipe's name, with or without its folder and `.yaml`."""
     name = str(raw).strip().rpartition("/")[2].removesuffix(".yaml")
     if name not in by_name():
-        raise Refused("a GRPO recipe of NeMo RL v0.5.0, such as grpo-gemma3-27b-it-8n4g-fsdp2tp4-actckpt-long")
+        raise Refused(
+            "a GRPO recipe of NeMo RL v0.5.0, such as grpo-gemma3-27b-it-8n4g-fsdp2tp4-actckpt-long"
+        )
     return name
 
 

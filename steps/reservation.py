@@ -11,14 +11,17 @@ _RESERVATION = re.compile(
     r"(?:https://[a-z.]*googleapis\.com/compute/[a-z0-9]+/)?"
     r"(?:projects/(?P<project>(?:[a-z0-9.-]+:)?[a-z][-a-z0-9]*)/(?:zones/(?P<zone>[a-z0-9-]+)/)?reservations/)?"
     r"(?P<name>[a-z]([-a-z0-9]{0,61}[a-z0-9])?)"
-    r"(?:/reservationBlocks/(?P<block>[a-z]([-a-z0-9]*[a-z0-9])?)(?:/reservationSubBlocks/(?P<sub>[a-z]([-a-z0-9]*[a-z0-9])?))?)?")
+    r"(?:/reservationBlocks/(?P<block>[a-z]([-a-z0-9]*[a-z0-9])?)(?:/reservationSubBlocks/(?P<sub>[a-z]([-a-z0-9]*[a-z0-9])?))?)?"
+)
 
 
 def reservation_parts(value: str) -> dict[str, str | None]:
     """The parts of a reservation in any form that the API takes: project, zone, name, block, sub."""
     match = _RESERVATION.fullmatch(value.strip())
     if not match:
-        raise Refused("a reservation's name, projects/P/reservations/N, either with /reservationBlocks/B and /reservationSubBlocks/S, or its URL")
+        raise Refused(
+            "a reservation's name, projects/P/reservations/N, either with /reservationBlocks/B and /reservationSubBlocks/S, or its URL"
+        )
     return match.groupdict()
 
 

@@ -41,7 +41,11 @@ class Session:
     def orphans(self) -> list[Resource]:
         """What we made under answers that have changed since: rebuilt from what was noted when it was made."""
         wanted = {resource.id for resource in self.resources()}
-        return [_remembered(record) for id, record in self.deployment.resources.items() if id not in wanted and record.origin != "adopted"]
+        return [
+            _remembered(record)
+            for id, record in self.deployment.resources.items()
+            if id not in wanted and record.origin != "adopted"
+        ]
 
     def save(self) -> None:
         self.store.save(self.deployment)
@@ -50,9 +54,17 @@ class Session:
         """The record of a resource; made, with what a later undo needs, when there is none."""
         found = self.deployment.resources.get(resource.id)
         if found is None:
-            found = ResourceRecord(kind=resource.kind, name=resource.name, step=resource.step, facts={
-                "where": json.dumps(dict(resource.where)), "needs": json.dumps(resource.needs), "spec": json.dumps(_skeleton(resource)),
-                "kept": "yes" if resource.kept else ""})
+            found = ResourceRecord(
+                kind=resource.kind,
+                name=resource.name,
+                step=resource.step,
+                facts={
+                    "where": json.dumps(dict(resource.where)),
+                    "needs": json.dumps(resource.needs),
+                    "spec": json.dumps(_skeleton(resource)),
+                    "kept": "yes" if resource.kept else "",
+                },
+            )
             self.deployment.resources[resource.id] = found
         return found
 
@@ -66,10 +78,22 @@ def _skeleton(resource: Resource) -> dict[str, Any]:
     if "apiVersion" in spec:
         meta = {key: spec["metadata"][key] for key in ("name", "namespace") if key in spec["metadata"]}
         return {"apiVersion": spec["apiVersion"], "kind": spec["kind"], "metadata": meta}
-    return {key: spec[key] for key in ("network", "reservedPeeringRanges", "billingAccount", "role", "member") if key in spec}
+    return {
+        key: spec[key]
+        for key in ("network", "reservedPeeringRanges", "billingAccount", "role", "member")
+        if key in spec
+    }
 
 
 def _remembered(record: ResourceRecord) -> Resource:
     noted = record.facts
-    return Resource(record.step, record.kind, record.name, json.loads(noted.get("spec", "{}")), json.loads(noted.get("where", "{}")),
-                    tuple(json.loads(noted.get("needs", "[]"))), kept=bool(noted.get("kept")), note="no longer among the answers")
+    return Resource(
+        record.step,
+        record.kind,
+        record.name,
+        json.loads(noted.get("spec", "{}")),
+        json.loads(noted.get("where", "{}")),
+        tuple(json.loads(noted.get("needs", "[]"))),
+        kept=bool(noted.get("kept")),
+        note="no longer among the answers",
+    )

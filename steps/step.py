@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
-Answers = Mapping[str, Mapping[str, Any]]   # step -> field -> parsed value, complete with defaults
+Answers = Mapping[str, Mapping[str, Any]]  # step -> field -> parsed value, complete with defaults
 Level = Literal["pass", "info", "warn", "block"]
 State = Literal["absent", "creating", "ready", "failed", "deleting"]
 Origin = Literal["created", "adopted", "none"]
@@ -68,7 +68,9 @@ class Check:
     id: str
     title: str
     run: Callable[[Answers, World], Iterable[Finding]]
-    needs_fields: tuple[str, ...] = ()      # step.field names that it looks at: live checks run when one of them changes
+    needs_fields: tuple[
+        str, ...
+    ] = ()  # step.field names that it looks at: live checks run when one of them changes
 
 
 @dataclass(frozen=True)
@@ -95,7 +97,7 @@ class Fact:
 class SecretValue:
     """A value inside a spec that is never written down: filled in by the client at the last moment."""
 
-    name: str            # hf_token | wandb_netrc
+    name: str  # hf_token | wandb_netrc
     optional: bool = False
 
 
@@ -144,10 +146,10 @@ class Sight:
     """What was seen of a resource in the cloud just now."""
 
     state: State = "absent"
-    mark: str = ""                  # the lineage written on it, if any
-    identity: str = ""              # uid, numeric id or creation time: tells a thing from its namesake made later
+    mark: str = ""  # the lineage written on it, if any
+    identity: str = ""  # uid, numeric id or creation time: tells a thing from its namesake made later
     drift: tuple[Drift, ...] = ()
-    detail: str = ""                # what it waits for, or what is wrong with it
+    detail: str = ""  # what it waits for, or what is wrong with it
     facts: Mapping[str, str] = field(default_factory=dict)
 
 

@@ -8,7 +8,15 @@ from typing import Any
 from . import cluster, grpo, lustre, networks, project, quotas, raycluster
 from .step import Answers, Field, Refused, Resource, Step
 
-STEPS: tuple[Step, ...] = (project.STEP, quotas.STEP, networks.STEP, cluster.STEP, lustre.STEP, raycluster.STEP, grpo.STEP)
+STEPS: tuple[Step, ...] = (
+    project.STEP,
+    quotas.STEP,
+    networks.STEP,
+    cluster.STEP,
+    lustre.STEP,
+    raycluster.STEP,
+    grpo.STEP,
+)
 NAMES = tuple(step.name for step in STEPS)
 
 
@@ -55,7 +63,7 @@ def so_far(given: Mapping[str, Mapping[str, Any]]) -> tuple[dict[str, dict[str, 
         except Refused as refusal:
             refused[f"{each.name}.{field.name}"] = str(refusal)
         except KeyError:
-            pass        # its default follows from an answer that was refused, and that one is named already
+            pass  # its default follows from an answer that was refused, and that one is named already
     return answers, refused
 
 

@@ -13,7 +13,7 @@ from .session import Session
 from .step import ABSENT, Fact, Resource, Sight
 
 _AT_ONCE = 12
-_LOOKS = 3              # tries of one reading before the last: 7 s in real life
+_LOOKS = 3  # tries of one reading before the last: 7 s in real life
 
 
 def resolve(value: Any, facts: Mapping[str, Mapping[str, str]]) -> Any:
@@ -23,7 +23,11 @@ def resolve(value: Any, facts: Mapping[str, Mapping[str, str]]) -> Any:
         return {key: item for key, item in filled.items() if item is not None or value[key] is None}
     if isinstance(value, list):
         items = [resolve(item, facts) for item in value]
-        return [item for item in items if item is not None] or None if any(isinstance(item, Fact) for item in value) else items
+        return (
+            [item for item in items if item is not None] or None
+            if any(isinstance(item, Fact) for item in value)
+            else items
+        )
     if isinstance(value, Fact):
         return facts.get(value.id, {}).get(value.key)
     return value
@@ -38,19 +42,34 @@ def facts_in(value: Any) -> set[str]:
     return {value.id} if isinstance(value, Fact) else set()
 
 
-def task_for(session: Session, resource: Resource, facts: Mapping[str, Mapping[str, str]], tell: Tell = lambda text: None) -> Task:
+def task_for(
+    session: Session,
+    resource: Resource,
+    facts: Mapping[str, Mapping[str, str]],
+    tell: Tell = lambda text: None,
+) -> Task:
     record = session.deployment.resources.get(resource.id)
-    return Task(resource, resolve(resource.spec, facts), session.mark, session.deployment.lineage, record.request_id if record else "",
-                dict(record.facts) if record else {}, tell)
+    return Task(
+        resource,
+        resolve(resource.spec, facts),
+        session.mark,
+        session.deployment.lineage,
+        record.request_id if record else "",
+        dict(record.facts) if record else {},
+        tell,
+    )
 
 
 async def look(session: Session, resource: Resource, facts: Mapping[str, Mapping[str, str]]) -> Sight:
-    return await asyncio.to_thread(driver(resource.kind).look, session.cloud, task_for(session, resource, facts))
+    return await asyncio.to_thread(
+        driver(resource.kind).look, session.cloud, task_for(session, resource, facts)
+    )
 
 
 async def survey(session: Session, resources: Iterable[Resource]) -> dict[str, Sight]:
     """What is there of each, by id. An API that is off has nothing behind it; any other error is raised."""
     from .clients.errors import CloudError
+
     listed = list(resources)
     gate = asyncio.Semaphore(_AT_ONCE)
     seen: dict[str, Sight] = {}
@@ -58,12 +77,18 @@ async def survey(session: Session, resources: Iterable[Resource]) -> dict[str, S
     async def one(resource: Resource) -> None:
         async with gate:
             try:
-                seen[resource.id] = await _look_again(session, resource, {id: sight.facts for id, sight in seen.items()})
+                seen[resource.id] = await _look_again(
+                    session, resource, {id: sight.facts for id, sight in seen.items()}
+                )
             except CloudError as error:
                 if error.kind != "api_disabled" and not (resource.kind == "job" and error.transient):
                     raise
                 # A head that does not answer must not keep anybody from looking at the rest, or from taking it down.
-                seen[resource.id] = ABSENT if error.kind == "api_disabled" else Sight(detail=f"cannot be asked: {error.title}")
+                seen[resource.id] = (
+                    ABSENT
+                    if error.kind == "api_disabled"
+                    else Sight(detail=f"cannot be asked: {error.title}")
+                )
 
     await asyncio.gather(*(one(r) for r in listed if r.kind == "project"))
     seen |= _nothing_in_a_project_to_come(listed, seen)
@@ -76,6 +101,7 @@ async def survey(session: Session, resources: Iterable[Resource]) -> dict[str, S
 async def _look_again(session: Session, resource: Resource, facts: Mapping[str, Mapping[str, str]]) -> Sight:
     """Reading does no harm: what fails for the moment is asked again, a few times."""
     from .clients.errors import CloudError
+
     for wait in pace.tries(session.cloud.pace)[:_LOOKS]:
         try:
             return await look(session, resource, facts)
@@ -86,7 +112,9 @@ async def _look_again(session: Session, resource: Resource, facts: Mapping[str, 
     return await look(session, resource, facts)
 
 
-def _nothing_in_a_project_to_come(resources: Iterable[Resource], seen: Mapping[str, Sight]) -> dict[str, Sight]:
+def _nothing_in_a_project_to_come(
+    resources: Iterable[Resource], seen: Mapping[str, Sight]
+) -> dict[str, Sight]:
     """Google refuses questions about a project that is not there, as if a permission were missing."""
     listed = list(resources)
     missing = {r.name for r in listed if r.kind == "project" and seen[r.id].state == "absent"}

@@ -38,5 +38,11 @@ def offer(decisions: Iterable[Decision]) -> Offer | None:
 def advice(decisions: Iterable[Decision]) -> str:
     """One sentence for whoever looks at the plan; empty where there is nothing to take over."""
     found = offer(decisions)
-    return (f"everything that is there bears the mark {found.lineage}: if it is yours and its state was lost, "
-            "init --take-over goes on with it") if found else ""
+    return (
+        (
+            f"everything that is there bears the mark {found.lineage}: if it is yours and its state was lost, "
+            "init --take-over goes on with it"
+        )
+        if found
+        else ""
+    )

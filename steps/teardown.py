@@ -20,7 +20,9 @@ from .survey import look, task_for
 Tell = Callable[[Event], None]
 
 
-async def take_down(session: Session, resource: Resource, sight: Sight, tell: Tell) -> Literal["deleted", "kept", "gone"]:
+async def take_down(
+    session: Session, resource: Resource, sight: Sight, tell: Tell
+) -> Literal["deleted", "kept", "gone"]:
     """Deletes it if it is ours; keeps and names it if it is not, or if it stays by design."""
     origin = origin_of(sight, session.deployment.resources.get(resource.id), session.deployment.lineage)
     pending = _still_coming(session, resource)
@@ -32,7 +34,11 @@ async def take_down(session: Session, resource: Resource, sight: Sight, tell: Te
         tell(events.notice(f"{resource.kind} {resource.name} {resource.note or 'stays'}", resource.id))
         return "kept"
     if origin != "created" and not (sight.state == "absent" and pending):
-        tell(events.notice(f"{resource.kind} {resource.name} was not made by this deployment: it stays", resource.id))
+        tell(
+            events.notice(
+                f"{resource.kind} {resource.name} was not made by this deployment: it stays", resource.id
+            )
+        )
         return "kept"
     started = asyncio.get_running_loop().time()
     tell(events.started(resource.id, "delete", f"delete {resource.kind} {resource.name}"))
@@ -85,8 +91,20 @@ class _Removal:
         if sight.state == "deleting":
             self._say(sight.detail or "being deleted")
             return False
-        if origin_of(sight, self.session.deployment.resources.get(self.resource.id), self.session.deployment.lineage) != "created":
-            raise CloudError("conflict", f"{self.resource.kind} {self.resource.name} was not made by this deployment", "", "it stays")
+        if (
+            origin_of(
+                sight,
+                self.session.deployment.resources.get(self.resource.id),
+                self.session.deployment.lineage,
+            )
+            != "created"
+        ):
+            raise CloudError(
+                "conflict",
+                f"{self.resource.kind} {self.resource.name} was not made by this deployment",
+                "",
+                "it stays",
+            )
         self.operation = await asyncio.to_thread(self.driver.delete, cloud, task, sight)
         return False
 
@@ -99,11 +117,13 @@ class _Removal:
         self._say("waiting for its creation to end before deleting it")
         for wait in pace.looks(self.session.cloud.pace):
             try:
-                progress = await asyncio.to_thread(self.driver.progress, self.session.cloud, task, record.operation)
+                progress = await asyncio.to_thread(
+                    self.driver.progress, self.session.cloud, task, record.operation
+                )
             except CloudError as error:
                 if error.transient and not error.ended:
                     raise
-                break               # it failed or is forgotten: the look decides
+                break  # it failed or is forgotten: the look decides
             if progress.done:
                 record.origin = "created"
                 break
@@ -119,8 +139,12 @@ class _Removal:
         patient = isinstance(error, CloudError) and error.kind in ("in_use", "busy")
         if isinstance(error, CloudError) and error.kind == "in_use" and await self._insisted():
             return
-        late = asyncio.get_running_loop().time() - self.started > pace.patience(self.resource, self.session.cloud.pace)
-        if not (isinstance(error, CloudError) and error.transient) or (late if patient else not self.failures):
+        late = asyncio.get_running_loop().time() - self.started > pace.patience(
+            self.resource, self.session.cloud.pace
+        )
+        if not (isinstance(error, CloudError) and error.transient) or (
+            late if patient else not self.failures
+        ):
             raise error
         self.operation = "" if patient or error.ended else self.operation
         wait = max(0.1, 10.0 / self.session.cloud.pace) if patient else self.failures.pop(0)
@@ -143,4 +167,6 @@ class _Removal:
     def _say(self, detail: str) -> None:
         if detail != self.said:
             self.said = detail
-            self.tell(events.waiting(self.resource.id, detail, asyncio.get_running_loop().time() - self.started))
+            self.tell(
+                events.waiting(self.resource.id, detail, asyncio.get_running_loop().time() - self.started)
+            )

@@ -52,7 +52,9 @@ class Work:
             self.facts[resource.id] = dict(decision.sight.facts)
             self._note_ownership(resource, decision)
             return Outcome("adopted" if decision.action == "adopt" else "kept")
-        tell(events.started(resource.id, decision.action, f"{decision.action} {resource.kind} {resource.name}"))
+        tell(
+            events.started(resource.id, decision.action, f"{decision.action} {resource.kind} {resource.name}")
+        )
         if decision.action == "replace":
             await delete_and_wait(self.session, resource, decision.sight, tell)
         await _Pursuit(self, resource, tell, started, change=decision.action == "change").to_the_end()
@@ -81,8 +83,8 @@ class _Pursuit:
         self.started, self.change_wanted = started, change
         self.pace = work.session.cloud.pace
         self.failures: list[float] = pace.tries(self.pace)
-        self.made = False           # our own create was seen to succeed
-        self.again = False          # its create answered "already exists": look before judging
+        self.made = False  # our own create was seen to succeed
+        self.again = False  # its create answered "already exists": look before judging
         self.said = ""
         self.driver = driver(resource.kind)
 
@@ -91,7 +93,12 @@ class _Pursuit:
         return self.session.record(self.resource)
 
     def task(self) -> Task:
-        return task_for(self.session, self.resource, self.work.facts, lambda text: self.tell(events.notice(text, self.resource.id)))
+        return task_for(
+            self.session,
+            self.resource,
+            self.work.facts,
+            lambda text: self.tell(events.notice(text, self.resource.id)),
+        )
 
     async def to_the_end(self) -> None:
         for wait in pace.looks(self.pace):
@@ -102,8 +109,12 @@ class _Pursuit:
                 await self._again_or_raise(error)
                 continue
             if _clock() - self.started > pace.patience(self.resource, self.pace):
-                raise CloudError("slow", f"{self.resource.kind} {self.resource.name} takes longer than it should", self.said,
-                                 "look at it in the console, then run apply again: it goes on by looking")
+                raise CloudError(
+                    "slow",
+                    f"{self.resource.kind} {self.resource.name} takes longer than it should",
+                    self.said,
+                    "look at it in the console, then run apply again: it goes on by looking",
+                )
             await asyncio.sleep(wait)
 
     async def _again_or_raise(self, error: WizardError) -> None:
@@ -113,8 +124,11 @@ class _Pursuit:
             return
         patient = isinstance(error, CloudError) and error.kind in ("busy", "api_disabled")
         waited = _clock() - self.started
-        if not (isinstance(error, CloudError) and error.transient) or (patient and waited > pace.patience(self.resource, self.pace)) \
-                or (not patient and not self.failures):
+        if (
+            not (isinstance(error, CloudError) and error.transient)
+            or (patient and waited > pace.patience(self.resource, self.pace))
+            or (not patient and not self.failures)
+        ):
             raise _placed(error, self.resource)
         wait = max(0.1, 10.0 / self.pace) if patient else self.failures.pop(0)
         self.tell(events.retry(self.resource.id, error.title, wait))
@@ -126,18 +140,24 @@ class _Pursuit:
             return False
         sight = await look(self.session, self.resource, self.work.facts)
         if sight.state == "absent":
-            self.record.facts |= sight.facts        # what stood there before us (a shared peering) decides how it is undone
+            self.record.facts |= (
+                sight.facts
+            )  # what stood there before us (a shared peering) decides how it is undone
             await self._create()
             return False
         if sight.state == "ready":
             return await self._settle(sight)
         if sight.state == "failed" and self.driver.repeatable and not self.made:
-            self.record.origin = "created"      # what failed is done with: the next one is a new request
+            self.record.origin = "created"  # what failed is done with: the next one is a new request
             await self._create()
             return False
         if sight.state == "failed":
-            raise CloudError("failed", f"{self.resource.kind} {self.resource.name} is in an error", sight.detail,
-                             "run apply again: it is deleted and made anew where that loses nothing, else the plan says how")
+            raise CloudError(
+                "failed",
+                f"{self.resource.kind} {self.resource.name} is in an error",
+                sight.detail,
+                "run apply again: it is deleted and made anew where that loses nothing, else the plan says how",
+            )
         self._say(sight.detail or sight.state)
         if sight.state == "creating":
             await asyncio.to_thread(self.driver.nudge, self.session.cloud, self.task(), sight)
@@ -146,13 +166,15 @@ class _Pursuit:
     async def _operation_done(self) -> bool:
         """Asks after the operation that was written down, perhaps by an earlier run."""
         try:
-            progress = await asyncio.to_thread(self.driver.progress, self.session.cloud, self.task(), self.record.operation)
+            progress = await asyncio.to_thread(
+                self.driver.progress, self.session.cloud, self.task(), self.record.operation
+            )
         except CloudError as error:
             if error.ended or not error.transient:
-                self.record.request_id = ""         # it has failed for good: a new try is a new request
+                self.record.request_id = ""  # it has failed for good: a new try is a new request
                 self._remember("")
             if error.kind == "not_found":
-                return True         # operations are forgotten after a while; the look decides
+                return True  # operations are forgotten after a while; the look decides
             raise
         if progress.done:
             self.made = True
@@ -173,13 +195,25 @@ class _Pursuit:
 
     async def _settle(self, sight: Sight) -> bool:
         lineage = self.session.deployment.lineage
-        if not self.made and origin_of(sight, self.record, lineage) == "none" and not self.resource.kept:
-            raise CloudError("conflict", f"{self.resource.kind} {self.resource.name} is there and was not made by this deployment",
-                             "it appeared after the plan" if not foreign_drift(self.resource, sight) else "and it does not fit",
-                             "run apply with --adopt to take it over, or choose another name")
+        if (
+            not self.made
+            and origin_of(sight, self.record, lineage) == "none"
+            and not self.resource.kept
+            and not await proved(self.session, self.resource)
+        ):
+            raise CloudError(
+                "conflict",
+                f"{self.resource.kind} {self.resource.name} is there and was not made by this deployment",
+                "it appeared after the plan"
+                if not foreign_drift(self.resource, sight)
+                else "and it does not fit",
+                "run apply with --adopt to take it over, or choose another name",
+            )
         if sight.drift and self.change_wanted:
             self.change_wanted = False
-            self._remember(await asyncio.to_thread(self.driver.change, self.session.cloud, self.task(), sight))
+            self._remember(
+                await asyncio.to_thread(self.driver.change, self.session.cloud, self.task(), sight)
+            )
             return False
         if self.record.origin != "adopted":
             _confirm(self.record, sight)
@@ -199,10 +233,26 @@ class _Pursuit:
             self.tell(events.waiting(self.resource.id, detail, _clock() - self.started))
 
 
+async def proved(session: Session, resource: Resource) -> bool:
+    """Whether a thing without a mark is ours all the same: a create of ours was begun, and its request id says that it made it."""
+    record = session.deployment.resources.get(resource.id)
+    if record is None or record.origin != "intended" or not record.request_id:
+        return False
+    task = task_for(
+        session, resource, {id: known.facts for id, known in session.deployment.resources.items()}
+    )
+    return await asyncio.to_thread(driver(resource.kind).proof, session.cloud, task)
+
+
 def _placed(error: WizardError, resource: Resource) -> WizardError:
     """What ran short somewhere says where: Google's own text names neither region nor zone."""
     place = resource.where.get("location") or resource.where.get("region", "")
-    if isinstance(error, CloudError) and error.kind in ("quota", "stockout") and place and place not in error.title:
+    if (
+        isinstance(error, CloudError)
+        and error.kind in ("quota", "stockout")
+        and place
+        and place not in error.title
+    ):
         error.title += f" ({place})"
     return error
 

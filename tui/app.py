@@ -11,6 +11,10 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from textual import work
+from textual.binding import Binding, BindingType
+from textual.screen import Screen
+
 from grpo_wizard.state.errors import WizardError
 from grpo_wizard.state.home import Home
 from grpo_wizard.tui.background import in_thread
@@ -18,9 +22,6 @@ from grpo_wizard.tui.i18n import _
 from grpo_wizard.tui.palette import Actions
 from grpo_wizard.tui.theme import WizardLook
 from grpo_wizard.tui.title import TitleState
-from textual import work
-from textual.binding import Binding, BindingType
-from textual.screen import Screen
 
 if TYPE_CHECKING:
     from grpo_wizard.tui.desk import Desk
@@ -123,7 +124,7 @@ class Wizard(WizardLook[int]):
 
     def take_over(self) -> None:
         """Begins a deployment with the tutorial's variables as its answers; Review then offers to adopt what is there."""
-        from grpo_wizard.tui.prefill import variables, environment
+        from grpo_wizard.tui.prefill import environment, variables
 
         given = environment()
         if not given:

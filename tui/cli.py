@@ -21,15 +21,29 @@ Add = Callable[[argparse.ArgumentParser], None]
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="grpo-wizard", description=_PURPOSE, epilog=_EXIT_CODES, allow_abbrev=False,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        prog="grpo-wizard",
+        description=_PURPOSE,
+        epilog=_EXIT_CODES,
+        allow_abbrev=False,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     parser.add_argument("--version", action="version", version=_version())
-    parser.add_argument("--plain", action="store_true", help="questions and lines instead of the full screen (screen readers, serial lines)")
+    parser.add_argument(
+        "--plain",
+        action="store_true",
+        help="questions and lines instead of the full screen (screen readers, serial lines)",
+    )
     _common(parser)
     commands = parser.add_subparsers(dest="command", metavar="COMMAND")
     for name, (purpose, add) in COMMANDS.items():
-        command = commands.add_parser(name, help=purpose, description=purpose[0].upper() + purpose[1:] + ".", epilog=_EXIT_CODES,
-                                      allow_abbrev=False)
+        command = commands.add_parser(
+            name,
+            help=purpose,
+            description=purpose[0].upper() + purpose[1:] + ".",
+            epilog=_EXIT_CODES,
+            allow_abbrev=False,
+        )
         _common(command, again=True)
         add(command)
     return parser
@@ -37,17 +51,37 @@ def _parser() -> argparse.ArgumentParser:
 
 def _version() -> str:
     from importlib.metadata import version
+
     return f"grpo-wizard {version('grpo-wizard')}"
 
 
 def _common(parser: argparse.ArgumentParser, again: bool = False) -> None:
     """Options of every command; given before or after the command's name."""
     default = argparse.SUPPRESS if again else None
-    parser.add_argument("--rehearse", action="store_true", default=argparse.SUPPRESS if again else False,
-                        help="talk to the rehearsal on this machine instead of Google Cloud")
-    parser.add_argument("--speed", metavar="X", default=default, help="how many times faster than real life a rehearsal runs, or max (default 120)")
-    parser.add_argument("--deployment", metavar="NAME", default=default, help="which deployment; may be left out where there is only one")
-    parser.add_argument("--home", metavar="DIR", default=default, help="where state is kept (default: GRPO_WIZARD_HOME or the user's state folder)")
+    parser.add_argument(
+        "--rehearse",
+        action="store_true",
+        default=argparse.SUPPRESS if again else False,
+        help="talk to the rehearsal on this machine instead of Google Cloud",
+    )
+    parser.add_argument(
+        "--speed",
+        metavar="X",
+        default=default,
+        help="how many times faster than real life a rehearsal runs, or max (default 120)",
+    )
+    parser.add_argument(
+        "--deployment",
+        metavar="NAME",
+        default=default,
+        help="which deployment; may be left out where there is only one",
+    )
+    parser.add_argument(
+        "--home",
+        metavar="DIR",
+        default=default,
+        help="where state is kept (default: GRPO_WIZARD_HOME or the user's state folder)",
+    )
 
 
 def _json(parser: argparse.ArgumentParser, form: str = "one JSON document on stdout") -> None:
@@ -56,56 +90,128 @@ def _json(parser: argparse.ArgumentParser, form: str = "one JSON document on std
 
 def _init(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--answers", metavar="FILE", help="answers as TOML")
-    parser.add_argument("--from-env", action="store_true", help="take the tutorial's own variables (PROJECT_ID, NODE_ZONE …) from the environment")
-    parser.add_argument("--take-over", action="store_true",
-                        help="the state was lost: look at the cloud, and go on under the one mark that everything of these names bears")
-    parser.add_argument("--set", metavar="STEP.FIELD=VALUE", action="append", default=[], help="one answer; may be given again")
+    parser.add_argument(
+        "--from-env",
+        action="store_true",
+        help="take the tutorial's own variables (PROJECT_ID, NODE_ZONE …) from the environment",
+    )
+    parser.add_argument(
+        "--take-over",
+        action="store_true",
+        help="the state was lost: look at the cloud, and go on under the one mark that everything of these names bears",
+    )
+    parser.add_argument(
+        "--set",
+        metavar="STEP.FIELD=VALUE",
+        action="append",
+        default=[],
+        help="one answer; may be given again",
+    )
 
 
 def _apply(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--yes", action="store_true", help="you have seen the plan and its price")
     parser.add_argument("--adopt", action="store_true", help="take over things of the same name that fit")
-    parser.add_argument("--replace", metavar="ID", action="append", default=[], help="delete and re-create this Lustre, cluster, PV or PVC")
+    parser.add_argument(
+        "--replace",
+        metavar="ID",
+        action="append",
+        default=[],
+        help="delete and re-create this Lustre, cluster, PV or PVC",
+    )
     parser.add_argument("--until", metavar="STEP", help="all resources up to and with this step")
     parser.add_argument("--wait", action="store_true", help="go on until the job has ended")
-    parser.add_argument("--detach", action="store_true", help="go on in the background; `status` and `logs` show it")
-    parser.add_argument("--max-usd-per-hour", metavar="X", type=float, help="do not start what would cost more")
+    parser.add_argument(
+        "--detach", action="store_true", help="go on in the background; `status` and `logs` show it"
+    )
+    parser.add_argument(
+        "--max-usd-per-hour", metavar="X", type=float, help="do not start what would cost more"
+    )
     parser.add_argument("--skip-checks", action="store_true", help="start although a check blocks")
     _json(parser, "one JSON object a line")
 
 
 def _destroy(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--confirm", metavar="NAME", help="the deployment's name")
-    parser.add_argument("--keep", metavar="STEP", action="append", default=[], choices=["lustre"], help="leave this step's things (lustre)")
-    parser.add_argument("--delete-project", metavar="ID", help="delete this project too; only one that this deployment created")
+    parser.add_argument(
+        "--keep",
+        metavar="STEP",
+        action="append",
+        default=[],
+        choices=["lustre"],
+        help="leave this step's things (lustre)",
+    )
+    parser.add_argument(
+        "--delete-project",
+        metavar="ID",
+        help="delete this project too; only one that this deployment created",
+    )
     _json(parser, "one JSON object a line")
 
 
 def _metrics(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--from", dest="source", metavar="LOGFILE", help="of a saved log; - reads standard input")
+    parser.add_argument(
+        "--from", dest="source", metavar="LOGFILE", help="of a saved log; - reads standard input"
+    )
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--csv", action="store_true", help="comma-separated values")
-    _json(form)         # type: ignore[arg-type]
+    _json(form)  # type: ignore[arg-type]
 
 
 def _health(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("source", metavar="LOGFILE", nargs="?", help="a saved NeMo RL log instead of the job's; - reads standard input")
+    parser.add_argument(
+        "source",
+        metavar="LOGFILE",
+        nargs="?",
+        help="a saved NeMo RL log instead of the job's; - reads standard input",
+    )
     _json(parser)
+
+
+def _wait(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--timeout", metavar="S", type=float, help="give up after so many seconds")
+    _json(parser)
+
+
+def _logs(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--follow", action="store_true", help="go on until the job has ended")
+
+
+def _dashboard(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--port", type=int, default=8265, help="local port (default 8265)")
+
+
+def _nothing(parser: argparse.ArgumentParser) -> None:
+    """No option of its own."""
 
 
 def _export(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--out", metavar="FILE", help="write there instead of to stdout")
-    parser.add_argument("--answers", action="store_true", help="the answer file that repeats this deployment, instead of the script")
+    parser.add_argument(
+        "--answers",
+        action="store_true",
+        help="the answer file that repeats this deployment, instead of the script",
+    )
 
 
 def _rehearsal(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("what", choices=["serve", "status", "stop"])
     parser.add_argument("--port", type=int, default=0, help="0 takes a free one")
     parser.add_argument("--faults", metavar="FILE", help="JSON list of what shall go wrong")
-    parser.add_argument("--env-file", metavar="FILE", help="write the environment for gcloud, kubectl and the wizard there")
+    parser.add_argument(
+        "--env-file", metavar="FILE", help="write the environment for gcloud, kubectl and the wizard there"
+    )
     parser.add_argument("--record", metavar="FILE", help="write each request there as a JSON line")
-    parser.add_argument("--ray", choices=["real", "none"], default="real", help="none: no Ray head is ever started")
-    parser.add_argument("--idle", metavar="MINUTES", type=float, default=30.0, help="end after so long without a request (default 30, 0: never)")
+    parser.add_argument(
+        "--ray", choices=["real", "none"], default="real", help="none: no Ray head is ever started"
+    )
+    parser.add_argument(
+        "--idle",
+        metavar="MINUTES",
+        type=float,
+        default=30.0,
+        help="end after so long without a request (default 30, 0: never)",
+    )
 
 
 COMMANDS: dict[str, tuple[str, Add]] = {
@@ -113,17 +219,26 @@ COMMANDS: dict[str, tuple[str, Add]] = {
     "check": ("look whether it can work, before anything is made", _json),
     "plan": ("what apply would do, its cost per hour and its expected time", _json),
     "apply": ("make what is missing; run it again to resume", _apply),
-    "wait": ("wait until the job ends", lambda p: [p.add_argument("--timeout", metavar="S", type=float), _json(p)] and None),
+    "wait": (
+        "wait until the job ends",
+        _wait,
+    ),
     "status": ("the cloud as it is, drift, and the job", _json),
-    "logs": ("the job's log, raw", lambda p: p.add_argument("--follow", action="store_true") and None),
+    "logs": ("the job's log, raw", _logs),
     "metrics": ("one row a training step, of the job or of a saved log", _metrics),
     "health": ("a diagnosis of the job, or of a saved log", _health),
     "checkpoints": ("step_N with completeness and size", _json),
     "stop": ("stop the job and keep the machines", _json),
     "destroy": ("take down what this deployment made, and nothing else", _destroy),
-    "export": ("the same deployment as a bash script of gcloud and kubectl commands, or as an answer file", _export),
-    "credentials": ("write the kubeconfig entry that get-credentials would", lambda p: None),
-    "dashboard": ("keep the Ray dashboard forwarded on loopback", lambda p: p.add_argument("--port", type=int, default=8265) and None),
+    "export": (
+        "the same deployment as a bash script of gcloud and kubectl commands, or as an answer file",
+        _export,
+    ),
+    "credentials": ("write the kubeconfig entry that get-credentials would", _nothing),
+    "dashboard": (
+        "keep the Ray dashboard forwarded on loopback",
+        _dashboard,
+    ),
     "rehearse": ("the tutorial's own deployment, rehearsed from start to end", _json),
     "rehearsal": ("the stand-in for Google Cloud: serve, status, stop", _rehearsal),
 }
@@ -140,10 +255,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         return code
     except KeyboardInterrupt:
         again = shlex.join(["grpo-wizard", *(sys.argv[1:] if argv is None else argv)])
-        print(f"interrupted: what runs in the cloud goes on there; the same command goes on here: {again}", file=sys.stderr)
+        print(
+            f"interrupted: what runs in the cloud goes on there; the same command goes on here: {again}",
+            file=sys.stderr,
+        )
         return 130
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())      # `| head` ends quietly
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # `| head` ends quietly
         return 0
     except Exception as error:
         return _tell(error, getattr(arguments, "json", False))
@@ -159,8 +277,10 @@ def _use_utf8() -> None:
 def _tell(error: Exception, as_json: bool) -> int:
     """What happened, why, the one fix; never a traceback for what was foreseen."""
     from grpo_wizard.state.errors import WizardError
+
     if not isinstance(error, WizardError):
         raise error
     from grpo_wizard.tui.output import problem
+
     problem(error, as_json)
     return error.exit_code

@@ -27,7 +27,6 @@ class EngineRun:
     def __init__(self, desk: Desk, words: list[str]) -> None:
         self.desk, self.words = desk, words
         self.story = Story()
-        self.error: WizardError | None = None
         self._background: Background | None = None
         self._session: Session | None = None
 
@@ -37,22 +36,23 @@ class EngineRun:
         self.story.usual = usual_times(session.resources(), session.cloud.pace)
         journal = Journal(self.desk.home.journal_file(self.desk.name))
 
+        def tell(event: Event) -> None:
+            document = json.loads(json.dumps(event.document()))
+            journal.append(document)
+            assert self._background is not None
+            self._background.say(self.story.take, document)
+
         async def main() -> None:
-            async for event in make(session):
-                document = json.loads(json.dumps(event.document()))
-                journal.append(document)
-                assert self._background is not None
-                self._background.say(self.story.take, document)
+            from grpo_wizard.steps.events import Event
+
+            try:
+                async for event in make(session):
+                    tell(event)
+            except WizardError as error:
+                tell(Event("summary", None, {"ok": False, "failed": [error.as_dict()]}))
 
         self._background = Background("engine", main)
-        self._background.ended.add_done_callback(self._ended)
-
-    def _ended(self, future: asyncio.Future[BaseException | None]) -> None:
-        error = future.result()
-        if isinstance(error, WizardError):
-            self.error = error
-        elif error is not None:
-            raise error
+        self._background.ended.add_done_callback(_unexpected)
 
     @property
     def is_running(self) -> bool:
@@ -66,13 +66,19 @@ class EngineRun:
             await asyncio.wait([self._background.ended])
 
 
+def _unexpected(future: asyncio.Future[BaseException | None]) -> None:
+    """What was not foreseen ends the app with its traceback, as it would in the foreground."""
+    error = future.result()
+    if error is not None:
+        raise error
+
+
 class Attached:
     """Another process's run, or the last one there was, through the journal."""
 
     def __init__(self, desk: Desk) -> None:
         self.desk = desk
         self.story = Story()
-        self.error: WizardError | None = None
         self._journal = Journal(desk.home.journal_file(desk.name))
         self._offset = 0
         try:

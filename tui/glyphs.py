@@ -15,8 +15,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache, lru_cache
 
-from grpo_wizard.tui.i18n import _
 from rich.cells import cell_len, chop_cells
+
+from grpo_wizard.tui.i18n import _
 
 # TERM values whose character sets hold no box drawing or braille: the kernel's console, serial terminals.
 _POOR_TERMS = ("dumb", "linux", "vt52", "vt100", "vt102", "vt220", "unknown")

@@ -22,6 +22,11 @@ class LiveChecks:
         self._found: dict[str, list[Finding]] = {}
         self._asking: set[str] = set()
 
+    @property
+    def is_settled(self) -> bool:
+        """Whether every check has been answered."""
+        return not self._asking and bool(self._found)
+
     def findings(self) -> list[Finding]:
         """All that is known; a check that is being looked at says so."""
         listed: list[Finding] = [f for key, found in self._found.items() if key == "" for f in found]

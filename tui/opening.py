@@ -35,7 +35,11 @@ def choose(home: Home, args: argparse.Namespace) -> str:
     if len(names) == 1:
         return names[0]
     if not names:
-        raise WrongUsage("There is no deployment yet.", f"{home.root} holds none.", "Begin with grpo-wizard init, or just grpo-wizard.")
+        raise WrongUsage(
+            "There is no deployment yet.",
+            f"{home.root} holds none.",
+            "Begin with grpo-wizard init, or just grpo-wizard.",
+        )
     raise WrongUsage("Several deployments are there.", ", ".join(names) + ".", "Name one with --deployment.")
 
 
@@ -46,8 +50,12 @@ def load(args: argparse.Namespace) -> tuple[Store, Deployment]:
     deployment = store.load(choose(home, args))
     if deployment.mode != mode_of(args):
         if deployment.mode == "rehearsal":
-            raise WrongUsage("this deployment is a rehearsal; add --rehearse", f"{deployment.name} lives in the rehearsal.")
-        raise WrongUsage("this deployment is real; leave out --rehearse", f"{deployment.name} lives in Google Cloud.")
+            raise WrongUsage(
+                "this deployment is a rehearsal; add --rehearse", f"{deployment.name} lives in the rehearsal."
+            )
+        raise WrongUsage(
+            "this deployment is real; leave out --rehearse", f"{deployment.name} lives in Google Cloud."
+        )
     return store, deployment
 
 
@@ -56,6 +64,7 @@ def open_session(args: argparse.Namespace) -> Session:
     from grpo_wizard.state.audit import Audit
     from grpo_wizard.steps.clients.connect import open_cloud
     from grpo_wizard.steps.session import Session
+
     store, deployment = load(args)
     audit = Audit(store.home.audit_file(deployment.name))
     cloud = open_cloud(deployment.mode, Path(store.home.root), args.speed, audit.append)
@@ -66,8 +75,9 @@ def open_session(args: argparse.Namespace) -> Session:
 def locked(args: argparse.Namespace) -> Iterator[Session]:
     """The same, with the deployment's lock held: for commands that write."""
     from grpo_wizard.state.lock import Lock
+
     home = home_of(args)
     name = choose(home, args)
-    Store(home).load(name)          # a missing deployment is said before a lock file is made
+    Store(home).load(name)  # a missing deployment is said before a lock file is made
     with Lock(home, name, shlex.join(["grpo-wizard", *sys.argv[1:]])):
         yield open_session(args)

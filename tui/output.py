@@ -34,15 +34,22 @@ def print_json(mode: str, deployment: str | None, document: Mapping[str, Any]) -
 def problem(error: WizardError, as_json: bool = False) -> None:
     """An error, to stderr; with --json the same as one object on stdout too."""
     if as_json:
-        print(json.dumps({"schema": SCHEMA, "ok": False, "error": error.as_dict()}, ensure_ascii=False), flush=True)
-    lines = [f"error: {error.title}"] + [f"  {name}: {text}" for name, text in
-                                          (("why", error.detail), ("fix", error.fix), ("command", error.command)) if text]
+        print(
+            json.dumps({"schema": SCHEMA, "ok": False, "error": error.as_dict()}, ensure_ascii=False),
+            flush=True,
+        )
+    lines = [f"error: {error.title}"] + [
+        f"  {name}: {text}"
+        for name, text in (("why", error.detail), ("fix", error.fix), ("command", error.command))
+        if text
+    ]
     print("\n".join(lines), file=sys.stderr)
 
 
 def glyph(key: str) -> str:
     """A sign's glyph, in ASCII where the terminal knows no more."""
     from grpo_wizard.tui.glyphs import sign, to_ascii, unicode_here
+
     mark = sign(key).glyph
     return mark if unicode_here() else to_ascii(mark)
 
@@ -52,7 +59,11 @@ def duration(seconds: float) -> str:
     whole = round(seconds)
     if whole < 60:
         return f"{seconds:.1f} s" if seconds < 10 else f"{whole} s"
-    return f"{whole // 60} m {whole % 60:02d} s" if whole < 3600 else f"{whole // 3600} h {whole % 3600 // 60:02d} m"
+    return (
+        f"{whole // 60} m {whole % 60:02d} s"
+        if whole < 3600
+        else f"{whole // 3600} h {whole % 3600 // 60:02d} m"
+    )
 
 
 def money(known: float, unknown: int = 0) -> str:

@@ -47,11 +47,17 @@ def _done(event: Event, data: dict[str, Any]) -> list[str]:
 
 def _failed(event: Event, data: dict[str, Any]) -> list[str]:
     lines = [f"{glyph('block')} failed  {event.id}: {data['title']}"]
-    return lines + [f"          {name}: {data[key]}" for name, key in (("why", "detail"), ("fix", "fix"), ("command", "command")) if data.get(key)]
+    return lines + [
+        f"          {name}: {data[key]}"
+        for name, key in (("why", "detail"), ("fix", "fix"), ("command", "command"))
+        if data.get(key)
+    ]
 
 
 def _retry(event: Event, data: dict[str, Any]) -> list[str]:
-    return [f"{glyph('warn')} retry   {event.id}: {data['detail']}; again in {duration(data['after_seconds'])}"]
+    return [
+        f"{glyph('warn')} retry   {event.id}: {data['detail']}; again in {duration(data['after_seconds'])}"
+    ]
 
 
 def _notice(event: Event, data: dict[str, Any]) -> list[str]:
@@ -60,20 +66,41 @@ def _notice(event: Event, data: dict[str, Any]) -> list[str]:
 
 def _job(event: Event, data: dict[str, Any]) -> list[str]:
     step = f" step {data['step']}/{data['total_steps']}" if data.get("step") is not None else ""
-    return [f"{glyph('work')} job     {data.get('job_id', '')} {data.get('status', '')}{step}{' ' + data['detail'] if data.get('detail') else ''}"]
+    return [
+        f"{glyph('work')} job     {data.get('job_id', '')} {data.get('status', '')}{step}{' ' + data['detail'] if data.get('detail') else ''}"
+    ]
 
 
 def _summary(event: Event, data: dict[str, Any]) -> list[str]:
-    counts = ", ".join(f"{data[key]} {key}" for key in ("created", "adopted", "kept", "deleted") if data[key]) or "nothing to do"
+    counts = (
+        ", ".join(f"{data[key]} {key}" for key in ("created", "adopted", "kept", "deleted") if data[key])
+        or "nothing to do"
+    )
     lines = [f"{'done' if data['ok'] else 'not done'}: {counts} in {duration(data['seconds'])}"]
     for entry in data["failed"]:
-        lines.append(f"{glyph('block')} {entry['id']}: {entry['title']}" + (f" ({entry['detail']})" if entry["detail"] else ""))
+        lines.append(
+            f"{glyph('block')} {entry['id']}: {entry['title']}"
+            + (f" ({entry['detail']})" if entry["detail"] else "")
+        )
         lines += [f"  fix: {entry['fix']}"] if entry["fix"] else []
     if data["next"] == "nothing left":
         return [*lines, "nothing left"]
-    return [*lines, f"price now: {money(data['usd_per_hour'])} known; next: grpo-wizard {data['next']}" if data["ok"] else
-            "what was made stays and is listed by grpo-wizard status; run the same command again to go on, or destroy to take it down"]
+    return [
+        *lines,
+        f"price now: {money(data['usd_per_hour'])} known; next: grpo-wizard {data['next']}"
+        if data["ok"]
+        else "what was made stays and is listed by grpo-wizard status; run the same command again to go on, or destroy to take it down",
+    ]
 
 
-_LINES = {"plan": _plan, "resource_started": _started, "resource_waiting": _waiting, "resource_done": _done, "resource_failed": _failed,
-          "retry": _retry, "notice": _notice, "job": _job, "summary": _summary}
+_LINES = {
+    "plan": _plan,
+    "resource_started": _started,
+    "resource_waiting": _waiting,
+    "resource_done": _done,
+    "resource_failed": _failed,
+    "retry": _retry,
+    "notice": _notice,
+    "job": _job,
+    "summary": _summary,
+}

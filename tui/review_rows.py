@@ -7,6 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from rich.cells import cell_len
+from rich.text import Text
+
 from grpo_wizard.steps.checking import Checked, blocking
 from grpo_wizard.steps.differences import DIFFERENCES
 from grpo_wizard.steps.step import Field
@@ -15,8 +18,6 @@ from grpo_wizard.tui.draft import Draft
 from grpo_wizard.tui.glyphs import fit, sign
 from grpo_wizard.tui.i18n import _, ngettext
 from grpo_wizard.tui.widgets.lane import duration
-from rich.cells import cell_len
-from rich.text import Text
 
 if TYPE_CHECKING:
     from grpo_wizard.steps.plan import Decision

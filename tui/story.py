@@ -111,7 +111,7 @@ class Story:
     def _resource_done(self, document: Mapping[str, Any], now: float) -> None:
         thing = self._thing(document)
         thing.sign, thing.ended, thing.detail = "gone" if thing.action == "delete" else "done", now, ""
-        self._say(document, thing.sign, thing.sign == "gone" and _("deleted") or _("done"))
+        self._say(document, thing.sign, (thing.sign == "gone" and _("deleted")) or _("done"))
 
     def _resource_failed(self, document: Mapping[str, Any], now: float) -> None:
         thing = self._thing(document)

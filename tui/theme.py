@@ -9,14 +9,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar, TypeVar
 
-from grpo_wizard.tui.glyphs import to_ascii, unicode_here
-from grpo_wizard.tui.i18n import _
 from rich.segment import Segment
 from textual.app import App
 from textual.binding import Binding, BindingType
 from textual.color import Color
 from textual.filter import LineFilter
 from textual.theme import Theme
+
+from grpo_wizard.tui.glyphs import to_ascii, unicode_here
+from grpo_wizard.tui.i18n import _
 
 ORANGE, SKY, YELLOW, PURPLE = "#E69F00", "#56B4E9", "#F0E442", "#CC79A7"
 # Relatives of the set's vermilion, green, orange and blue: the originals miss 4.5:1 on one of the grounds.

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from grpo_wizard.state.secret import Secret
 
-AuditSink = Callable[[str, str, str, str, str], None]       # identity, method, url, operation, result
-_TIMEOUT = 60.0                                             # of one request, seconds
+AuditSink = Callable[[str, str, str, str, str], None]  # identity, method, url, operation, result
+_TIMEOUT = 60.0  # of one request, seconds
 # Prefix of each service below the rehearsal's address; compute stands at the root, where its paths say /compute themselves.
 _PREFIX = {"compute": ""}
 
@@ -23,12 +24,14 @@ class Cloud:
     credentials: Any
     identity: str
     base_url: str = ""
-    kube_token: str = ""                # the rehearsal's; on GKE the credentials' own token is used
-    pace: float = 1.0                   # how many times faster than real life things happen there
+    kube_token: str = ""  # the rehearsal's; on GKE the credentials' own token is used
+    pace: float = 1.0  # how many times faster than real life things happen there
     audit: AuditSink = lambda *parts: None
     secrets: Mapping[str, Secret] = field(default_factory=dict)
     _clients: dict[str, Any] = field(default_factory=dict)
     _lock: threading.RLock = field(default_factory=threading.RLock)
+    _gates: dict[str, threading.Lock] = field(default_factory=dict)
+    _seen: dict[str, tuple[float, Any]] = field(default_factory=dict)
 
     def endpoint(self, service: str) -> str:
         """Of a Google service (`compute`, `container`, …): the rehearsal's address for it, or empty for Google's own."""
@@ -42,23 +45,43 @@ class Cloud:
                 self._clients[name] = build()
             return self._clients[name]
 
+    def lately(self, name: str, ask: Callable[[], Any], seconds: float) -> Any:
+        """What was asked less than `seconds` ago is not asked again; of several threads at once one asks for all."""
+        with self._lock:
+            gate = self._gates.setdefault(name, threading.Lock())
+        with gate:
+            at, value = self._seen.get(name, (-seconds, None))
+            if time.monotonic() - at >= seconds:
+                value = ask()
+                self._seen[name] = time.monotonic(), value
+            return value
+
     def rest(self, service: str, module: str, client: str) -> Any:
         """A google-cloud-* client over REST, e.g. rest("compute", "google.cloud.compute_v1", "NetworksClient")."""
         return self.once(f"{module}.{client}", lambda: self._build(service, module, client))
 
     def _build(self, service: str, module: str, client: str) -> Any:
         from importlib import import_module
+
         options = {"api_endpoint": self.endpoint(service)} if self.base_url else {}
-        built = getattr(import_module(module), client)(credentials=self.credentials, transport="rest", client_options=options)
+        built = getattr(import_module(module), client)(
+            credentials=self.credentials, transport="rest", client_options=options
+        )
         self.watch(built.transport._session, f"{service}.googleapis.com")
         return built
 
     def watch(self, session: Any, service: str) -> None:
         """Every write that goes through a requests session is audited at one place."""
-        session.hooks["response"].append(lambda response, *a, **k: self._note(response.request.method, response.url, response.status_code))
+        session.hooks["response"].append(
+            lambda response, *a, **k: self._note(response.request.method, response.url, response.status_code)
+        )
 
     def _note(self, method: str, url: str, status: int) -> None:
-        if method not in ("GET", "HEAD", "OPTIONS") and ":testIamPermissions" not in url and ":getIamPolicy" not in url:
+        if (
+            method not in ("GET", "HEAD", "OPTIONS")
+            and ":testIamPermissions" not in url
+            and ":getIamPolicy" not in url
+        ):
             self.audit(self.identity, method, url, "", str(status))
 
     def token(self) -> str:
@@ -67,6 +90,7 @@ class Cloud:
             return self.kube_token
         if not self.credentials.valid:
             from google.auth.transport.requests import Request
+
             self.credentials.refresh(Request())
         return str(self.credentials.token)
 
@@ -74,6 +98,7 @@ class Cloud:
 def call(service: str, function: Callable[..., Any], **arguments: Any) -> Any:
     """One SDK call without the SDK's own retries (the engine looks before it tries again); errors come out as ours."""
     from .errors import translate
+
     try:
         return function(**arguments, retry=None, timeout=_TIMEOUT)
     except Exception as error:

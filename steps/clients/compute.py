@@ -51,7 +51,9 @@ class ComputeDriver(Driver):
     def fetch(self, cloud: Cloud, task: Task) -> JSON | None:
         """The thing as Compute returns it, None when it is not there."""
         try:
-            return document(call("compute", compute(cloud, self._about.client).get, request=self._named(task)))
+            return document(
+                call("compute", compute(cloud, self._about.client).get, request=self._named(task))
+            )
         except CloudError as error:
             if error.kind == "not_found":
                 return None
@@ -64,20 +66,38 @@ class ComputeDriver(Driver):
         facts = {"self_link": live.get("selfLink", "")}
         if "prefixLength" in live and "address" in live:
             facts["cidr"] = f"{live['address']}/{live['prefixLength']}"
-        return Sight("ready", mark_in(live, "description", "labels"), str(live.get("id", "")), tuple(differences(_echoed(task.spec), live)),
-                     facts=facts)
+        return Sight(
+            "ready",
+            mark_in(live, "description", "labels"),
+            str(live.get("id", "")),
+            tuple(differences(_echoed(task.spec), live)),
+            facts=facts,
+        )
 
     def create(self, cloud: Cloud, task: Task) -> str:
         import google.cloud.compute_v1 as types
+
         body = marked(task.spec, task.mark, "description")
         if self._about.argument == "address":
             body = marked(body, task.mark, "labels")
-        request = self._where(task) | {f"{self._about.argument}_resource": message(getattr(types, self._about.message), body),
-                                       "request_id": task.request_id}
+        request = self._where(task) | {
+            f"{self._about.argument}_resource": message(getattr(types, self._about.message), body),
+            "request_id": task.request_id,
+        }
         return str(call("compute", compute(cloud, self._about.client).insert_unary, request=request).name)
 
+    def proof(self, cloud: Cloud, task: Task) -> bool:
+        try:
+            return bool(self.create(cloud, task))
+        except CloudError as error:
+            if error.kind == "exists":
+                return False
+            raise
+
     def delete(self, cloud: Cloud, task: Task, sight: Sight) -> str:
-        return str(call("compute", compute(cloud, self._about.client).delete_unary, request=self._named(task)).name)
+        return str(
+            call("compute", compute(cloud, self._about.client).delete_unary, request=self._named(task)).name
+        )
 
     def progress(self, cloud: Cloud, task: Task, operation: str) -> Progress:
         if not self._about.regional:
@@ -88,7 +108,13 @@ class ComputeDriver(Driver):
 
 def global_operation(cloud: Cloud, project: str, operation: str) -> Progress:
     """How far one of Compute's global operations is; raises CloudError when it ended with an error."""
-    return _progress(call("compute", compute(cloud, "GlobalOperationsClient").get, request={"project": project, "operation": operation}))
+    return _progress(
+        call(
+            "compute",
+            compute(cloud, "GlobalOperationsClient").get,
+            request={"project": project, "operation": operation},
+        )
+    )
 
 
 def _progress(seen: Any) -> Progress:
@@ -96,8 +122,12 @@ def _progress(seen: Any) -> Progress:
         return Progress(False)
     if seen.error.errors or seen.http_error_status_code:
         first = seen.error.errors[0] if seen.error.errors else None
-        raise outcome("compute.googleapis.com", int(seen.http_error_status_code or 0),
-                           str(first.message if first else seen.http_error_message), str(first.code if first else ""))
+        raise outcome(
+            "compute.googleapis.com",
+            int(seen.http_error_status_code or 0),
+            str(first.message if first else seen.http_error_message),
+            str(first.code if first else ""),
+        )
     return Progress(True)
 
 
@@ -115,12 +145,22 @@ class NetworkDriver(ComputeDriver):
     def delete(self, cloud: Cloud, task: Task, sight: Sight) -> str:
         for rule in self._left_behind(cloud, task):
             task.tell(f"firewall rule {rule} was left behind by GKE on {task.name}: deleting it")
-            call("compute", compute(cloud, "FirewallsClient").delete_unary, request={"project": task.at("project"), "firewall": rule})
+            call(
+                "compute",
+                compute(cloud, "FirewallsClient").delete_unary,
+                request={"project": task.at("project"), "firewall": rule},
+            )
         return super().delete(cloud, task, sight)
 
     def _left_behind(self, cloud: Cloud, task: Task) -> list[str]:
         """Names of GKE's rules whose network is exactly this one. The whole list is read and compared here: a server-side filter
         matches words, and would name rules of other networks too (gcloud-wire.md §6)."""
-        rules = call("compute", compute(cloud, "FirewallsClient").list, request={"project": task.at("project")})
+        rules = call(
+            "compute", compute(cloud, "FirewallsClient").list, request={"project": task.at("project")}
+        )
         mine = f"/projects/{task.at('project')}/global/networks/{task.name}"
-        return [rule.name for rule in rules if rule.network.endswith(mine) and rule.name.startswith(("gke-", "k8s-"))]
+        return [
+            rule.name
+            for rule in rules
+            if rule.network.endswith(mine) and rule.name.startswith(("gke-", "k8s-"))
+        ]

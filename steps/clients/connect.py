@@ -16,7 +16,7 @@ from .errors import translate
 
 REHEARSAL_IDENTITY = "rehearsal-user@example.com"
 _SCOPE = "https://www.googleapis.com/auth/cloud-platform"
-_MADE_UP_TOKEN = "hf_rehearsal_made_up"      # a rehearsal needs some text; it opens nothing
+_MADE_UP_TOKEN = "hf_rehearsal_made_up"  # a rehearsal needs some text; it opens nothing
 
 
 def rehearsal(home: Path, speed: str | None, audit: AuditSink, secrets: Mapping[str, Secret]) -> Cloud:
@@ -25,6 +25,7 @@ def rehearsal(home: Path, speed: str | None, audit: AuditSink, secrets: Mapping[
     Google credentials are never looked at here.
     """
     from google.oauth2.credentials import Credentials
+
     try:
         address = life.start(home, speed)
     except life.RehearsalError as error:
@@ -32,13 +33,23 @@ def rehearsal(home: Path, speed: str | None, audit: AuditSink, secrets: Mapping[
     pace = float("inf") if address.speed == "max" else float(address.speed)
     given = dict(secrets)
     given.setdefault("hf_token", Secret(_MADE_UP_TOKEN))
-    return Cloud("rehearsal", Credentials(address.token), REHEARSAL_IDENTITY, address.base_url, address.token, pace, audit, given)
+    return Cloud(
+        "rehearsal",
+        Credentials(address.token),
+        REHEARSAL_IDENTITY,
+        address.base_url,
+        address.token,
+        pace,
+        audit,
+        given,
+    )
 
 
 def real(audit: AuditSink, secrets: Mapping[str, Secret]) -> Cloud:
     """Application default credentials: gcloud's, a service account's file, an external account's file, or the metadata server's."""
     import google.auth
     from google.auth.transport.requests import Request
+
     try:
         credentials, _ = google.auth.default(scopes=[_SCOPE])
         if not credentials.valid:
@@ -60,6 +71,7 @@ def _identity(credentials: Any) -> str:
 def secrets_from(environment: Mapping[str, str]) -> dict[str, Secret]:
     """HF_TOKEN and WANDB_API_KEY of the environment, cleaned. Raises SecretRefused for one that cannot be right."""
     from grpo_wizard.state.secret import clean
+
     found: dict[str, Secret] = {}
     if environment.get("HF_TOKEN", "").strip():
         found["hf_token"] = clean(environment["HF_TOKEN"])[0]
@@ -77,5 +89,3 @@ def netrc(key: Secret) -> Secret:
 def open_cloud(mode: str, home: Path, speed: str | None, audit: AuditSink) -> Cloud:
     secrets = secrets_from(os.environ)
     return rehearsal(home, speed, audit, secrets) if mode == "rehearsal" else real(audit, secrets)
-
-

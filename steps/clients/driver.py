@@ -20,11 +20,11 @@ class Task:
 
     resource: Resource
     spec: Mapping[str, Any]
-    mark: str                                   # lineage to write on it; empty: none
-    lineage: str = ""                           # whose deployment this is, marks or not
-    request_id: str = ""                        # the same for every try of one create
+    mark: str  # lineage to write on it; empty: none
+    lineage: str = ""  # whose deployment this is, marks or not
+    request_id: str = ""  # the same for every try of one create
     memo: Mapping[str, str] = field(default_factory=dict)
-    tell: Tell = lambda text: None              # a notice for the user
+    tell: Tell = lambda text: None  # a notice for the user
 
     @property
     def name(self) -> str:
@@ -49,8 +49,8 @@ class Driver:
     `create`, `change` and `delete` return the operation's name, or "" where the API answers at once.
     """
 
-    repeatable = False                          # one that ended badly is simply made again
-    changeable: frozenset[str] = frozenset()    # spec paths (or their heads) that can be changed in place
+    repeatable = False  # one that ended badly is simply made again
+    changeable: frozenset[str] = frozenset()  # spec paths (or their heads) that can be changed in place
 
     def look(self, cloud: Cloud, task: Task) -> Sight:
         raise NotImplementedError
@@ -70,6 +70,13 @@ class Driver:
 
     def delete(self, cloud: Cloud, task: Task, sight: Sight) -> str:
         raise NotImplementedError
+
+    def proof(self, cloud: Cloud, task: Task) -> bool:
+        """Whether our own create made what is there: the same request id, sent again, is answered with the first one's operation.
+
+        Only asked where a create was begun and its end was not seen.
+        """
+        return False
 
     def insist(self, cloud: Cloud, task: Task) -> str | None:
         """A harder way to delete what stays in use for long; the operation's name, None where there is none."""

@@ -10,9 +10,14 @@ from grpo_wizard.state.errors import WizardError
 
 # Whether the same request may be sent again, once the cloud has been looked at.
 _TRANSIENT_STATUS = {408, 429, 500, 502, 503, 504}
-_RESERVATION = re.compile(r"Reservation does not have enough resources.*?reservation \"([^\"]+)\".*?zone \"([^\"]+)\".*?required (\d+) and short of (\d+)",
-                          re.DOTALL)
-_QUOTA_ITEM = re.compile(r"resource \"([A-Z0-9_]+)\": request requires '([\d.]+)' and is short '([\d.]+)'.*?quota of '([\d.]+)'", re.DOTALL)
+_RESERVATION = re.compile(
+    r"Reservation does not have enough resources.*?reservation \"([^\"]+)\".*?zone \"([^\"]+)\".*?required (\d+) and short of (\d+)",
+    re.DOTALL,
+)
+_QUOTA_ITEM = re.compile(
+    r"resource \"([A-Z0-9_]+)\": request requires '([\d.]+)' and is short '([\d.]+)'.*?quota of '([\d.]+)'",
+    re.DOTALL,
+)
 _QUOTAS = "https://console.cloud.google.com/iam-admin/quotas"
 _QUOTA_PAGE = re.compile(re.escape(_QUOTAS) + r"[^\s.]*")
 _CONSTRAINT = re.compile(r"[Cc]onstraint (constraints/[A-Za-z.]+)")
@@ -22,11 +27,20 @@ _EXPECTED = re.compile(r"Expected (\d+), running (\d+)")
 class CloudError(WizardError):
     """An answer that is not a success. `kind` names the sort; `transient` ones may be tried again after a look."""
 
-    def __init__(self, kind: str, title: str, detail: str = "", fix: str = "", command: str = "", *, transient: bool = False,
-                 status: int = 0) -> None:
+    def __init__(
+        self,
+        kind: str,
+        title: str,
+        detail: str = "",
+        fix: str = "",
+        command: str = "",
+        *,
+        transient: bool = False,
+        status: int = 0,
+    ) -> None:
         super().__init__(title, detail, fix, command)
         self.kind, self.transient, self.status = kind, transient, status
-        self.ended = False          # an operation has ended with this: asking after it again says the same
+        self.ended = False  # an operation has ended with this: asking after it again says the same
 
 
 def from_answer(service: str, status: int, content: bytes | str) -> CloudError:
@@ -39,8 +53,12 @@ def from_answer(service: str, status: int, content: bytes | str) -> CloudError:
     body = document.get("error", document) if isinstance(document, dict) else {}
     if not isinstance(body, dict) or "message" not in body:
         # A proxy's HTML page or nothing at all: one short line, no dump.
-        return CloudError("transient" if status in _TRANSIENT_STATUS else "http", f"HTTP {status} from {service}",
-                          transient=status in _TRANSIENT_STATUS, status=status)
+        return CloudError(
+            "transient" if status in _TRANSIENT_STATUS else "http",
+            f"HTTP {status} from {service}",
+            transient=status in _TRANSIENT_STATUS,
+            status=status,
+        )
     return from_message(service, status, str(body["message"]), _reason(body))
 
 
@@ -49,15 +67,30 @@ def _reason(body: dict[str, Any]) -> str:
         if isinstance(detail, dict) and detail.get("reason"):
             return str(detail["reason"])
     errors = body.get("errors") or [{}]
-    return str(body.get("reason") or (errors[0].get("reason") if isinstance(errors[0], dict) else "") or body.get("status") or "")
+    return str(
+        body.get("reason")
+        or (errors[0].get("reason") if isinstance(errors[0], dict) else "")
+        or body.get("status")
+        or ""
+    )
 
 
 def from_message(service: str, status: int, message: str, reason: str = "") -> CloudError:
     """Sorts an error by what it says; the order of the rules is from the particular to the general."""
-    found = _capacity(message) or _policy(message) or _access(service, status, message, reason) or _conflict(status, message, reason)
+    found = (
+        _capacity(message)
+        or _policy(message)
+        or _access(service, status, message, reason)
+        or _conflict(status, message, reason)
+    )
     if found is None:
         transient = status in _TRANSIENT_STATUS
-        found = CloudError("transient" if transient else "refused", f"{service} answered {status or 'an error'}", message, transient=transient)
+        found = CloudError(
+            "transient" if transient else "refused",
+            f"{service} answered {status or 'an error'}",
+            message,
+            transient=transient,
+        )
     found.status = status
     return found
 
@@ -74,20 +107,41 @@ def _capacity(message: str) -> CloudError | None:
     reservation = _RESERVATION.search(message)
     if reservation:
         name, zone, _, short = reservation.groups()
-        return CloudError("reservation", f"reservation {name} in {zone} is short of {short} machines", message,
-                          "lower quotas.gpu_nodes, or name another reservation")
+        return CloudError(
+            "reservation",
+            f"reservation {name} in {zone} is short of {short} machines",
+            message,
+            "lower quotas.gpu_nodes, or name another reservation",
+        )
     quota = _QUOTA_ITEM.findall(message)
     if quota:
-        items = "; ".join(f"{name}: {float(need):g} needed, {float(short):g} short, limit {float(limit):g}" for name, need, short, limit in quota)
+        items = "; ".join(
+            f"{name}: {float(need):g} needed, {float(short):g} short, limit {float(limit):g}"
+            for name, need, short, limit in quota
+        )
         page = _QUOTA_PAGE.search(message)
-        return CloudError("quota", f"quota is short: {items}", message, f"ask for more at {page[0] if page else _QUOTAS}")
-    if "Quota exceeded" in message or "QUOTA_EXCEEDED" in message or re.search(r"Quota '\w+' exceeded", message):
+        return CloudError(
+            "quota", f"quota is short: {items}", message, f"ask for more at {page[0] if page else _QUOTAS}"
+        )
+    if (
+        "Quota exceeded" in message
+        or "QUOTA_EXCEEDED" in message
+        or re.search(r"Quota '\w+' exceeded", message)
+    ):
         return CloudError("quota", "quota is short", message, f"ask for more at {_QUOTAS}")
-    if "STOCKOUT" in message or "ZONE_RESOURCE_POOL_EXHAUSTED" in message or "does not have enough resources available" in message:
+    if (
+        "STOCKOUT" in message
+        or "ZONE_RESOURCE_POOL_EXHAUSTED" in message
+        or "does not have enough resources available" in message
+    ):
         counts = _EXPECTED.search(message)
         seen = f": {counts[2]} of {counts[1]} machines came" if counts else ""
-        return CloudError("stockout", f"the zone has no machines of this type left{seen}", message,
-                          "run apply again later, or choose another zone or reservation")
+        return CloudError(
+            "stockout",
+            f"the zone has no machines of this type left{seen}",
+            message,
+            "run apply again later, or choose another zone or reservation",
+        )
     return None
 
 
@@ -95,25 +149,48 @@ def _policy(message: str) -> CloudError | None:
     constraint = _CONSTRAINT.search(message)
     if not constraint:
         return None
-    return CloudError("org_policy", f"an organisation policy forbids this: {constraint[1]}", message,
-                      "ask an organisation administrator for an exception")
+    return CloudError(
+        "org_policy",
+        f"an organisation policy forbids this: {constraint[1]}",
+        message,
+        "ask an organisation administrator for an exception",
+    )
 
 
 def _access(service: str, status: int, message: str, reason: str) -> CloudError | None:
     if reason == "SERVICE_DISABLED" or "has not been used in project" in message:
-        return CloudError("api_disabled", f"the API of {service} is not enabled yet", message, "enable it, then wait a few minutes",
-                          f"gcloud services enable {service}", transient=True)
+        return CloudError(
+            "api_disabled",
+            f"the API of {service} is not enabled yet",
+            message,
+            "enable it, then wait a few minutes",
+            f"gcloud services enable {service}",
+            transient=True,
+        )
     if status == 401:
-        return CloudError("auth", "the sign-in has expired or is missing", message, "sign in again", "gcloud auth application-default login")
+        return CloudError(
+            "auth",
+            "the sign-in has expired or is missing",
+            message,
+            "sign in again",
+            "gcloud auth application-default login",
+        )
     if status == 403:
-        return CloudError("denied", f"{service} refused: a permission is missing", message, "run `grpo-wizard check`: it names the role")
+        return CloudError(
+            "denied",
+            f"{service} refused: a permission is missing",
+            message,
+            "run `grpo-wizard check`: it names the role",
+        )
     return None
 
 
 def _conflict(status: int, message: str, reason: str) -> CloudError | None:
     if status == 404:
         return CloudError("not_found", "not found", message)
-    if status == 409 and (reason in ("AlreadyExists", "alreadyExists", "ALREADY_EXISTS") or "lready exists" in message):
+    if status == 409 and (
+        reason in ("AlreadyExists", "alreadyExists", "ALREADY_EXISTS") or "lready exists" in message
+    ):
         return CloudError("exists", "something of that name is there already", message)
     if "Producer services" in message and "still using" in message:
         return CloudError("in_use", "the peering is still in use", message, transient=True)
@@ -136,23 +213,40 @@ def translate(service: str, error: BaseException) -> WizardError:
     if module.startswith("google.api_core") and response is not None:
         return from_answer(service, int(response.status_code), response.content)
     if module.startswith("google.api_core"):
-        return from_message(service, int(getattr(error, "code", 0) or 0), str(getattr(error, "message", error)), "")
+        return from_message(
+            service, int(getattr(error, "code", 0) or 0), str(getattr(error, "message", error)), ""
+        )
     if module.startswith("googleapiclient"):
         return from_answer(service, int(error.resp.status), error.content)  # type: ignore[attr-defined]
     if module.startswith("kubernetes") and getattr(error, "status", None):
         return from_answer("kubernetes", int(error.status), getattr(error, "body", "") or "")  # type: ignore[attr-defined]
-    if isinstance(error, OSError) or module.startswith(("requests", "urllib3", "aiohttp", "httplib2", "http.client", "kubernetes")):
-        return CloudError("transient", f"{service} could not be reached", _short(error), "see whether the network is up", transient=True)
+    if isinstance(error, OSError) or module.startswith(
+        ("requests", "urllib3", "aiohttp", "httplib2", "http.client", "kubernetes")
+    ):
+        return CloudError(
+            "transient",
+            f"{service} could not be reached",
+            _short(error),
+            "see whether the network is up",
+            transient=True,
+        )
     return CloudError("refused", f"{service}: {type(error).__name__}", _short(error))
 
 
 def _from_auth(error: BaseException) -> CloudError:
     text = _short(error)
     if "reasonable timeframe" in text:
-        return CloudError("clock", "this computer's clock looks wrong", text, "set the clock: Google refuses tokens from another time")
+        return CloudError(
+            "clock",
+            "this computer's clock looks wrong",
+            text,
+            "set the clock: Google refuses tokens from another time",
+        )
     if type(error).__name__ == "TransportError":
         return CloudError("transient", "the sign-in service could not be reached", text, transient=True)
-    return CloudError("auth", "no valid Google credentials", text, "sign in", "gcloud auth application-default login")
+    return CloudError(
+        "auth", "no valid Google credentials", text, "sign in", "gcloud auth application-default login"
+    )
 
 
 def _short(error: BaseException) -> str:

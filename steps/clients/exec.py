@@ -24,21 +24,41 @@ class Done:
 async def run_in_pod(head: Head, container: str, command: list[str]) -> Done:
     """Runs `command` in the head's pod. Raises CloudError when it cannot be started at all."""
     import aiohttp
+
     pod = await head_pod(head.access, head.namespace, head.raycluster)()
     if pod is None:
         raise CloudError("busy", "no Ray head is running", transient=True)
     url = f"{head.access.server}/api/v1/namespaces/{head.namespace}/pods/{pod}/exec"
-    query = [("container", container), ("stdout", "true"), ("stderr", "true"), *(("command", word) for word in command)]
+    query = [
+        ("container", container),
+        ("stdout", "true"),
+        ("stderr", "true"),
+        *(("command", word) for word in command),
+    ]
     output: dict[int, bytearray] = {_STDOUT: bytearray(), _STDERR: bytearray(), _STATUS: bytearray()}
     try:
-        async with aiohttp.ClientSession() as session, session.ws_connect(
-                url, params=query, protocols=["v4.channel.k8s.io"], headers=await head.access.headers(), ssl=head.access.ssl_context()) as socket:
+        async with (
+            aiohttp.ClientSession() as session,
+            session.ws_connect(
+                url,
+                params=query,
+                protocols=["v4.channel.k8s.io"],
+                headers=await head.access.headers(),
+                ssl=head.access.ssl_context(),
+            ) as socket,
+        ):
             async for message in socket:
                 if isinstance(message.data, bytes) and message.data and message.data[0] in output:
                     output[message.data[0]] += message.data[1:]
     except aiohttp.ClientError as error:
-        raise CloudError("transient", f"{command[0]} could not be run in {pod}", str(error)[:200], transient=True) from error
-    return Done(output[_STDOUT].decode("utf-8", "replace"), output[_STDERR].decode("utf-8", "replace"), _exit_code(bytes(output[_STATUS])))
+        raise CloudError(
+            "transient", f"{command[0]} could not be run in {pod}", str(error)[:200], transient=True
+        ) from error
+    return Done(
+        output[_STDOUT].decode("utf-8", "replace"),
+        output[_STDERR].decode("utf-8", "replace"),
+        _exit_code(bytes(output[_STATUS])),
+    )
 
 
 def _exit_code(status: bytes) -> int:

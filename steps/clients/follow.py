@@ -33,10 +33,10 @@ from grpo_wizard.steps.clients.spool import Spool
 if TYPE_CHECKING:
     import aiohttp
 
-_AGENT_TRIES = 3            # failures of the agent, while the dashboard answers, before text stands in
+_AGENT_TRIES = 3  # failures of the agent, while the dashboard answers, before text stands in
 _AGENT_AGAIN_S = 15.0
-_WHOLE_EVERY_S = 3.0        # the whole text each time: 9 MB take 0.35 s
-_LAST_TRIES = 20            # after the job's end, for the rest of its log
+_WHOLE_EVERY_S = 3.0  # the whole text each time: 9 MB take 0.35 s
+_LAST_TRIES = 20  # after the job's end, for the rest of its log
 # a process that outlived its job may print for ever; whole passes count, not this time
 _STRAGGLERS_S = 5.0
 _TOO_BIG = 1009
@@ -120,21 +120,22 @@ class _Shrunk(Exception):
 
 
 class _Follower:
-    def __init__(self, jobs: RayJobs, job_id: str, spool: Spool, agent_url: str | None, poll_s: float,
-                 status_s: float) -> None:
+    def __init__(
+        self, jobs: RayJobs, job_id: str, spool: Spool, agent_url: str | None, poll_s: float, status_s: float
+    ) -> None:
         self.jobs, self.job_id, self.spool = jobs, job_id, spool
         self.poll_s, self.status_s = poll_s, status_s
         self.agent_url = agent_url.rstrip("/") if agent_url else None
         self.mode = "bytes" if agent_url else "tail"
         self.status = ""
         self._asked_at = -1e9
-        self._failures = 0                  # in a row, of the dashboard
+        self._failures = 0  # in a row, of the dashboard
         self._agent_failures = 0
         self._agent_at = self._whole_at = -1e9
         self._outage = False
         self._stream_end: str | None = None
         self._ws: aiohttp.ClientWebSocketResponse | None = None
-        self._skip = 0                      # bytes of text that the spool holds already
+        self._skip = 0  # bytes of text that the spool holds already
 
     async def run(self) -> AsyncGenerator[Following, None]:
         """Status, then output, over and over; the last look at the output comes after the last status."""
@@ -238,7 +239,7 @@ class _Follower:
             yield Rewound(0)
         except RayError as error:
             self._agent_failures += 1
-            self._asked_at = -1e9           # is it the agent alone, or the whole head?
+            self._asked_at = -1e9  # is it the agent alone, or the whole head?
             if self._agent_failures >= _AGENT_TRIES and not self._outage:
                 self._stand_in("tail")
                 yield Notice("text", f"the head's log file cannot be had: {error.detail}")
@@ -258,7 +259,7 @@ class _Follower:
                     raise _Shrunk
                 return
             await self.jobs.check(answer)
-            skip = offset if answer.status == 200 else 0       # a server that does not know Range sends all
+            skip = offset if answer.status == 200 else 0  # a server that does not know Range sends all
             async for data in answer.content.iter_any():
                 kept, skip = data[skip:], max(0, skip - len(data))
                 if kept:
@@ -302,7 +303,7 @@ class _Follower:
         async with self.jobs.request("GET", f"{self.jobs.base_url}/api/jobs/{self.job_id}/logs") as answer:
             await self.jobs.check(answer)
             text = str((await answer.json(content_type=None)).get("logs") or "").encode()
-        new = text[self.spool.text_length():]
+        new = text[self.spool.text_length() :]
         if new:
             yield Output(self.spool.append(new, exact=False), new)
 
@@ -318,7 +319,7 @@ class _Follower:
                 return
             if message.type is aiohttp.WSMsgType.TEXT:
                 data = message.data.encode()
-                new, self._skip = data[self._skip:], max(0, self._skip - len(data))
+                new, self._skip = data[self._skip :], max(0, self._skip - len(data))
                 if new:
                     yield Output(self.spool.append(new, exact=False), new)
                 continue

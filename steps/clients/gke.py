@@ -11,8 +11,15 @@ from .errors import CloudError, outcome
 from .wire import JSON, differences, document, mark_in, marked, message
 
 _MODULE = "google.cloud.container_v1"
-_STATES: dict[str, State] = {"PROVISIONING": "creating", "RUNNING": "ready", "RECONCILING": "ready", "STOPPING": "deleting", "ERROR": "failed",
-                             "DEGRADED": "failed", "RUNNING_WITH_ERROR": "failed"}
+_STATES: dict[str, State] = {
+    "PROVISIONING": "creating",
+    "RUNNING": "ready",
+    "RECONCILING": "ready",
+    "STOPPING": "deleting",
+    "ERROR": "failed",
+    "DEGRADED": "failed",
+    "RUNNING_WITH_ERROR": "failed",
+}
 
 
 def container(cloud: Cloud) -> Any:
@@ -21,7 +28,13 @@ def container(cloud: Cloud) -> Any:
 
 def fetch_cluster(cloud: Cloud, project: str, location: str, name: str) -> JSON | None:
     try:
-        return document(call("container", container(cloud).get_cluster, request={"name": f"projects/{project}/locations/{location}/clusters/{name}"}))
+        return document(
+            call(
+                "container",
+                container(cloud).get_cluster,
+                request={"name": f"projects/{project}/locations/{location}/clusters/{name}"},
+            )
+        )
     except CloudError as error:
         if error.kind == "not_found":
             return None
@@ -42,24 +55,46 @@ class _GkeDriver(Driver):
         if live is None:
             return Sight()
         state = _STATES.get(live.get("status", ""), "creating")
-        trouble = "; ".join(c.get("message", "") for c in live.get("conditions", [])) or live.get("statusMessage", "")
-        facts = {key: str(live[key]) for key in ("endpoint", "currentMasterVersion", "currentNodeCount") if key in live}
-        return Sight(state, mark_in(live, self.mark_place), str(live.get("id") or live.get("etag") or live.get("selfLink", "")),
-                     tuple(differences(task.spec, live)), trouble if state == "failed" else live.get("status", ""), facts)
+        trouble = "; ".join(c.get("message", "") for c in live.get("conditions", [])) or live.get(
+            "statusMessage", ""
+        )
+        facts = {
+            key: str(live[key])
+            for key in ("endpoint", "currentMasterVersion", "currentNodeCount")
+            if key in live
+        }
+        return Sight(
+            state,
+            mark_in(live, self.mark_place),
+            str(live.get("id") or live.get("etag") or live.get("selfLink", "")),
+            tuple(differences(task.spec, live)),
+            trouble if state == "failed" else live.get("status", ""),
+            facts,
+        )
 
     def progress(self, cloud: Cloud, task: Task, operation: str) -> Progress:
-        seen = document(call("container", container(cloud).get_operation, request={"name": f"{self._parent(task)}/operations/{operation}"}))
+        seen = document(
+            call(
+                "container",
+                container(cloud).get_operation,
+                request={"name": f"{self._parent(task)}/operations/{operation}"},
+            )
+        )
         error = seen.get("error", {}).get("message") or seen.get("statusMessage", "")
         if seen.get("status") == "DONE" and error:
             raise outcome("container.googleapis.com", 0, error)
-        metrics = {m.get("name", ""): m.get("intValue") or m.get("doubleValue") or m.get("stringValue") or 0
-                   for m in seen.get("progress", {}).get("metrics", [])}
+        metrics = {
+            m.get("name", ""): m.get("intValue") or m.get("doubleValue") or m.get("stringValue") or 0
+            for m in seen.get("progress", {}).get("metrics", [])
+        }
         return Progress(seen.get("status") == "DONE", _counter(metrics))
 
 
 def _counter(metrics: dict[str, Any]) -> str:
     """`CLUSTER_CONFIGURING 5 of 12` from GKE's pairs NAME and NAME_TOTAL."""
-    pairs = [(name, metrics[name], metrics[f"{name}_TOTAL"]) for name in metrics if f"{name}_TOTAL" in metrics]
+    pairs = [
+        (name, metrics[name], metrics[f"{name}_TOTAL"]) for name in metrics if f"{name}_TOTAL" in metrics
+    ]
     return "; ".join(f"{name} {value} of {total}" for name, value, total in pairs)
 
 
@@ -72,16 +107,30 @@ class ClusterDriver(_GkeDriver):
 
     def create(self, cloud: Cloud, task: Task) -> str:
         from google.cloud import container_v1
-        body = {"cluster": marked(task.spec, task.mark, self.mark_place)}
-        request = message(container_v1.CreateClusterRequest, body | {"parent": self._parent(task)})
+
+        # gcloud's --labels marks the pools of the request too, so that their nodes bear the mark.
+        pools = [marked(pool, task.mark, NodePoolDriver.mark_place) for pool in task.spec["nodePools"]]
+        cluster = marked(task.spec, task.mark, self.mark_place) | {"nodePools": pools}
+        body = {"cluster": cluster, "parent": self._parent(task)}
+        request = message(container_v1.CreateClusterRequest, body)
         return str(call("container", container(cloud).create_cluster, request=request).name)
 
     def change(self, cloud: Cloud, task: Task, sight: Sight) -> str:
-        scaling = next(pool["autoscaling"] for pool in task.spec["nodePools"] if pool["name"] == "default-pool")
-        return _set_autoscaling(cloud, f"{self._parent(task)}/clusters/{task.name}/nodePools/default-pool", scaling)
+        scaling = next(
+            pool["autoscaling"] for pool in task.spec["nodePools"] if pool["name"] == "default-pool"
+        )
+        return _set_autoscaling(
+            cloud, f"{self._parent(task)}/clusters/{task.name}/nodePools/default-pool", scaling
+        )
 
     def delete(self, cloud: Cloud, task: Task, sight: Sight) -> str:
-        return str(call("container", container(cloud).delete_cluster, request={"name": f"{self._parent(task)}/clusters/{task.name}"}).name)
+        return str(
+            call(
+                "container",
+                container(cloud).delete_cluster,
+                request={"name": f"{self._parent(task)}/clusters/{task.name}"},
+            ).name
+        )
 
 
 class NodePoolDriver(_GkeDriver):
@@ -93,7 +142,13 @@ class NodePoolDriver(_GkeDriver):
 
     def fetch(self, cloud: Cloud, task: Task) -> JSON | None:
         try:
-            return document(call("container", container(cloud).get_node_pool, request={"name": f"{self._cluster(task)}/nodePools/{task.name}"}))
+            return document(
+                call(
+                    "container",
+                    container(cloud).get_node_pool,
+                    request={"name": f"{self._cluster(task)}/nodePools/{task.name}"},
+                )
+            )
         except CloudError as error:
             if error.kind == "not_found":
                 return None
@@ -101,17 +156,33 @@ class NodePoolDriver(_GkeDriver):
 
     def create(self, cloud: Cloud, task: Task) -> str:
         from google.cloud import container_v1
+
         body = {"nodePool": marked(task.spec, task.mark, self.mark_place), "parent": self._cluster(task)}
-        return str(call("container", container(cloud).create_node_pool, request=message(container_v1.CreateNodePoolRequest, body)).name)
+        return str(
+            call(
+                "container",
+                container(cloud).create_node_pool,
+                request=message(container_v1.CreateNodePoolRequest, body),
+            ).name
+        )
 
     def change(self, cloud: Cloud, task: Task, sight: Sight) -> str:
-        return _set_autoscaling(cloud, f"{self._cluster(task)}/nodePools/{task.name}", dict(task.spec["autoscaling"]))
+        return _set_autoscaling(
+            cloud, f"{self._cluster(task)}/nodePools/{task.name}", dict(task.spec["autoscaling"])
+        )
 
     def delete(self, cloud: Cloud, task: Task, sight: Sight) -> str:
-        return str(call("container", container(cloud).delete_node_pool, request={"name": f"{self._cluster(task)}/nodePools/{task.name}"}).name)
+        return str(
+            call(
+                "container",
+                container(cloud).delete_node_pool,
+                request={"name": f"{self._cluster(task)}/nodePools/{task.name}"},
+            ).name
+        )
 
 
 def _set_autoscaling(cloud: Cloud, name: str, scaling: JSON) -> str:
     from google.cloud import container_v1
+
     request = message(container_v1.SetNodePoolAutoscalingRequest, {"name": name, "autoscaling": scaling})
     return str(call("container", container(cloud).set_node_pool_autoscaling, request=request).name)

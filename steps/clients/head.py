@@ -44,13 +44,16 @@ def ray_token(kube: Kube, namespace: str, raycluster: str) -> str | None:
 async def open_head(cloud: Cloud, where: Mapping[str, str], local_port: int = 0) -> AsyncIterator[Head]:
     """`where` as in the job's resource: project, location, cluster, namespace, raycluster. Raises CloudError while nothing is there."""
     import asyncio
+
     kube = await asyncio.to_thread(connect, cloud, where["project"], where["location"], where["cluster"])
     if kube is None:
         raise CloudError("busy", f"cluster {where['cluster']} is not up", transient=True)
     token = await asyncio.to_thread(ray_token, kube, where["namespace"], where["raycluster"])
     access = kube_access(cloud, kube)
     choose = head_pod(access, where["namespace"], where["raycluster"])
-    async with (Forward(access, where["namespace"], choose, DASHBOARD, local_port=local_port) as dashboard,
-                Forward(access, where["namespace"], choose, AGENT) as agent,
-                RayJobs(dashboard.url, token) as jobs):
+    async with (
+        Forward(access, where["namespace"], choose, DASHBOARD, local_port=local_port) as dashboard,
+        Forward(access, where["namespace"], choose, AGENT) as agent,
+        RayJobs(dashboard.url, token) as jobs,
+    ):
         yield Head(jobs, dashboard.url, agent.url, access, where["namespace"], where["raycluster"])

@@ -19,7 +19,10 @@ class IamBindingDriver(Driver):
 
     def look(self, cloud: Cloud, task: Task) -> Sight:
         member = self._member(cloud, task)
-        held = any(b.role == task.spec["role"] and member in b.members and not b.condition.expression for b in self._policy(cloud, task).bindings)
+        held = any(
+            b.role == task.spec["role"] and member in b.members and not b.condition.expression
+            for b in self._policy(cloud, task).bindings
+        )
         return Sight("ready", identity=f"{task.spec['role']} {member}") if held else Sight()
 
     def create(self, cloud: Cloud, task: Task) -> str:
@@ -40,8 +43,11 @@ class IamBindingDriver(Driver):
         elif member not in binding.members:
             binding.members.append(member)
         policy.version = 3
-        call("cloudresourcemanager", projects(cloud).set_iam_policy,
-             request={"resource": f"projects/{task.at('project')}", "policy": policy})
+        call(
+            "cloudresourcemanager",
+            projects(cloud).set_iam_policy,
+            request={"resource": f"projects/{task.at('project')}", "policy": policy},
+        )
 
     def _policy(self, cloud: Cloud, task: Task) -> Any:
         request = {"resource": f"projects/{task.at('project')}", "options": {"requested_policy_version": 3}}
@@ -53,8 +59,10 @@ class IamBindingDriver(Driver):
         if member.startswith("principal://KSA/"):
             namespace, name = member.removeprefix("principal://KSA/").split("/")
             project = task.at("project")
-            return (f"principal://iam.googleapis.com/projects/{project_number(cloud, project)}/locations/global/workloadIdentityPools/"
-                    f"{workload_pool(project)}/subject/ns/{namespace}/sa/{name}")
+            return (
+                f"principal://iam.googleapis.com/projects/{project_number(cloud, project)}/locations/global/workloadIdentityPools/"
+                f"{workload_pool(project)}/subject/ns/{namespace}/sa/{name}"
+            )
         if member:
             return member
         kind = "serviceAccount" if cloud.identity.endswith("gserviceaccount.com") else "user"

@@ -39,7 +39,11 @@ class JobDriver(Driver):
     async def _look(self, cloud: Cloud, task: Task) -> Sight:
         try:
             async with open_head(cloud, task.resource.where) as head:
-                mine = [job for job in await head.jobs.list_jobs() if job.metadata.get(MARK) == self._lineage(task)]
+                mine = [
+                    job
+                    for job in await head.jobs.list_jobs()
+                    if job.metadata.get(MARK) == self._lineage(task)
+                ]
                 if not mine:
                     return Sight(detail="LOST" if task.memo.get("submitted") else "")
                 newest = mine[0]
@@ -52,12 +56,22 @@ class JobDriver(Driver):
         facts = {"job_id": job.id, "status": job.status, "message": job.message[-400:]}
         lineage = job.metadata[MARK]
         if job.status in _ENDED_BADLY:
-            return Sight("failed", lineage, job.id, detail=f"{job.status}: {_last_line(job.message)}", facts=facts)
+            return Sight(
+                "failed", lineage, job.id, detail=f"{job.status}: {_last_line(job.message)}", facts=facts
+            )
         if not same and job.status == "SUCCEEDED":
             return Sight(detail="another run has ended; these parameters are new", facts=facts)
-        drift = () if same else (Drift("parameters", "those of the answers", f"those of job {job.id}, which is {job.status}"),)
+        drift = (
+            ()
+            if same
+            else (
+                Drift("parameters", "those of the answers", f"those of job {job.id}, which is {job.status}"),
+            )
+        )
         ready = job.status == "SUCCEEDED" or (job.status == "RUNNING" and spoken)
-        return Sight("ready" if ready or drift else "creating", lineage, job.id, drift, f"job is {job.status}", facts)
+        return Sight(
+            "ready" if ready or drift else "creating", lineage, job.id, drift, f"job is {job.status}", facts
+        )
 
     def create(self, cloud: Cloud, task: Task) -> str:
         """Submits under an id that was written down before. Released GPU nodes are asked for again first."""
@@ -127,7 +141,9 @@ async def _has_spoken(head: Head, job: Job) -> bool:
     if job.status != "RUNNING":
         return False
     try:
-        async with head.jobs.request("GET", f"{head.agent_url}/logs/job-driver-{job.id}.log", headers={"Range": "bytes=0-4095"}) as answer:
+        async with head.jobs.request(
+            "GET", f"{head.agent_url}/logs/job-driver-{job.id}.log", headers={"Range": "bytes=0-4095"}
+        ) as answer:
             return answer.status in (200, 206) and b"\n" in await answer.read()
     except RayError:
         return False

@@ -13,10 +13,19 @@ from .kube import Kube, connect
 from .wire import JSON, differences, mark_in, marked
 
 PLURALS = {
-    "Namespace": "namespaces", "Secret": "secrets", "ConfigMap": "configmaps", "ServiceAccount": "serviceaccounts",
-    "PersistentVolume": "persistentvolumes", "PersistentVolumeClaim": "persistentvolumeclaims", "DaemonSet": "daemonsets",
-    "Role": "roles", "RoleBinding": "rolebindings", "NetworkPolicy": "networkpolicies",
-    "GKENetworkParamSet": "gkenetworkparamsets", "Network": "networks", "RayCluster": "rayclusters",
+    "Namespace": "namespaces",
+    "Secret": "secrets",
+    "ConfigMap": "configmaps",
+    "ServiceAccount": "serviceaccounts",
+    "PersistentVolume": "persistentvolumes",
+    "PersistentVolumeClaim": "persistentvolumeclaims",
+    "DaemonSet": "daemonsets",
+    "Role": "roles",
+    "RoleBinding": "rolebindings",
+    "NetworkPolicy": "networkpolicies",
+    "GKENetworkParamSet": "gkenetworkparamsets",
+    "Network": "networks",
+    "RayCluster": "rayclusters",
 }
 _LABELS = "metadata.labels"
 
@@ -47,7 +56,14 @@ class KubeDriver(Driver):
             return Sight()
         meta = live["metadata"]
         state, detail = ("deleting", "") if meta.get("deletionTimestamp") else self.readiness(live)
-        return Sight(state, mark_in(live, _LABELS), meta.get("uid", ""), tuple(differences(self.compared(task), live)), detail, self.facts(live))
+        return Sight(
+            state,
+            mark_in(live, _LABELS),
+            meta.get("uid", ""),
+            tuple(differences(self.compared(task), live)),
+            detail,
+            self.facts(live),
+        )
 
     def readiness(self, live: JSON) -> tuple[State, str]:
         return "ready", ""
@@ -73,11 +89,16 @@ class KubeDriver(Driver):
     def delete(self, cloud: Cloud, task: Task, sight: Sight) -> str:
         kube = self.kube(cloud, task)
         if kube:
-            kube.send("DELETE", self.path(task), {"propagationPolicy": "Foreground", "preconditions": {"uid": sight.identity}})
+            kube.send(
+                "DELETE",
+                self.path(task),
+                {"propagationPolicy": "Foreground", "preconditions": {"uid": sight.identity}},
+            )
         return ""
 
     def _up(self, cloud: Cloud, task: Task) -> Kube:
-        kube = self.kube(cloud, task)
+        place = task.at("project"), task.at("location"), task.at("cluster")
+        kube = connect(cloud, *place) or connect(cloud, *place, fresh=True)
         if kube is None:
             raise CloudError("busy", f"cluster {task.at('cluster')} is not up", transient=True)
         return kube
@@ -114,7 +135,9 @@ class DaemonSetDriver(KubeDriver):
 class ClaimDriver(KubeDriver):
     def readiness(self, live: JSON) -> tuple[State, str]:
         phase = live.get("status", {}).get("phase", "Pending")
-        return ("ready" if phase == "Bound" else "failed" if phase == "Lost" else "creating"), f"claim is {phase}"
+        return (
+            "ready" if phase == "Bound" else "failed" if phase == "Lost" else "creating"
+        ), f"claim is {phase}"
 
 
 class VolumeDriver(KubeDriver):

@@ -11,8 +11,16 @@ from .errors import CloudError, outcome
 from .wire import differences, document, mark_in, marked, message
 
 _MODULE = "google.cloud.lustre_v1"
-_STATES: dict[str, State] = {"CREATING": "creating", "ACTIVE": "ready", "UPDATING": "ready", "UPGRADING": "ready", "REPAIRING": "ready",
-                             "DELETING": "deleting", "STOPPED": "failed", "SUSPENDED": "failed"}
+_STATES: dict[str, State] = {
+    "CREATING": "creating",
+    "ACTIVE": "ready",
+    "UPDATING": "ready",
+    "UPGRADING": "ready",
+    "REPAIRING": "ready",
+    "DELETING": "deleting",
+    "STOPPED": "failed",
+    "SUSPENDED": "failed",
+}
 
 
 def lustre(cloud: Cloud) -> Any:
@@ -20,7 +28,7 @@ def lustre(cloud: Cloud) -> Any:
 
 
 class LustreDriver(Driver):
-    changeable = frozenset({"capacityGib"})          # grows only; the API refuses less
+    changeable = frozenset({"capacityGib"})  # grows only; the API refuses less
 
     def _name(self, task: Task) -> str:
         return f"projects/{task.at('project')}/locations/{task.at('location')}/instances/{task.name}"
@@ -33,22 +41,43 @@ class LustreDriver(Driver):
                 return Sight()
             raise
         address = live.get("mountPoint", "").partition("@")[0]
-        facts = {"mount_point": live.get("mountPoint", ""), "state": live.get("state", "")} | ({"ip": address} if address else {})
-        return Sight(_STATES.get(live.get("state", ""), "creating"), mark_in(live, "labels"), live.get("createTime", ""),
-                     tuple(differences(task.spec, live)), live.get("state", ""), facts)
+        facts = {"mount_point": live.get("mountPoint", ""), "state": live.get("state", "")} | (
+            {"ip": address} if address else {}
+        )
+        return Sight(
+            _STATES.get(live.get("state", ""), "creating"),
+            mark_in(live, "labels"),
+            live.get("createTime", ""),
+            tuple(differences(task.spec, live)),
+            live.get("state", ""),
+            facts,
+        )
 
     def create(self, cloud: Cloud, task: Task) -> str:
         from google.cloud import lustre_v1
-        request = {"parent": f"projects/{task.at('project')}/locations/{task.at('location')}", "instance_id": task.name,
-                   "instance": message(lustre_v1.Instance, marked(task.spec, task.mark, "labels")), "request_id": task.request_id}
+
+        request = {
+            "parent": f"projects/{task.at('project')}/locations/{task.at('location')}",
+            "instance_id": task.name,
+            "instance": message(lustre_v1.Instance, marked(task.spec, task.mark, "labels")),
+            "request_id": task.request_id,
+        }
         return _started(call("lustre", lustre(cloud).create_instance, request=request))
 
     def change(self, cloud: Cloud, task: Task, sight: Sight) -> str:
         from google.cloud import lustre_v1
         from google.protobuf.field_mask_pb2 import FieldMask
-        instance = message(lustre_v1.Instance, {"name": self._name(task), "capacityGib": task.spec["capacityGib"]})
-        return _started(call("lustre", lustre(cloud).update_instance,
-                             request={"instance": instance, "update_mask": FieldMask(paths=["capacity_gib"])}))
+
+        instance = message(
+            lustre_v1.Instance, {"name": self._name(task), "capacityGib": task.spec["capacityGib"]}
+        )
+        return _started(
+            call(
+                "lustre",
+                lustre(cloud).update_instance,
+                request={"instance": instance, "update_mask": FieldMask(paths=["capacity_gib"])},
+            )
+        )
 
     def delete(self, cloud: Cloud, task: Task, sight: Sight) -> str:
         return _started(call("lustre", lustre(cloud).delete_instance, request={"name": self._name(task)}))
@@ -61,7 +90,18 @@ class LustreDriver(Driver):
         return Progress(bool(seen.done))
 
 
-_HTTP = {3: 400, 5: 404, 6: 409, 7: 403, 8: 429, 9: 400, 10: 409, 13: 500, 14: 503, 16: 401}    # google.rpc.Code to HTTP
+_HTTP = {
+    3: 400,
+    5: 404,
+    6: 409,
+    7: 403,
+    8: 429,
+    9: 400,
+    10: 409,
+    13: 500,
+    14: 503,
+    16: 401,
+}  # google.rpc.Code to HTTP
 
 
 def _started(future: Any) -> str:

@@ -18,8 +18,8 @@ from .wire import JSON, document, mark_in
 
 SERVICE = "servicenetworking.googleapis.com"
 _PARENT = f"services/{SERVICE}"
-_MADE = "connection"            # memo: "shared" when the connection stood before we came
-_COMPUTE = "compute:"           # in front of an operation that is Compute's
+_MADE = "connection"  # memo: "shared" when the connection stood before we came
+_COMPUTE = "compute:"  # in front of an operation that is Compute's
 
 
 class PeeringDriver(Driver):
@@ -30,13 +30,21 @@ class PeeringDriver(Driver):
         mine = task.spec["reservedPeeringRanges"][0]
         if live is None or mine not in live.get("reservedPeeringRanges", []):
             return Sight(facts={"connection": "shared"} if live else {})
-        return Sight("ready", self._mark_of_range(cloud, task, mine), f"{live.get('peering', '')}/{mine}",
-                     facts={"peering": live.get("peering", "")})
+        return Sight(
+            "ready",
+            self._mark_of_range(cloud, task, mine),
+            f"{live.get('peering', '')}/{mine}",
+            facts={"peering": live.get("peering", "")},
+        )
 
     def _mark_of_range(self, cloud: Cloud, task: Task, name: str) -> str:
         """A connection has no place for a mark; the range inside it has one."""
         try:
-            found = call("compute", compute(cloud, "GlobalAddressesClient").get, request={"project": task.at("project"), "address": name})
+            found = call(
+                "compute",
+                compute(cloud, "GlobalAddressesClient").get,
+                request={"project": task.at("project"), "address": name},
+            )
         except CloudError:
             return ""
         return mark_in(document(found), "description", "labels")
@@ -46,7 +54,9 @@ class PeeringDriver(Driver):
         network = self._network(cloud, task)
         wanted = list(task.spec["reservedPeeringRanges"])
         if live is None:
-            return self._send(cloud, "create", parent=_PARENT, body={"network": network, "reservedPeeringRanges": wanted})
+            return self._send(
+                cloud, "create", parent=_PARENT, body={"network": network, "reservedPeeringRanges": wanted}
+            )
         others = [name for name in live.get("reservedPeeringRanges", []) if name not in wanted]
         task.tell(f"{task.at('network')} is peered already: adding our range to {len(others)} others")
         return self._set_ranges(cloud, network, others + wanted)
@@ -54,10 +64,16 @@ class PeeringDriver(Driver):
     def delete(self, cloud: Cloud, task: Task, sight: Sight) -> str:
         live = self._connection(cloud, task) or {}
         network = self._network(cloud, task)
-        others = [name for name in live.get("reservedPeeringRanges", []) if name not in task.spec["reservedPeeringRanges"]]
+        others = [
+            name
+            for name in live.get("reservedPeeringRanges", [])
+            if name not in task.spec["reservedPeeringRanges"]
+        ]
         if others or task.memo.get(_MADE) == "shared":
             return self._set_ranges(cloud, network, others)
-        return self._send(cloud, "deleteConnection", name=f"{_PARENT}/connections/-", body={"consumerNetwork": network})
+        return self._send(
+            cloud, "deleteConnection", name=f"{_PARENT}/connections/-", body={"consumerNetwork": network}
+        )
 
     def insist(self, cloud: Cloud, task: Task) -> str | None:
         """Cuts the peering from our side, as the console does: a producer holds it for hours after its last instance is gone.
@@ -73,7 +89,9 @@ class PeeringDriver(Driver):
             return None
         task.tell(f"producers still hold the peering of {task.at('network')}: removing it from this side")
         request = about | {"networks_remove_peering_request_resource": {"name": name}}
-        return _COMPUTE + str(call("compute", compute(cloud, "NetworksClient").remove_peering_unary, request=request).name)
+        return _COMPUTE + str(
+            call("compute", compute(cloud, "NetworksClient").remove_peering_unary, request=request).name
+        )
 
     def progress(self, cloud: Cloud, task: Task, operation: str) -> Progress:
         if operation.startswith(_COMPUTE):
@@ -89,7 +107,9 @@ class PeeringDriver(Driver):
     def _connection(self, cloud: Cloud, task: Task) -> JSON | None:
         try:
             network = self._network(cloud, task)
-            listed = self._call(cloud, lambda api: api.services().connections().list(parent=_PARENT, network=network))
+            listed = self._call(
+                cloud, lambda api: api.services().connections().list(parent=_PARENT, network=network)
+            )
         except CloudError as error:
             # For a network that is not there (yet, or any more) Google answers 403 "… or it may not exist".
             if error.kind == "not_found" or (error.kind == "denied" and "may not exist" in error.detail):
@@ -98,11 +118,19 @@ class PeeringDriver(Driver):
         return next(iter(listed.get("connections", [])), None)
 
     def _set_ranges(self, cloud: Cloud, network: str, ranges: list[str]) -> str:
-        return self._send(cloud, "patch", name=f"{_PARENT}/connections/-", updateMask="reservedPeeringRanges", force=True,
-                          body={"network": network, "reservedPeeringRanges": ranges})
+        return self._send(
+            cloud,
+            "patch",
+            name=f"{_PARENT}/connections/-",
+            updateMask="reservedPeeringRanges",
+            force=True,
+            body={"network": network, "reservedPeeringRanges": ranges},
+        )
 
     def _send(self, cloud: Cloud, method: str, **arguments: Any) -> str:
-        started = self._call(cloud, lambda api: getattr(api.services().connections(), method)(**arguments), write=method)
+        started = self._call(
+            cloud, lambda api: getattr(api.services().connections(), method)(**arguments), write=method
+        )
         if started.get("error"):
             raise from_message(SERVICE, 400, str(started["error"].get("message", "")))
         return str(started["name"])
@@ -114,7 +142,9 @@ class PeeringDriver(Driver):
         except Exception as error:
             problem = translate(SERVICE, error)
             if write:
-                cloud.audit(cloud.identity, prepared.method, prepared.uri, write, str(getattr(problem, "status", "")))
+                cloud.audit(
+                    cloud.identity, prepared.method, prepared.uri, write, str(getattr(problem, "status", ""))
+                )
             raise problem from error
         if write:
             cloud.audit(cloud.identity, prepared.method, prepared.uri, found.get("name", write), "200")
@@ -124,9 +154,17 @@ class PeeringDriver(Driver):
 def _api(cloud: Cloud) -> Any:
     def build() -> Any:
         from googleapiclient import discovery
+
         options = {"api_endpoint": cloud.endpoint("servicenetworking") + "/"} if cloud.base_url else {}
-        return discovery.build("servicenetworking", "v1", static_discovery=True, credentials=cloud.credentials, client_options=options,
-                               cache_discovery=False)
+        return discovery.build(
+            "servicenetworking",
+            "v1",
+            static_discovery=True,
+            credentials=cloud.credentials,
+            client_options=options,
+            cache_discovery=False,
+        )
+
     return cloud.once("servicenetworking", build)
 
 
@@ -134,4 +172,5 @@ def _http(cloud: Cloud) -> Any:
     """httplib2 is not safe to share between threads: a fresh one for each request."""
     import google_auth_httplib2
     import httplib2
+
     return google_auth_httplib2.AuthorizedHttp(cloud.credentials, http=httplib2.Http(timeout=60))

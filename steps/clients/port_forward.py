@@ -50,8 +50,10 @@ def head_pod(access: KubeAccess, namespace: str, raycluster: str) -> Chooser:
         url = f"{access.server}/api/v1/namespaces/{namespace}/pods"
         timeout = aiohttp.ClientTimeout(total=10)
         headers, ssl = await access.headers(), access.ssl_context()
-        async with aiohttp.ClientSession(timeout=timeout) as session, session.get(
-                url, params={"labelSelector": labels}, headers=headers, ssl=ssl) as answer:
+        async with (
+            aiohttp.ClientSession(timeout=timeout) as session,
+            session.get(url, params={"labelSelector": labels}, headers=headers, ssl=ssl) as answer,
+        ):
             if answer.status != 200:
                 raise ForwardError(
                     "The head's pod cannot be looked up",
@@ -83,13 +85,22 @@ class Forward:
     is still the same.
     """
 
-    def __init__(self, access: KubeAccess, namespace: str, choose: Chooser, port: int, *, local_port: int = 0,
-                 on_event: Callable[[Forwarding], None] | None = None, check_s: float = 2.0,
-                 patience_s: float = 10.0) -> None:
+    def __init__(
+        self,
+        access: KubeAccess,
+        namespace: str,
+        choose: Chooser,
+        port: int,
+        *,
+        local_port: int = 0,
+        on_event: Callable[[Forwarding], None] | None = None,
+        check_s: float = 2.0,
+        patience_s: float = 10.0,
+    ) -> None:
         self.access, self.namespace, self.choose, self.port = access, namespace, choose, port
         self.check_s, self.patience_s = check_s, patience_s
         self.pod: str | None = None
-        self._known: str | None = None      # also while `pod` is None because the way to it broke
+        self._known: str | None = None  # also while `pod` is None because the way to it broke
         self._local_port, self._on_event = local_port, on_event
         self._lost = False
         self._tunnels: dict[asyncio.Task[None], str] = {}
@@ -126,8 +137,9 @@ class Forward:
         self._watch = asyncio.create_task(self._watch_pod())
         return self
 
-    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None,
-                        trace: TracebackType | None) -> None:
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         if self._server:
             self._server.close()
         tasks = [*self._tunnels, *([self._watch] if self._watch else [])]
@@ -149,7 +161,7 @@ class Forward:
             pod = await self.choose()
         except asyncio.CancelledError:
             raise
-        except Exception as error:      # whatever the chooser's own client raises, the way to the pod is lost
+        except Exception as error:  # whatever the chooser's own client raises, the way to the pod is lost
             self._tell_lost(str(error) or type(error).__name__)
             return
         if pod is None:
@@ -188,7 +200,7 @@ class Forward:
             if ws is not None:
                 await self._carry(ws, reader, writer)
         except asyncio.CancelledError:
-            pass                        # asyncio's server would print it; the connection just ends
+            pass  # asyncio's server would print it; the connection just ends
         finally:
             self._tunnels.pop(task, None)
             writer.close()
@@ -259,12 +271,13 @@ class Forward:
             await ws.close()
         return not awaited
 
-    async def _carry(self, ws: aiohttp.ClientWebSocketResponse, reader: asyncio.StreamReader,
-                     writer: asyncio.StreamWriter) -> None:
+    async def _carry(
+        self, ws: aiohttp.ClientWebSocketResponse, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
         up, down = asyncio.create_task(_send(reader, ws)), asyncio.create_task(_receive(ws, writer))
         try:
             await asyncio.wait({up, down}, return_when=asyncio.FIRST_COMPLETED)
-            if up.done() and not down.done():       # the client is done: give an answer on its way a moment
+            if up.done() and not down.done():  # the client is done: give an answer on its way a moment
                 await asyncio.wait({down}, timeout=1)
         finally:
             for task in (up, down):
@@ -275,7 +288,7 @@ class Forward:
         refused = next((str(result) for result in results if isinstance(result, _Broken)), None)
         if refused:
             self._tell_lost(f"{self.pod}: {refused}")
-            self.pod = None             # whoever connects next looks the pod up again
+            self.pod = None  # whoever connects next looks the pod up again
         elif any(isinstance(result, _Cut) for result in results):
             # a server that went away says so there; a mere end of the pod's side does not
             await self._look()

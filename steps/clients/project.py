@@ -30,7 +30,9 @@ def billing(cloud: Cloud) -> Any:
 def fetch_project(cloud: Cloud, project: str) -> JSON | None:
     """The project as resource manager v3 returns it, None when it is not there or may not be seen."""
     try:
-        return document(call("cloudresourcemanager", projects(cloud).get_project, request={"name": f"projects/{project}"}))
+        return document(
+            call("cloudresourcemanager", projects(cloud).get_project, request={"name": f"projects/{project}"})
+        )
     except CloudError as error:
         # Google answers 403 for projects that do not exist, too: it does not tell strangers which ids are taken.
         if error.kind in ("not_found", "denied"):
@@ -42,8 +44,14 @@ def project_number(cloud: Cloud, project: str) -> str:
     def ask() -> str:
         seen = fetch_project(cloud, project)
         if seen is None:
-            raise CloudError("not_found", f"project {project} was not found", "or you may not see it", "choose another project")
+            raise CloudError(
+                "not_found",
+                f"project {project} was not found",
+                "or you may not see it",
+                "choose another project",
+            )
         return str(seen["name"]).rpartition("/")[2]
+
     return str(cloud.once(f"number of {project}", ask))
 
 
@@ -59,12 +67,15 @@ class ProjectDriver(Driver):
         if wanted and billing_account(cloud, task.name) != wanted and mark == task.mark:
             return Sight("creating", mark, str(seen["name"]), detail="not linked to billing yet")
         state = "ready" if seen.get("state") == "ACTIVE" else "deleting"
-        return Sight(state, mark, str(seen["name"]))     # type: ignore[arg-type]
+        return Sight(state, mark, str(seen["name"]))  # type: ignore[arg-type]
 
     def create(self, cloud: Cloud, task: Task) -> str:
         from google.cloud import resourcemanager_v3
+
         labels = {"grpo-wizard": task.mark} if task.mark else {}
-        wanted = resourcemanager_v3.Project(project_id=task.name, display_name=task.name.rpartition(":")[2], labels=labels)
+        wanted = resourcemanager_v3.Project(
+            project_id=task.name, display_name=task.name.rpartition(":")[2], labels=labels
+        )
         started = call("cloudresourcemanager", projects(cloud).create_project, request={"project": wanted})
         return str(started.operation.name)
 
@@ -73,18 +84,32 @@ class ProjectDriver(Driver):
 
     def nudge(self, cloud: Cloud, task: Task, sight: Sight) -> None:
         account = f"billingAccounts/{task.spec['billingAccount']}"
-        call("cloudbilling", billing(cloud).update_project_billing_info,
-             request={"name": f"projects/{task.name}", "project_billing_info": {"billing_account_name": account}})
+        call(
+            "cloudbilling",
+            billing(cloud).update_project_billing_info,
+            request={
+                "name": f"projects/{task.name}",
+                "project_billing_info": {"billing_account_name": account},
+            },
+        )
 
     def delete(self, cloud: Cloud, task: Task, sight: Sight) -> str:
-        started = call("cloudresourcemanager", projects(cloud).delete_project, request={"name": f"projects/{task.name}"})
+        started = call(
+            "cloudresourcemanager", projects(cloud).delete_project, request={"name": f"projects/{task.name}"}
+        )
         return str(started.operation.name)
 
 
 def billing_account(cloud: Cloud, project: str) -> str:
     """The account that pays for a project, empty when none does."""
-    seen = document(call("cloudbilling", billing(cloud).get_project_billing_info, request={"name": f"projects/{project}"}))
-    return str(seen.get("billingAccountName", "")).removeprefix("billingAccounts/") if seen.get("billingEnabled") else ""
+    seen = document(
+        call("cloudbilling", billing(cloud).get_project_billing_info, request={"name": f"projects/{project}"})
+    )
+    return (
+        str(seen.get("billingAccountName", "")).removeprefix("billingAccounts/")
+        if seen.get("billingEnabled")
+        else ""
+    )
 
 
 class ApiDriver(Driver):
@@ -94,11 +119,15 @@ class ApiDriver(Driver):
         return f"projects/{task.at('project')}/services/{task.name}"
 
     def look(self, cloud: Cloud, task: Task) -> Sight:
-        seen = document(call("serviceusage", service_usage(cloud).get_service, request={"name": self._name(task)}))
+        seen = document(
+            call("serviceusage", service_usage(cloud).get_service, request={"name": self._name(task)})
+        )
         return Sight("ready", identity=task.name) if seen.get("state") == "ENABLED" else Sight()
 
     def create(self, cloud: Cloud, task: Task) -> str:
-        started = call("serviceusage", service_usage(cloud).enable_service, request={"name": self._name(task)})
+        started = call(
+            "serviceusage", service_usage(cloud).enable_service, request={"name": self._name(task)}
+        )
         return str(started.operation.name)
 
     def progress(self, cloud: Cloud, task: Task, operation: str) -> Progress:
@@ -107,8 +136,8 @@ class ApiDriver(Driver):
 
 def long_running(cloud: Cloud, service: str, client: Any, operation: str) -> Progress:
     """An AIP-151 operation of a client that has an operations client of its own."""
-    if operation.endswith("/noop.DONE_OPERATION") or operation.endswith("DONE_OPERATION"):
-        return Progress(True)           # what serviceusage answers when there was nothing to do
+    if operation.endswith("DONE_OPERATION"):
+        return Progress(True)  # what serviceusage answers when there was nothing to do
     seen = call(service, client.transport.operations_client.get_operation, name=operation)
     if seen.done and seen.HasField("error"):
         raise outcome(f"{service}.googleapis.com", 400, seen.error.message)

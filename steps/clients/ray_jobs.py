@@ -86,8 +86,9 @@ class RayJobs:
     async def __aenter__(self) -> RayJobs:
         return self
 
-    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None,
-                        trace: TracebackType | None) -> None:
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         await self.close()
 
     async def close(self) -> None:
@@ -111,8 +112,9 @@ class RayJobs:
         changes."""
         return dict(await self._json("GET", "/api/version"))
 
-    async def submit(self, entrypoint: str, job_id: str, metadata: dict[str, str] | None = None, *,
-                     attempts: int = 5) -> Job:
+    async def submit(
+        self, entrypoint: str, job_id: str, metadata: dict[str, str] | None = None, *, attempts: int = 5
+    ) -> Job:
         """Submits once, however often the answer is lost. Raises JobExists when the id is another
         entrypoint's."""
         body = {"entrypoint": entrypoint, "submission_id": job_id, "metadata": metadata or {}}
@@ -125,7 +127,7 @@ class RayJobs:
             except RayUnreachable:
                 if attempt + 1 == attempts:
                     raise
-                await asyncio.sleep(min(0.25 * 2 ** attempt, 4))
+                await asyncio.sleep(min(0.25 * 2**attempt, 4))
                 if found := await self._find(job_id):
                     return self._same(found, entrypoint)
         raise AssertionError("unreachable")
@@ -188,8 +190,11 @@ class RayJobs:
             try:
                 return await answer.json(content_type=None)
             except ValueError as error:
-                raise RayError("The Ray head gave no JSON", f"{method} {path}: {error}",
-                               "Check that the forwarded port is Ray's dashboard.") from error
+                raise RayError(
+                    "The Ray head gave no JSON",
+                    f"{method} {path}: {error}",
+                    "Check that the forwarded port is Ray's dashboard.",
+                ) from error
 
     @asynccontextmanager
     async def request(self, method: str, url: str, **more: Any) -> AsyncIterator[aiohttp.ClientResponse]:
@@ -220,8 +225,11 @@ class RayJobs:
 
 def _error(status: int, detail: str, text: str) -> RayError:
     if status in (401, 403):
-        return RayRefused("The Ray head refuses the token", detail,
-                          "Read it again from the Secret that is named as the RayCluster.")
+        return RayRefused(
+            "The Ray head refuses the token",
+            detail,
+            "Read it again from the Secret that is named as the RayCluster.",
+        )
     if "already exists" in text:
         return JobExists("A job has this id already", detail, "Submit under a new id.")
     if status == 404 and "does not exist" in text:
@@ -242,9 +250,13 @@ def _error(status: int, detail: str, text: str) -> RayError:
 def _job(body: dict[str, Any]) -> Job:
     started, ended = body.get("start_time"), body.get("end_time")
     return Job(
-        id=str(body.get("submission_id") or body.get("job_id")), status=str(body["status"]),
-        entrypoint=str(body.get("entrypoint") or ""), message=str(body.get("message") or ""),
-        metadata=dict(body.get("metadata") or {}), started_at=started / 1000 if started else None,
-        ended_at=ended / 1000 if ended else None, exit_code=body.get("driver_exit_code"),
+        id=str(body.get("submission_id") or body.get("job_id")),
+        status=str(body["status"]),
+        entrypoint=str(body.get("entrypoint") or ""),
+        message=str(body.get("message") or ""),
+        metadata=dict(body.get("metadata") or {}),
+        started_at=started / 1000 if started else None,
+        ended_at=ended / 1000 if ended else None,
+        exit_code=body.get("driver_exit_code"),
         agent_url=body.get("driver_agent_http_address"),
     )

@@ -29,7 +29,9 @@ class RayClusterDriver(KubeDriver):
             return seen
         live = kube.get(self.path(task)) or {}
         state, detail = self._state(kube, task, live)
-        return Sight(state, seen.mark, seen.identity, self._drift(seen, live, state), detail, self._facts(live))
+        return Sight(
+            state, seen.mark, seen.identity, self._drift(seen, live, state), detail, self._facts(live)
+        )
 
     def _state(self, kube: Kube, task: Task, live: JSON) -> tuple[State, str]:
         head_ready = head_is_ready(live)
@@ -53,7 +55,9 @@ class RayClusterDriver(KubeDriver):
     def body(self, cloud: Cloud, task: Task) -> JSON:
         made = super().body(cloud, task)
         group: Mapping[str, Any] = made["spec"]["workerGroupSpecs"][0]
-        return json.loads(json.dumps(made)) | {"spec": made["spec"] | {"workerGroupSpecs": [{**group, "replicas": 0}]}}
+        return json.loads(json.dumps(made)) | {
+            "spec": made["spec"] | {"workerGroupSpecs": [{**group, "replicas": 0}]}
+        }
 
     def change(self, cloud: Cloud, task: Task, sight: Sight) -> str:
         self._up(cloud, task).send("PATCH", self.path(task), super().body(cloud, task))
@@ -73,7 +77,9 @@ def raise_workers(kube: Kube, path: str, wanted: int) -> None:
     live = kube.get(path) or {}
     groups = live["spec"]["workerGroupSpecs"]
     groups[0] = {**groups[0], "replicas": wanted}
-    kube.send("PATCH", path, {"metadata": {"annotations": {RELEASED: None}}, "spec": {"workerGroupSpecs": groups}})
+    kube.send(
+        "PATCH", path, {"metadata": {"annotations": {RELEASED: None}}, "spec": {"workerGroupSpecs": groups}}
+    )
 
 
 def released(live: Mapping[str, Any]) -> bool:
@@ -93,4 +99,7 @@ def _replicas(live: Mapping[str, Any]) -> int:
 
 
 def _condition(live: Mapping[str, Any], kind: str) -> str:
-    return next((c.get("status", "") for c in live.get("status", {}).get("conditions", []) if c.get("type") == kind), "")
+    return next(
+        (c.get("status", "") for c in live.get("status", {}).get("conditions", []) if c.get("type") == kind),
+        "",
+    )

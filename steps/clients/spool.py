@@ -70,5 +70,8 @@ class Spool:
         os.close(self._fd)
 
     def _failed(self, error: Exception) -> SpoolError:
-        return SpoolError("The copy of the job's log cannot be written", f"{self.path}: {error}",
-                          "Free space there, or choose another home folder with --home.")
+        return SpoolError(
+            "The copy of the job's log cannot be written",
+            f"{self.path}: {error}",
+            "Free space there, or choose another home folder with --home.",
+        )

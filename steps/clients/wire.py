@@ -22,7 +22,10 @@ def message(kind: Any, body: Mapping[str, Any]) -> Any:
 def document(sent: Any) -> JSON:
     """A proto-plus message as the API's JSON: camelCase, enums by name, unset fields left out."""
     from google.protobuf.json_format import MessageToDict
-    found: JSON = MessageToDict(type(sent).pb(sent), preserving_proto_field_name=False, use_integers_for_enums=False)
+
+    found: JSON = MessageToDict(
+        type(sent).pb(sent), preserving_proto_field_name=False, use_integers_for_enums=False
+    )
     return found
 
 
@@ -95,8 +98,7 @@ def _same(want: Any, have: Any, path: str) -> bool:
     if left == right or (left in ("", "0", "false") and right in ("", "0", "false")):
         return True
     if path.endswith("initialClusterVersion"):
-        return right.startswith(left + ".")         # 1.35 asks for the newest patch of 1.35
+        return right.startswith(left + ".")  # 1.35 asks for the newest patch of 1.35
     if ("/" in left) != ("/" in right):
         return left.rpartition("/")[2] == right.rpartition("/")[2]
     return False
-

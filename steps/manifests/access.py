@@ -25,13 +25,25 @@ def account_name(answers: Answers) -> str:
 
 def tokens(answers: Answers) -> dict[str, Any]:
     """Mounted as files, never as environment: NeMo RL copies os.environ into Ray's runtime_env (tutorial-defects 25)."""
-    return {"apiVersion": "v1", "kind": "Secret", "metadata": _meta(tokens_name(answers), answers), "type": "Opaque",
-            "stringData": {"hf_token": SecretValue("hf_token", optional=True), "netrc": SecretValue("wandb_netrc", optional=True)}}
+    return {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": _meta(tokens_name(answers), answers),
+        "type": "Opaque",
+        "stringData": {
+            "hf_token": SecretValue("hf_token", optional=True),
+            "netrc": SecretValue("wandb_netrc", optional=True),
+        },
+    }
 
 
 def release_script(answers: Answers) -> dict[str, Any]:
-    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": _meta(account_name(answers), answers),
-            "data": {"release.py": asset("job/release.py")}}
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": _meta(account_name(answers), answers),
+        "data": {"release.py": asset("job/release.py")},
+    }
 
 
 def service_account(answers: Answers) -> dict[str, Any]:
@@ -40,21 +52,43 @@ def service_account(answers: Answers) -> dict[str, Any]:
 
 def role(answers: Answers) -> dict[str, Any]:
     """This RayCluster and no other."""
-    rule = {"apiGroups": ["ray.io"], "resources": ["rayclusters"], "verbs": ["get", "patch"],
-            "resourceNames": [answers["raycluster"]["raycluster_name"]]}
-    return {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "metadata": _meta(account_name(answers), answers), "rules": [rule]}
+    rule = {
+        "apiGroups": ["ray.io"],
+        "resources": ["rayclusters"],
+        "verbs": ["get", "patch"],
+        "resourceNames": [answers["raycluster"]["raycluster_name"]],
+    }
+    return {
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "Role",
+        "metadata": _meta(account_name(answers), answers),
+        "rules": [rule],
+    }
 
 
 def role_binding(answers: Answers) -> dict[str, Any]:
     name = account_name(answers)
-    return {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding", "metadata": _meta(name, answers),
-            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": name},
-            "subjects": [{"kind": "ServiceAccount", "name": name, "namespace": answers["raycluster"]["namespace"]}]}
+    return {
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "RoleBinding",
+        "metadata": _meta(name, answers),
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": name},
+        "subjects": [
+            {"kind": "ServiceAccount", "name": name, "namespace": answers["raycluster"]["namespace"]}
+        ],
+    }
 
 
 def network_policy(answers: Answers) -> dict[str, Any]:
     """Ray 2.49 has no authentication of its own: only this RayCluster's pods may reach this RayCluster's pods."""
     mine = {"matchLabels": {"ray.io/cluster": answers["raycluster"]["raycluster_name"]}}
-    return {"apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicy",
-            "metadata": _meta(f"{answers['raycluster']['raycluster_name']}-own-pods-only", answers),
-            "spec": {"podSelector": mine, "policyTypes": ["Ingress"], "ingress": [{"from": [{"podSelector": mine}]}]}}
+    return {
+        "apiVersion": "networking.k8s.io/v1",
+        "kind": "NetworkPolicy",
+        "metadata": _meta(f"{answers['raycluster']['raycluster_name']}-own-pods-only", answers),
+        "spec": {
+            "podSelector": mine,
+            "policyTypes": ["Ingress"],
+            "ingress": [{"from": [{"podSelector": mine}]}],
+        },
+    }

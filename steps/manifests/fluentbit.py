@@ -36,9 +36,12 @@ def fluentbit_name(answers: Answers) -> str:
 
 
 def fluentbit_config(answers: Answers) -> dict[str, Any]:
-    return {"apiVersion": "v1", "kind": "ConfigMap",
-            "metadata": {"name": fluentbit_name(answers), "namespace": answers["raycluster"]["namespace"]},
-            "data": {"fluent-bit.conf": _CONF}}
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": fluentbit_name(answers), "namespace": answers["raycluster"]["namespace"]},
+        "data": {"fluent-bit.conf": _CONF},
+    }
 
 
 def fluentbit_container(answers: Answers, group: dict[str, Any]) -> list[dict[str, Any]]:

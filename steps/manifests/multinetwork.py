@@ -9,13 +9,16 @@ from typing import Any
 from ..naming import resource_id
 from ..step import Answers, Resource
 
-RDMA_SUBNETS = 8                       # one for each GPU's own network card
+RDMA_SUBNETS = 8  # one for each GPU's own network card
 
 
 def node_networks(answers: Answers) -> list[tuple[str, str]]:
     """(network, subnet) of the nine additional interfaces of a GPU node: gVNIC first, then RDMA 0 to 7."""
     gvnic, rdma = answers["networks"]["gvnic_prefix"], answers["networks"]["rdma_prefix"]
-    return [(f"{gvnic}-net", f"{gvnic}-sub"), *((f"{rdma}-net", f"{rdma}-sub-{n}") for n in range(RDMA_SUBNETS))]
+    return [
+        (f"{gvnic}-net", f"{gvnic}-sub"),
+        *((f"{rdma}-net", f"{rdma}-sub-{n}") for n in range(RDMA_SUBNETS)),
+    ]
 
 
 def subnet_ids(answers: Answers) -> tuple[str, ...]:
@@ -35,19 +38,45 @@ def interfaces_annotation() -> str:
 def device_networks(answers: Answers, where: Mapping[str, str], cluster: str) -> Sequence[Resource]:
     made: list[Resource] = []
     for name, (network, subnet) in zip(device_names(), node_networks(answers), strict=True):
-        params = Resource("cluster", "network_params", name, _params(name, network, subnet), where,
-                          (cluster, resource_id("networks", "subnet", subnet)), "kubectl apply -f network-mapping.yaml")
-        made += [params, Resource("cluster", "device_network", name, _network(name), where, (params.id,), "kubectl apply -f network-mapping.yaml")]
+        params = Resource(
+            "cluster",
+            "network_params",
+            name,
+            _params(name, network, subnet),
+            where,
+            (cluster, resource_id("networks", "subnet", subnet)),
+            "kubectl apply -f network-mapping.yaml",
+        )
+        made += [
+            params,
+            Resource(
+                "cluster",
+                "device_network",
+                name,
+                _network(name),
+                where,
+                (params.id,),
+                "kubectl apply -f network-mapping.yaml",
+            ),
+        ]
     return made
 
 
 def _params(name: str, network: str, subnet: str) -> dict[str, Any]:
     mode = "RDMA" if name.startswith("rdma") else "NetDevice"
-    return {"apiVersion": "networking.gke.io/v1", "kind": "GKENetworkParamSet", "metadata": {"name": name},
-            "spec": {"vpc": network, "vpcSubnet": subnet, "deviceMode": mode}}
+    return {
+        "apiVersion": "networking.gke.io/v1",
+        "kind": "GKENetworkParamSet",
+        "metadata": {"name": name},
+        "spec": {"vpc": network, "vpcSubnet": subnet, "deviceMode": mode},
+    }
 
 
 def _network(name: str) -> dict[str, Any]:
     reference = {"group": "networking.gke.io", "kind": "GKENetworkParamSet", "name": name}
-    return {"apiVersion": "networking.gke.io/v1", "kind": "Network", "metadata": {"name": name},
-            "spec": {"type": "Device", "parametersRef": reference}}
+    return {
+        "apiVersion": "networking.gke.io/v1",
+        "kind": "Network",
+        "metadata": {"name": name},
+        "spec": {"type": "Device", "parametersRef": reference},
+    }

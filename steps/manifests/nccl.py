@@ -21,7 +21,8 @@ echo "installation finishes"
 def nccl_installer() -> dict[str, Any]:
     """A DaemonSet for nodes with H200 or B200 GPUs. With no such node it is ready at 0 of 0."""
     return {
-        "apiVersion": "apps/v1", "kind": "DaemonSet",
+        "apiVersion": "apps/v1",
+        "kind": "DaemonSet",
         "metadata": {"name": _NAME, "namespace": "kube-system", "labels": {"k8s-app": _NAME}},
         "spec": {
             "selector": {"matchLabels": {"k8s-app": _NAME}},
@@ -32,21 +33,43 @@ def nccl_installer() -> dict[str, Any]:
 
 
 def _pod() -> dict[str, Any]:
-    wanted = {"key": "cloud.google.com/gke-accelerator", "operator": "In", "values": ["nvidia-h200-141gb", "nvidia-b200"]}
+    wanted = {
+        "key": "cloud.google.com/gke-accelerator",
+        "operator": "In",
+        "values": ["nvidia-h200-141gb", "nvidia-b200"],
+    }
     return {
         "priorityClassName": "system-node-critical",
-        "affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {
-            "nodeSelectorTerms": [{"matchExpressions": [wanted]}]}}},
+        "affinity": {
+            "nodeAffinity": {
+                "requiredDuringSchedulingIgnoredDuringExecution": {
+                    "nodeSelectorTerms": [{"matchExpressions": [wanted]}]
+                }
+            }
+        },
         "tolerations": [{"operator": "Exists"}],
-        "hostNetwork": True, "hostPID": True,
+        "hostNetwork": True,
+        "hostPID": True,
         "volumes": [
-            {"name": "library-dir-host", "hostPath": {"path": "/home/kubernetes/bin/nvidia/lib64", "type": "DirectoryOrCreate"}},
+            {
+                "name": "library-dir-host",
+                "hostPath": {"path": "/home/kubernetes/bin/nvidia/lib64", "type": "DirectoryOrCreate"},
+            },
             {"name": "gib", "hostPath": {"path": "/home/kubernetes/bin/gib"}},
         ],
-        "initContainers": [{
-            "name": _NAME, "image": _GIB_IMAGE, "resources": {"requests": {"cpu": "150m"}}, "securityContext": {"privileged": True},
-            "volumeMounts": [{"name": "library-dir-host", "mountPath": f"{_HOST}/nvidia/lib64"}, {"name": "gib", "mountPath": f"{_HOST}/gib"}],
-            "command": ["/bin/sh", "-c"], "args": [_INSTALL],
-        }],
+        "initContainers": [
+            {
+                "name": _NAME,
+                "image": _GIB_IMAGE,
+                "resources": {"requests": {"cpu": "150m"}},
+                "securityContext": {"privileged": True},
+                "volumeMounts": [
+                    {"name": "library-dir-host", "mountPath": f"{_HOST}/nvidia/lib64"},
+                    {"name": "gib", "mountPath": f"{_HOST}/gib"},
+                ],
+                "command": ["/bin/sh", "-c"],
+                "args": [_INSTALL],
+            }
+        ],
         "containers": [{"name": "pause", "image": _PAUSE_IMAGE}],
     }

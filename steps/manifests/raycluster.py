@@ -46,26 +46,43 @@ def raycluster(answers: Answers) -> dict[str, Any]:
     if mine["overwrite_container_cmd"]:
         meta["annotations"] = {"ray.io/overwrite-container-cmd": "true"}
     return {
-        "apiVersion": "ray.io/v1", "kind": "RayCluster", "metadata": meta,
+        "apiVersion": "ray.io/v1",
+        "kind": "RayCluster",
+        "metadata": meta,
         "spec": {
-            "headGroupSpec": {"serviceType": "ClusterIP", "rayStartParams": {"dashboard-host": "0.0.0.0"},
-                              "template": {"spec": _head(answers)}},
-            "workerGroupSpecs": [{
-                "groupName": WORKER_GROUP, "rayStartParams": {}, "replicas": answers["quotas"]["gpu_nodes"], "minReplicas": 0,
-                "maxReplicas": answers["quotas"]["gpu_nodes"], "template": _worker_template(answers),
-            }],
+            "headGroupSpec": {
+                "serviceType": "ClusterIP",
+                "rayStartParams": {"dashboard-host": "0.0.0.0"},
+                "template": {"spec": _head(answers)},
+            },
+            "workerGroupSpecs": [
+                {
+                    "groupName": WORKER_GROUP,
+                    "rayStartParams": {},
+                    "replicas": answers["quotas"]["gpu_nodes"],
+                    "minReplicas": 0,
+                    "maxReplicas": answers["quotas"]["gpu_nodes"],
+                    "template": _worker_template(answers),
+                }
+            ],
         },
     }
 
 
 def _token_files() -> list[dict[str, str]]:
     """Paths, not tokens: huggingface_hub and wandb read the files themselves."""
-    return [{"name": "HF_TOKEN_PATH", "value": f"{SECRETS_PATH}/hf_token"}, {"name": "NETRC", "value": f"{SECRETS_PATH}/netrc"}]
+    return [
+        {"name": "HF_TOKEN_PATH", "value": f"{SECRETS_PATH}/hf_token"},
+        {"name": "NETRC", "value": f"{SECRETS_PATH}/netrc"},
+    ]
 
 
 def _common_mounts() -> list[dict[str, Any]]:
-    return [{"name": "lustre-data", "mountPath": "/data"}, {"name": "tokens", "mountPath": SECRETS_PATH, "readOnly": True},
-            {"name": "log-volume", "mountPath": "/tmp/ray"}]
+    return [
+        {"name": "lustre-data", "mountPath": "/data"},
+        {"name": "tokens", "mountPath": SECRETS_PATH, "readOnly": True},
+        {"name": "log-volume", "mountPath": "/tmp/ray"},
+    ]
 
 
 def _common_volumes(answers: Answers) -> list[dict[str, Any]]:
@@ -81,27 +98,47 @@ def _head(answers: Answers) -> dict[str, Any]:
     mine = answers["raycluster"]
     resources = {"limits": {**_HEAD, "nvidia.com/gpu": 0}, "requests": {**_HEAD, "nvidia.com/gpu": 0}}
     ray = {
-        "name": "ray-head", "image": mine["image"], "imagePullPolicy": "IfNotPresent", "resources": resources,
+        "name": "ray-head",
+        "image": mine["image"],
+        "imagePullPolicy": "IfNotPresent",
+        "resources": resources,
         "env": [_HEAD_ENV, *_token_files()],
-        "command": ["bash", "-c", _HEAD_START], "volumeMounts": _common_mounts(),
+        "command": ["bash", "-c", _HEAD_START],
+        "volumeMounts": _common_mounts(),
     }
     return {
         "serviceAccountName": account_name(answers),
         "nodeSelector": {"cloud.google.com/gke-nodepool": "default-pool"},
         "containers": [ray, _release(answers), *fluentbit_container(answers, _HEAD_ENV)],
-        "volumes": [*_common_volumes(answers), {"name": "release", "configMap": {"name": account_name(answers)}}],
+        "volumes": [
+            *_common_volumes(answers),
+            {"name": "release", "configMap": {"name": account_name(answers)}},
+        ],
     }
 
 
 def _release(answers: Answers) -> dict[str, Any]:
     """Asks Ray on 127.0.0.1 whether the job has ended, and then lets the GPU nodes go. The same file runs in a rehearsal."""
     mine, job = answers["raycluster"], answers["grpo"]
-    env = {"AFTER_JOB": job["after_job"], "RELEASE_MINUTES": job["release_minutes"], "MAX_HOURS": job["max_hours"],
-           "RAYCLUSTER": mine["raycluster_name"], "NAMESPACE": mine["namespace"]}
+    env = {
+        "AFTER_JOB": job["after_job"],
+        "RELEASE_MINUTES": job["release_minutes"],
+        "MAX_HOURS": job["max_hours"],
+        "RAYCLUSTER": mine["raycluster_name"],
+        "NAMESPACE": mine["namespace"],
+    }
     return {
-        "name": "release", "image": mine["image"], "imagePullPolicy": "IfNotPresent",
-        "resources": {"requests": {"cpu": "100m", "memory": "128Mi"}, "limits": {"cpu": "500m", "memory": "256Mi"}},
-        "env": [{"name": name, "value": f"{value:g}" if isinstance(value, int | float) else value} for name, value in env.items()],
+        "name": "release",
+        "image": mine["image"],
+        "imagePullPolicy": "IfNotPresent",
+        "resources": {
+            "requests": {"cpu": "100m", "memory": "128Mi"},
+            "limits": {"cpu": "500m", "memory": "256Mi"},
+        },
+        "env": [
+            {"name": name, "value": f"{value:g}" if isinstance(value, int | float) else value}
+            for name, value in env.items()
+        ],
         "command": ["python3", f"{RELEASE_PATH}/release.py"],
         "volumeMounts": [{"name": "release", "mountPath": RELEASE_PATH, "readOnly": True}],
     }
@@ -111,33 +148,60 @@ def _worker_template(answers: Answers) -> dict[str, Any]:
     pod = {"spec": _worker(answers)}
     if not answers["raycluster"]["rdma_interfaces"]:
         return pod
-    return {"metadata": {"annotations": {"networking.gke.io/default-interface": "eth0",
-                                         "networking.gke.io/interfaces": interfaces_annotation()}}} | pod
+    return {
+        "metadata": {
+            "annotations": {
+                "networking.gke.io/default-interface": "eth0",
+                "networking.gke.io/interfaces": interfaces_annotation(),
+            }
+        }
+    } | pod
 
 
 def _worker_env(answers: Answers) -> list[dict[str, Any]]:
     nccl = {
-        "NCCL_NET": "gIB", "NCCL_IB_GID_INDEX": "3", "GLOO_SOCKET_IFNAME": "eth0", "NCCL_CROSS_NIC": "0", "NCCL_SOCKET_IFNAME": "eth0",
-        "TP_SOCKET_IFNAME": "eth0", "NCCL_TUNER_CONFIG_PATH": catalogue.gpu(answers["quotas"]["gpu_type"])["tuner"],
-        "NCCL_NET_GDR_LEVEL": "PIX", "LD_LIBRARY_PATH": f"{_NVIDIA}/lib64",
+        "NCCL_NET": "gIB",
+        "NCCL_IB_GID_INDEX": "3",
+        "GLOO_SOCKET_IFNAME": "eth0",
+        "NCCL_CROSS_NIC": "0",
+        "NCCL_SOCKET_IFNAME": "eth0",
+        "TP_SOCKET_IFNAME": "eth0",
+        "NCCL_TUNER_CONFIG_PATH": catalogue.gpu(answers["quotas"]["gpu_type"])["tuner"],
+        "NCCL_NET_GDR_LEVEL": "PIX",
+        "LD_LIBRARY_PATH": f"{_NVIDIA}/lib64",
     }
     return [_WORKER_ENV, *({"name": name, "value": value} for name, value in nccl.items()), *_token_files()]
 
 
 def _worker(answers: Answers) -> dict[str, Any]:
-    host = [{"name": "nvidia-install-dir-host", "mountPath": _NVIDIA}, {"name": "gib-nccl-plugin-volume", "mountPath": _GIB}]
+    host = [
+        {"name": "nvidia-install-dir-host", "mountPath": _NVIDIA},
+        {"name": "gib-nccl-plugin-volume", "mountPath": _GIB},
+    ]
     image = answers["raycluster"]["image"]
     ray = {
-        "name": "ray-worker", "image": image, "imagePullPolicy": "IfNotPresent",
-        "resources": {"limits": dict(_WORKER), "requests": dict(_WORKER)}, "securityContext": {"privileged": True},
-        "env": _worker_env(answers), "command": ["bash", "-c", _WORKER_START],
+        "name": "ray-worker",
+        "image": image,
+        "imagePullPolicy": "IfNotPresent",
+        "resources": {"limits": dict(_WORKER), "requests": dict(_WORKER)},
+        "securityContext": {"privileged": True},
+        "env": _worker_env(answers),
+        "command": ["bash", "-c", _WORKER_START],
         "volumeMounts": [*_common_mounts(), {"name": "shared-memory", "mountPath": "/dev/shm"}, *host],
     }
-    wait = {"name": "wait-for-gib", "image": image, "imagePullPolicy": "IfNotPresent", "command": ["bash", "-c", _WAIT], "volumeMounts": host}
+    wait = {
+        "name": "wait-for-gib",
+        "image": image,
+        "imagePullPolicy": "IfNotPresent",
+        "command": ["bash", "-c", _WAIT],
+        "volumeMounts": host,
+    }
     return {
         "nodeSelector": {"cloud.google.com/gke-accelerator": answers["quotas"]["gpu_type"]},
-        "tolerations": [{"key": key, "operator": "Exists"} for key in
-                        ("nvidia.com/gpu", "cloud.google.com/impending-node-termination", "user-workload")],
+        "tolerations": [
+            {"key": key, "operator": "Exists"}
+            for key in ("nvidia.com/gpu", "cloud.google.com/impending-node-termination", "user-workload")
+        ],
         "initContainers": [wait],
         "containers": [ray, *fluentbit_container(answers, _WORKER_ENV)],
         "volumes": [

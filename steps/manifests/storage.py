@@ -17,7 +17,9 @@ def storage_class(answers: Answers) -> str:
 def persistent_volume(answers: Answers, lustre_id: str) -> dict[str, Any]:
     place, mine = answers["project"], answers["lustre"]
     return {
-        "apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": PV_NAME},
+        "apiVersion": "v1",
+        "kind": "PersistentVolume",
+        "metadata": {"name": PV_NAME},
         "spec": {
             "storageClassName": storage_class(answers),
             "capacity": {"storage": f"{mine['capacity_gib']}Gi"},
@@ -36,10 +38,13 @@ def persistent_volume(answers: Answers, lustre_id: str) -> dict[str, Any]:
 
 def persistent_volume_claim(answers: Answers) -> dict[str, Any]:
     return {
-        "apiVersion": "v1", "kind": "PersistentVolumeClaim",
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
         "metadata": {"name": PVC_NAME, "namespace": answers["raycluster"]["namespace"]},
         "spec": {
-            "accessModes": ["ReadWriteMany"], "storageClassName": storage_class(answers), "volumeName": PV_NAME,
+            "accessModes": ["ReadWriteMany"],
+            "storageClassName": storage_class(answers),
+            "volumeName": PV_NAME,
             "resources": {"requests": {"storage": f"{answers['lustre']['capacity_gib']}Gi"}},
         },
     }

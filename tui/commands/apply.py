@@ -24,7 +24,9 @@ from grpo_wizard.tui.rendering import Renderer
 
 def run(args: argparse.Namespace) -> int:
     if not args.yes:
-        raise WrongUsage("apply makes things that cost money", "", "look at grpo-wizard plan first, then add --yes")
+        raise WrongUsage(
+            "apply makes things that cost money", "", "look at grpo-wizard plan first, then add --yes"
+        )
     if args.until is not None and args.until not in NAMES:
         raise WrongUsage(f"--until {args.until}", f"it is one of {', '.join(NAMES)}")
     if args.detach:
@@ -34,8 +36,13 @@ def run(args: argparse.Namespace) -> int:
 
 
 async def _carry_out(session: Session, args: argparse.Namespace) -> int:
-    options = Options(adopt=args.adopt, replace=tuple(args.replace), until=args.until or NAMES[-1],
-                      gate=None if args.skip_checks else lambda: checks_gate(session), max_usd_per_hour=args.max_usd_per_hour)
+    options = Options(
+        adopt=args.adopt,
+        replace=tuple(args.replace),
+        until=args.until or NAMES[-1],
+        gate=None if args.skip_checks else lambda: checks_gate(session),
+        max_usd_per_hour=args.max_usd_per_hour,
+    )
     story = apply(session, options)
     waits = args.wait and options.until == NAMES[-1]
     ok = await play(session, _and_wait(session, story, args.json) if waits else story, args.json)
@@ -51,7 +58,9 @@ async def _and_wait(session: Session, story: AsyncIterator[Event], as_json: bool
             await until_ended(watch, as_json)
             ended = summary(watch, watch.status == "SUCCEEDED")
             data = dict(event.data) | {key: ended[key] for key in ("ok", "failed", "next")}
-            yield Event("summary", None, data | {"seconds": round(data["seconds"] + time.monotonic() - started, 3)})
+            yield Event(
+                "summary", None, data | {"seconds": round(data["seconds"] + time.monotonic() - started, 3)}
+            )
         else:
             yield event
 
@@ -59,8 +68,15 @@ async def _and_wait(session: Session, story: AsyncIterator[Event], as_json: bool
 async def checks_gate(session: Session) -> Sequence[Mapping[str, str]]:
     """The last look before anything billable: every check, with the APIs on. What blocks stops the rest."""
     found = await run_checks(STEPS, session.answers, LiveWorld(session.cloud))
-    return [{"id": f"check {checked.id}", "title": checked.finding.title, "detail": checked.finding.detail, "fix": checked.finding.fix}
-            for checked in blocking(found)]
+    return [
+        {
+            "id": f"check {checked.id}",
+            "title": checked.finding.title,
+            "detail": checked.finding.detail,
+            "fix": checked.finding.fix,
+        }
+        for checked in blocking(found)
+    ]
 
 
 async def play(session: Session, story: AsyncIterator[Event], as_json: bool) -> bool:
@@ -82,8 +98,11 @@ async def play(session: Session, story: AsyncIterator[Event], as_json: bool) -> 
 def _detached(args: argparse.Namespace) -> int:
     """The same command in a process of its own."""
     from grpo_wizard.tui.detach import start
+
     home = home_of(args)
     name = choose(home, args)
     pid, log = start(home, name, [word for word in sys.argv[1:] if word != "--detach"])
-    print(f"going on in the background as process {pid}; grpo-wizard status shows it, {log} holds what it says")
+    print(
+        f"going on in the background as process {pid}; grpo-wizard status shows it, {log} holds what it says"
+    )
     return 0

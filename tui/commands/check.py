@@ -23,7 +23,11 @@ def run(args: argparse.Namespace) -> int:
     found = look(session)
     ok = not blocking(found)
     if args.json:
-        print_json(session.deployment.mode, session.deployment.name, {"ok": ok, "checks": [checked.document() for checked in found]})
+        print_json(
+            session.deployment.mode,
+            session.deployment.name,
+            {"ok": ok, "checks": [checked.document() for checked in found]},
+        )
     else:
         show(found)
     return 0 if ok else 1
@@ -32,7 +36,10 @@ def run(args: argparse.Namespace) -> int:
 def show(found: list[Checked]) -> None:
     for checked in found:
         seen = checked.finding
-        print(f"{glyph(seen.level)} {seen.level:5} {checked.step:10} {seen.title}" + (f" ({seen.detail})" if seen.detail else ""))
+        print(
+            f"{glyph(seen.level)} {seen.level:5} {checked.step:10} {seen.title}"
+            + (f" ({seen.detail})" if seen.detail else "")
+        )
         if seen.fix:
             print(f"{'':18} fix: {seen.fix}")
     count = len(blocking(found))

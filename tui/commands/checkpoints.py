@@ -25,7 +25,9 @@ def _show(listing: Listing) -> None:
     if not listing.rows:
         print("no checkpoint yet")
     for row in listing.rows:
-        print(f"{glyph('pass' if row.complete else 'warn')} {row.name:16}{row.state:13}{row.size_bytes / 1e9:10.3f} GB  {row.note or row.path}")
+        print(
+            f"{glyph('pass' if row.complete else 'warn')} {row.name:16}{row.state:13}{row.size_bytes / 1e9:10.3f} GB  {row.note or row.path}"
+        )
     if listing.resume_step is not None:
         print(f"a restart goes on from step_{listing.resume_step}")
     if listing.warning:

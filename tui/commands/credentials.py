@@ -6,11 +6,16 @@ import argparse
 import base64
 import os
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from grpo_wizard.state.errors import WizardError
 from grpo_wizard.steps import kubeconfig
 from grpo_wizard.steps.session import Session
 from grpo_wizard.tui.opening import open_session
+
+if TYPE_CHECKING:
+    from grpo_wizard.steps.clients.cloud import Cloud
+    from grpo_wizard.steps.clients.kube import ClusterAccess
 
 
 def run(args: argparse.Namespace) -> int:
@@ -24,10 +29,8 @@ def run(args: argparse.Namespace) -> int:
 
 def write(session: Session, file: Path) -> str:
     """The entry's name. A real cluster's token comes from gcloud's plugin; a rehearsal's never changes."""
-    from grpo_wizard.steps.clients.kube import access
-
     place, cluster = session.answers["project"], session.answers["cluster"]["cluster_name"]
-    found = access(session.cloud, place["project_id"], place["region"], cluster)
+    found = _access(session.cloud, place["project_id"], place["region"], cluster)
     if found is None:
         raise WizardError(
             f"cluster {cluster} is not up", f"in {place['project_id']}, {place['region']}", "apply makes it"
@@ -37,3 +40,16 @@ def write(session: Session, file: Path) -> str:
     user = kubeconfig.GCLOUD_PLUGIN if mode == "real" else {"token": session.cloud.kube_token}
     kubeconfig.write(file, name, found.server, base64.b64encode(found.ca_pem).decode(), user)
     return name
+
+
+def _access(cloud: Cloud, project: str, location: str, cluster: str) -> ClusterAccess | None:
+    """None while there is no cluster to speak of; with GKE's API off there is none."""
+    from grpo_wizard.steps.clients.errors import CloudError
+    from grpo_wizard.steps.clients.kube import access
+
+    try:
+        return access(cloud, project, location, cluster)
+    except CloudError as error:
+        if error.kind == "api_disabled":
+            return None
+        raise

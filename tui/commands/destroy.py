@@ -15,11 +15,21 @@ from grpo_wizard.tui.opening import choose, home_of, locked
 def run(args: argparse.Namespace) -> int:
     name = choose(home_of(args), args)
     if args.confirm != name:
-        raise WrongUsage("destroy wants the deployment's name", "" if args.confirm is None else f"{args.confirm} is not {name}",
-                         "", f"grpo-wizard destroy --confirm {name}")
+        raise WrongUsage(
+            "destroy wants the deployment's name",
+            "" if args.confirm is None else f"{args.confirm} is not {name}",
+            "",
+            f"grpo-wizard destroy --confirm {name}",
+        )
     with locked(args) as session:
         _may_delete_project(session, args.delete_project)
-        ok = asyncio.run(play(session, undo(session, keep=_kept(args.keep), delete_project=args.delete_project or ""), args.json))
+        ok = asyncio.run(
+            play(
+                session,
+                undo(session, keep=_kept(args.keep), delete_project=args.delete_project or ""),
+                args.json,
+            )
+        )
     return 0 if ok else 1
 
 
@@ -34,4 +44,8 @@ def _may_delete_project(session: Session, project: str | None) -> None:
     mine = session.answers["project"]
     record = session.deployment.resources.get(f"project.project.{project}")
     if project != mine["project_id"] or record is None or record.origin != "created":
-        raise WizardError(f"project {project} was not created by this deployment", "only such a project is deleted", "leave out --delete-project")
+        raise WizardError(
+            f"project {project} was not created by this deployment",
+            "only such a project is deleted",
+            "leave out --delete-project",
+        )

@@ -31,7 +31,11 @@ def run(args: argparse.Namespace) -> int:
     known = home.known(name)
     before = store.load(name) if known else None
     if before is not None and before.mode != mode_of(args):
-        raise WrongUsage(f"{name} is a {before.mode} deployment", "", "add --rehearse" if before.mode == "rehearsal" else "leave out --rehearse")
+        raise WrongUsage(
+            f"{name} is a {before.mode} deployment",
+            "",
+            "add --rehearse" if before.mode == "rehearsal" else "leave out --rehearse",
+        )
     answers = parsed(_merge(before.answers if before else {}, given))
     with Lock(home, name, "grpo-wizard init"):
         if args.take_over:
@@ -41,15 +45,24 @@ def run(args: argparse.Namespace) -> int:
         else:
             before.answers = answers
             store.save(before)
-    print(f"{'answers of' if known else 'began'} {name}{' changed' if known else ''}: {store.home.state_file(name)}")
+    print(
+        f"{'answers of' if known else 'began'} {name}{' changed' if known else ''}: {store.home.state_file(name)}"
+    )
     print(f"next: grpo-wizard check{_flags(args, name)}")
     return 0
 
 
-def _take_over(args: argparse.Namespace, store: Store, name: str, before: Deployment | None, answers: Given) -> None:
+def _take_over(
+    args: argparse.Namespace, store: Store, name: str, before: Deployment | None, answers: Given
+) -> None:
     """Begins the deployment under the mark that everything of these names bears. A state that made something is never given up."""
     if before is not None and any(record.origin == "created" for record in before.resources.values()):
-        raise WizardError(f"{name} is known here and has made things", "nothing was lost", "go on with it", f"grpo-wizard status{_flags(args, name)}")
+        raise WizardError(
+            f"{name} is known here and has made things",
+            "nothing was lost",
+            "go on with it",
+            f"grpo-wizard status{_flags(args, name)}",
+        )
     found = _look_for_offer(args, store, name, answers)
     if before is not None:
         store.set_aside(name)
@@ -66,14 +79,21 @@ def _look_for_offer(args: argparse.Namespace, store: Store, name: str, answers: 
     from grpo_wizard.steps.engine import Options, plan
     from grpo_wizard.steps.session import Session
     from grpo_wizard.steps.takeover import marks, offer
+
     nobody = Deployment(lineage="nobody", mode=mode_of(args), name=name, answers=answers)
     cloud = open_cloud(nobody.mode, Path(store.home.root), args.speed, lambda *parts: None)
     decisions = asyncio.run(plan(Session.of(store, nobody, cloud), Options()))
     found = offer(decisions)
     if found is None:
-        seen = ", ".join(f"{count} {'without a mark' if not mark else 'of ' + mark}" for mark, count in marks(decisions).items())
-        raise WizardError("there is no one deployment to take over", seen or "nothing of these names is there",
-                          "begin anew with init; apply --adopt takes over what fits")
+        seen = ", ".join(
+            f"{count} {'without a mark' if not mark else 'of ' + mark}"
+            for mark, count in marks(decisions).items()
+        )
+        raise WizardError(
+            "there is no one deployment to take over",
+            seen or "nothing of these names is there",
+            "begin anew with init; apply --adopt takes over what fits",
+        )
     return found
 
 
@@ -100,7 +120,11 @@ def _from_file(path: str) -> Given:
         raise WrongUsage(f"{path} is no TOML", str(error)) from error
     for key, value in document.items():
         if not isinstance(value, dict):
-            raise WrongUsage(f"unknown key {key} in {path}", "answers stand in a table for each step", "see grpo-wizard export --answers")
+            raise WrongUsage(
+                f"unknown key {key} in {path}",
+                "answers stand in a table for each step",
+                "see grpo-wizard export --answers",
+            )
     return document
 
 
@@ -108,7 +132,9 @@ def _from_set(item: str) -> Given:
     key, equals, value = item.partition("=")
     step, dot, field = key.partition(".")
     if not (equals and dot and step and field):
-        raise WrongUsage(f"--set {item}", "it is step.field=value", "for instance --set networks.network=my-net")
+        raise WrongUsage(
+            f"--set {item}", "it is step.field=value", "for instance --set networks.network=my-net"
+        )
     return {step: {field: value}}
 
 
@@ -135,10 +161,19 @@ def parsed(given: Given) -> dict[str, dict[str, Any]]:
         return complete(given)
     except Refusals as refused:
         if refused.unknown:
-            raise WrongUsage(f"unknown key {', '.join(refused.unknown)}", "no step asks that", "see grpo-wizard export --answers for all keys") from refused
+            raise WrongUsage(
+                f"unknown key {', '.join(refused.unknown)}",
+                "no step asks that",
+                "see grpo-wizard export --answers for all keys",
+            ) from refused
         rules = [f"{key}: {rule}" for key, rule in refused.by_field.items()]
-        raise WizardError("values were refused, nothing was written" if len(rules) > 1 else "a value was refused, nothing was written",
-                          "\n       ".join(rules), "correct them and run init again") from refused
+        raise WizardError(
+            "values were refused, nothing was written"
+            if len(rules) > 1
+            else "a value was refused, nothing was written",
+            "\n       ".join(rules),
+            "correct them and run init again",
+        ) from refused
 
 
 def _name(args: argparse.Namespace, given: Given, store: Store) -> str:
@@ -146,7 +181,7 @@ def _name(args: argparse.Namespace, given: Given, store: Store) -> str:
     if args.deployment:
         return valid_name(args.deployment)
     if "cluster_name" in given.get("cluster", {}) and not _is_name(given["cluster"]["cluster_name"]):
-        parsed(given)           # its refusal stands among all the others
+        parsed(given)  # its refusal stands among all the others
     names = store.home.deployments()
     cluster = given.get("cluster", {}).get("cluster_name")
     if cluster is None and len(names) == 1:

@@ -16,10 +16,26 @@ from grpo_wizard.steps.training.metrics import Reader
 from grpo_wizard.tui.opening import mode_of, open_session
 from grpo_wizard.tui.output import print_json
 
-_COLUMNS = ("step", "epoch", "total_steps", "batch_size", "loss", "generation_kl_error", "avg_reward", "mean_generation_length",
-            "total_step_seconds", "checkpoint")
-_SHOWN = (("step", "step", "{}"), ("reward", "avg_reward", "{:.4f}"), ("loss", "loss", "{:.4f}"), ("KL error", "generation_kl_error", "{:.4f}"),
-          ("length", "mean_generation_length", "{:.1f}"), ("seconds", "total_step_seconds", "{:.2f}"))
+_COLUMNS = (
+    "step",
+    "epoch",
+    "total_steps",
+    "batch_size",
+    "loss",
+    "generation_kl_error",
+    "avg_reward",
+    "mean_generation_length",
+    "total_step_seconds",
+    "checkpoint",
+)
+_SHOWN = (
+    ("step", "step", "{}"),
+    ("reward", "avg_reward", "{:.4f}"),
+    ("loss", "loss", "{:.4f}"),
+    ("KL error", "generation_kl_error", "{:.4f}"),
+    ("length", "mean_generation_length", "{:.1f}"),
+    ("seconds", "total_step_seconds", "{:.2f}"),
+)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -69,4 +85,3 @@ def _table(rows: Sequence[dict[str, Any]]) -> None:
 
 def _cell(value: Any, form: str) -> str:
     return "-" if value is None else form.format(value) if isinstance(value, int | float) else str(value)
-

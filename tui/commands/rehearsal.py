@@ -21,8 +21,20 @@ def run(args: argparse.Namespace) -> int:
 
 def _serve(home: Path, args: argparse.Namespace) -> int:
     from grpo_wizard.steps.rehearsal.__main__ import main
-    words = ["serve", "--home", str(home), "--port", str(args.port), "--speed", args.speed or life.DEFAULT_SPEED, "--ray", args.ray,
-             "--idle", f"{args.idle:g}"]
+
+    words = [
+        "serve",
+        "--home",
+        str(home),
+        "--port",
+        str(args.port),
+        "--speed",
+        args.speed or life.DEFAULT_SPEED,
+        "--ray",
+        args.ray,
+        "--idle",
+        f"{args.idle:g}",
+    ]
     for flag, value in (("--faults", args.faults), ("--env-file", args.env_file), ("--record", args.record)):
         words += [flag, value] if value else []
     return main(words)

@@ -18,6 +18,7 @@ Step = Callable[[argparse.Namespace], int]
 def run(args: argparse.Namespace) -> int:
     """On a terminal the wizard with the tutorial's values filled in; without one the whole road as lines."""
     from grpo_wizard.tui.commands.wizard import on_a_terminal, open_app
+
     if on_a_terminal() and not args.json and not args.plain:
         return open_app(args, args.deployment or _NAME, rehearse=True)
     return _as_lines(args)
@@ -27,14 +28,34 @@ def _as_lines(args: argparse.Namespace) -> int:
     """init, check, apply --wait, metrics, health, destroy; 0 when all held. The first that fails ends it, and what stands stays to be looked at."""
     home = Path(home_of(args).root)
     road: list[tuple[str, str, dict[str, object]]] = [
-        ("the tutorial's answers", "init", {"answers": _answers(), "from_env": False, "set": [], "take_over": False}),
+        (
+            "the tutorial's answers",
+            "init",
+            {"answers": _answers(), "from_env": False, "set": [], "take_over": False},
+        ),
         ("can it work?", "check", {}),
         ("what will be made", "plan", {}),
-        ("making it, and training", "apply", {"yes": True, "adopt": False, "replace": [], "until": None, "wait": True, "detach": False,
-                                              "max_usd_per_hour": None, "skip_checks": False}),
+        (
+            "making it, and training",
+            "apply",
+            {
+                "yes": True,
+                "adopt": False,
+                "replace": [],
+                "until": None,
+                "wait": True,
+                "detach": False,
+                "max_usd_per_hour": None,
+                "skip_checks": False,
+            },
+        ),
         ("what the training says", "metrics", {"source": None, "csv": False}),
         ("how it is", "health", {"source": None}),
-        ("taking it down", "destroy", {"confirm": args.deployment or _NAME, "keep": [], "delete_project": None}),
+        (
+            "taking it down",
+            "destroy",
+            {"confirm": args.deployment or _NAME, "keep": [], "delete_project": None},
+        ),
     ]
     for number, (title, command, options) in enumerate(road, 1):
         if not args.json:

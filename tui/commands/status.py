@@ -23,7 +23,11 @@ def run(args: argparse.Namespace) -> int:
     session = open_session(args)
     decisions, job = asyncio.run(_look(session))
     if args.json:
-        print_json(session.deployment.mode, session.deployment.name, {"resources": [row(d) for d in decisions], "job": job})
+        print_json(
+            session.deployment.mode,
+            session.deployment.name,
+            {"resources": [row(d) for d in decisions], "job": job},
+        )
     else:
         show(session, decisions, job)
     return 0
@@ -31,9 +35,18 @@ def run(args: argparse.Namespace) -> int:
 
 def row(decision: Decision) -> dict[str, Any]:
     r, seen = decision.resource, decision.sight
-    return {"id": r.id, "kind": r.kind, "name": r.name, "step": r.step, "needs": list(r.needs), "usd_per_hour": r.usd_per_hour,
-            "state": seen.state, "origin": decision.origin, "detail": seen.detail,
-            "drift": [str(d) for d in seen.drift] if decision.origin != "none" else []}
+    return {
+        "id": r.id,
+        "kind": r.kind,
+        "name": r.name,
+        "step": r.step,
+        "needs": list(r.needs),
+        "usd_per_hour": r.usd_per_hour,
+        "state": seen.state,
+        "origin": decision.origin,
+        "detail": seen.detail,
+        "drift": [str(d) for d in seen.drift] if decision.origin != "none" else [],
+    }
 
 
 async def _look(session: Session) -> tuple[list[Decision], dict[str, Any] | None]:

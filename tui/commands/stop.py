@@ -16,9 +16,13 @@ def run(args: argparse.Namespace) -> int:
     stopped = asyncio.run(stop_job(watch))
     said = f"job {watch.job_id} is {watch.status}" + ("" if stopped else " already")
     if args.json:
-        print_json(session.deployment.mode, session.deployment.name, {"stopped": stopped, "job": watch.document()})
+        print_json(
+            session.deployment.mode, session.deployment.name, {"stopped": stopped, "job": watch.document()}
+        )
     else:
-        print(f"{said}; the machines stay and cost on: grpo-wizard destroy takes them down, apply goes on from the last complete step_N")
+        print(
+            f"{said}; the machines stay and cost on: grpo-wizard destroy takes them down, apply goes on from the last complete step_N"
+        )
     return 0
 
 

@@ -33,10 +33,29 @@ async def _wait(session: Session, timeout: float | None, as_json: bool) -> tuple
 
 
 def summary(watch: JobWatch, ok: bool) -> dict[str, Any]:
-    failed = [] if ok else [{"id": "grpo.job", "title": f"the job is {watch.status or 'LOST'}", "detail": watch.detail[-400:],
-                             "fix": "grpo-wizard health says why; apply goes on from the last complete step_N"}]
-    return {"ok": ok, "created": 0, "adopted": 0, "kept": 0, "deleted": 0, "failed": failed, "seconds": 0.0, "usd_per_hour": 0.0,
-            "next": "metrics" if ok else "health"}
+    failed = (
+        []
+        if ok
+        else [
+            {
+                "id": "grpo.job",
+                "title": f"the job is {watch.status or 'LOST'}",
+                "detail": watch.detail[-400:],
+                "fix": "grpo-wizard health says why; apply goes on from the last complete step_N",
+            }
+        ]
+    )
+    return {
+        "ok": ok,
+        "created": 0,
+        "adopted": 0,
+        "kept": 0,
+        "deleted": 0,
+        "failed": failed,
+        "seconds": 0.0,
+        "usd_per_hour": 0.0,
+        "next": "metrics" if ok else "health",
+    }
 
 
 async def until_ended(watch: JobWatch, as_json: bool) -> None:
@@ -58,5 +77,11 @@ async def until_ended(watch: JobWatch, as_json: bool) -> None:
 def job_data(watch: JobWatch) -> dict[str, Any]:
     rows = watch.reader.rows
     last = rows[-1].as_json() if rows else {}
-    return {"job_id": watch.job_id, "status": watch.status, "step": last.get("step"), "total_steps": watch.reader.facts.total_steps,
-            "avg_reward": last.get("avg_reward"), "detail": f"reward {last['avg_reward']:.4f}" if isinstance(last.get("avg_reward"), float) else ""}
+    return {
+        "job_id": watch.job_id,
+        "status": watch.status,
+        "step": last.get("step"),
+        "total_steps": watch.reader.facts.total_steps,
+        "avg_reward": last.get("avg_reward"),
+        "detail": f"reward {last['avg_reward']:.4f}" if isinstance(last.get("avg_reward"), float) else "",
+    }
