@@ -1,0 +1,207 @@
+"""The job, from submission to release: a real Ray head, a real GRPO run, the real command. One head for all, to spare minutes."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import signal
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+from conftest import Rehearsal
+from road import ANSWERS, JSON, NAME, Road, road
+
+from grpo_wizard.steps.clients.head import Head
+from grpo_wizard.steps.following import JobWatch
+from grpo_wizard.steps.rehearsal import life
+from grpo_wizard.tui.opening import open_session
+
+CANARY = "hf_canaryXq7Zp0nothingelselookslikethis"
+_JOB = "grpo.job."
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Road]:
+    """The tutorial's deployment with its ten steps done; apply was killed once while it submitted."""
+    with road(tmp_path_factory.mktemp("job"), ray="real") as walk:
+        done = walk.run("init", "--answers", str(ANSWERS), "--set", "grpo.release_minutes=20")
+        assert done.returncode == 0, done.stderr
+        walk.lines("apply", "--yes", "--until", "raycluster", "--json")
+        _killed_while_submitting(walk)
+        done = walk.run("apply", "--yes", "--wait", "--json", timeout=400, HF_TOKEN=CANARY)
+        assert done.returncode == 0, (done.stdout[-3000:], done.stderr[-2000:])
+        yield walk
+
+
+def _killed_while_submitting(walk: Road) -> None:
+    """The intent with its request id is on disk before the call: kill -9 comes right after it."""
+    apply = walk.start("apply", "--yes", "--json")
+    until = time.monotonic() + 120
+    while not _intent(walk):
+        assert time.monotonic() < until and apply.poll() is None
+        time.sleep(0.02)
+    time.sleep(1.0)
+    os.kill(apply.pid, signal.SIGKILL)
+    apply.wait()
+
+
+def _intent(walk: Road) -> bool:
+    return any(
+        id.startswith(_JOB) and record["request_id"] for id, record in walk.state()["resources"].items()
+    )
+
+
+def _ask(walk: Road, address: Callable[[Head, str], str]) -> bytes:
+    """One plain GET on the head, by the wizard's own port-forward. `address`: of the head and its job's id."""
+
+    async def ask() -> bytes:
+        session = open_session(argparse.Namespace(home=str(walk.home), deployment=NAME, rehearse=True, speed=None))
+        watch = JobWatch(session)
+        async with watch.open() as head, head.jobs.request("GET", address(head, watch.job_id)) as answer:
+            return await answer.read()
+
+    return asyncio.run(ask())
+
+
+def _jobs(walk: Road) -> list[JSON]:
+    found: list[JSON] = json.loads(_ask(walk, lambda head, job: head.dashboard_url + "/api/jobs/"))
+    return found
+
+
+def test_killed_between_submission_and_answer_there_is_one_job(trained: Road) -> None:
+    submitted = [job for job in _jobs(trained) if job.get("submission_id")]
+    assert len(submitted) == 1
+    assert submitted[0]["status"] == "SUCCEEDED"
+
+
+def test_ten_rows_whose_reward_rises(trained: Road) -> None:
+    document = trained.json("metrics")
+    rewards = [row["avg_reward"] for row in document["rows"]]
+    assert [row["step"] for row in document["rows"]] == list(range(1, 11))
+    first, last = sum(rewards[:3]) / 3, sum(rewards[-3:]) / 3
+    assert last >= 2 * first, rewards
+    assert document["job"]["status"] == "SUCCEEDED"
+    assert trained.json("health")["verdict"] == "healthy"
+
+
+def test_checkpoints_are_listed_whole(trained: Road) -> None:
+    listing = trained.json("checkpoints")
+    assert listing["resume_step"] == 10
+    assert [row["name"] for row in listing["checkpoints"] if row["complete"]] == ["step_10"]
+
+
+def test_the_log_is_the_heads_own_file_byte_for_byte(trained: Road) -> None:
+    spool = (trained.home / "deployments" / NAME / "job.log").read_bytes()
+    assert len(spool) > 10_000
+    assert spool == _ask(trained, lambda head, job: f"{head.agent_url}/logs/job-driver-{job}.log")
+    # subprocess reads text: a carriage return comes back as a newline
+    assert trained.run("logs").stdout.encode() == spool.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+
+
+def test_the_token_is_in_the_secret_and_the_mounted_file_and_nowhere_else(trained: Road) -> None:
+    holders = {
+        str(path.relative_to(trained.home))
+        for path in trained.home.rglob("*")
+        if path.is_file() and CANARY.encode() in path.read_bytes()
+    }
+    # the world's file counts as the cluster's Secret store
+    assert all(
+        "pods/" in name and name.endswith("/hf_token") or name.startswith("rehearsal/world")
+        for name in holders
+    ), holders
+    assert any(name.endswith("/hf_token") for name in holders)
+    assert CANARY not in str(_jobs(trained))
+    assert CANARY.encode() not in _ask(trained, lambda head, job: head.dashboard_url + "/api/v0/tasks?detail=1&limit=10000")
+    sessions = list(Path(tempfile.gettempdir()).glob("grpo-ray-*"))
+    assert sessions
+    for path in (file for folder in sessions for file in folder.rglob("*") if file.is_file() and not file.is_symlink()):
+        assert CANARY.encode() not in path.read_bytes(), path
+    for process in psutil.process_iter():
+        try:
+            assert CANARY not in " ".join(process.cmdline())
+        except psutil.Error:
+            continue
+
+
+def test_the_gpu_nodes_are_released_with_no_wizard_running(trained: Road) -> None:
+    until = time.monotonic() + 90
+    while not _released(trained.server):
+        assert time.monotonic() < until, (
+            "20 rehearsed minutes after the job's end the workers are still there"
+        )
+        time.sleep(1)
+    rows = {row["id"]: row for row in trained.json("status")["resources"]}
+    ray = next(row for id, row in rows.items() if id.startswith("raycluster.raycluster."))
+    assert (ray["state"], ray["drift"]) == ("ready", [])
+    again = trained.lines("apply", "--yes", "--json")
+    assert again[-1]["ok"] and again[-1]["created"] == 0  # SUCCEEDED with the same parameters: kept
+
+
+def _released(server: Rehearsal) -> bool:
+    ray = next(row for row in server.world() if row["kind"] == "raycluster")
+    return bool(ray["spec"]["metadata"].get("annotations", {}).get("grpo-wizard/released")) and not any(
+        row["kind"] == "pod" and "worker" in row["name"] for row in server.world()
+    )
+
+
+def test_other_parameters_conflict_while_running_and_a_stopped_job_goes_on_from_its_checkpoint(
+    trained: Road,
+) -> None:
+    longer = (
+        "init",
+        "--set",
+        "grpo.max_num_steps=30",
+        "--set",
+        "grpo.checkpoint_dir=/data/second",
+        "--set",
+        "grpo.release_minutes=10080",
+        "--set",
+        "grpo.overrides=checkpointing.save_period=5",
+    )
+    assert trained.run(*longer).returncode == 0
+    started = trained.lines("apply", "--yes", "--json")
+    assert started[-1]["ok"], started[-1]
+    assert trained.run("init", "--set", "grpo.seed=7").returncode == 0
+    plan = trained.json("plan", code=1)
+    assert next(r for r in plan["resources"] if r["kind"] == "job")["action"] == "conflict"
+    assert trained.run("init", "--set", "grpo.seed=42").returncode == 0
+    _wait_for_step(trained, 6)
+    assert trained.run("stop").returncode == 0
+    assert trained.json("status")["job"]["status"] == "STOPPED"
+    plan = trained.json("plan")
+    job = next(r for r in plan["resources"] if r["kind"] == "job")
+    assert job["action"] == "create" and "step_5" in job["note"]
+    done = trained.run("apply", "--yes", "--wait", "--json", timeout=400)
+    assert done.returncode == 0, done.stdout[-2000:]
+    rows = trained.json("metrics")["rows"]
+    assert [row["step"] for row in rows] == list(range(1, 31))
+
+
+def _wait_for_step(walk: Road, step: int) -> None:
+    until = time.monotonic() + 180
+    while not any(row["step"] >= step for row in walk.json("metrics")["rows"]):
+        assert time.monotonic() < until
+        time.sleep(0.5)
+
+
+def test_nothing_of_ours_is_left_after_the_end(trained: Road) -> None:
+    """Last of the file: it takes everything down."""
+    assert trained.lines("destroy", "--confirm", NAME, "--json")[-1]["ok"]
+    life.stop(trained.home)
+    left = []
+    for process in psutil.process_iter():
+        try:
+            if (
+                str(trained.home) in " ".join([*process.cmdline(), *process.environ().values()])
+                and process.pid != os.getpid()
+            ):
+                left.append(process.cmdline())
+        except psutil.Error:
+            continue
+    assert left == []
