@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import base64
 import json
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
+import kubernetes_validate
 import pytest
 from kubernetes import client
 from kubethings import (
@@ -24,6 +26,8 @@ from kubethings import (
     volume,
 )
 from kubeworld import LocalHeads, Running, cpu_pool, gpu_pool, running, tutorial_ground, until
+
+from grpo_wizard.steps.rehearsal.kube import schemas
 
 NAME = "ray-cluster-kuberay"
 
@@ -249,11 +253,55 @@ def test_a_silent_node_makes_its_head_unready_and_repair_brings_another() -> Non
         deploy(it, 0)
         ready(it, 0)
         first = pods(it, "head")[0]
-        it.kubectl("annotate", "node", first["spec"]["nodeName"], "rehearsal/drill=repair")
+        node = first["spec"]["nodeName"]
+        it.kubectl("annotate", "node", node, "rehearsal/drill=lost")
         until(lambda: condition(ray(it), "HeadPodReady").startswith("False"))
+        until(lambda: "deletionTimestamp" in pods(it, "head")[0]["metadata"])
+        assert pods(it, "head")[0]["metadata"]["uid"] == first["metadata"]["uid"], "gone only with its node"
+        it.kubectl("annotate", "node", node, "rehearsal/drill=repair", "--overwrite")
         until(lambda: pods(it, "head") and pods(it, "head")[0]["metadata"]["uid"] != first["metadata"]["uid"])
         ready(it, 0)
         assert pods(it, "head")[0]["spec"]["nodeName"] != first["spec"]["nodeName"]
+
+
+def test_drills_of_a_ray_cluster_meet_the_pods_to_come(it: Running) -> None:
+    objects = [volume(), claim(), *ray_objects(1)]
+    objects[-1]["metadata"]["annotations"] = {"rehearsal/drill": "worker:image"}
+    it.kubectl("apply", "-f", "-", stdin=as_yaml(objects))
+    until(lambda: pods(it, "worker") and "ImagePullBackOff" in _waiting(pods(it, "worker")[0]))
+    assert condition(ray(it), "HeadPodReady").startswith("True")
+    it.kubectl("annotate", "pod", pods(it, "worker")[0]["metadata"]["name"], "rehearsal/drill-")
+    ready(it, 1)
+
+
+def test_every_object_passes_kubernetes_own_schemas(it: Running) -> None:
+    networks, installer = manifest("network-mapping.yaml"), manifest("nccl-rdma-installer.yaml")
+    everything = as_yaml([volume(), claim(), *networks, *installer, *_with_interfaces(1)])
+    it.kubectl("apply", "-f", "-", stdin=everything)
+    ready(it, 1)
+    it.kubectl("create", "deployment", "web", "--image=nginx")
+    it.kubectl("rollout", "status", "deployment/web", "--timeout=20s")
+    seen, found = Counter[str](), schemas.Findings()
+    for kind, obj in list(it.cluster.kube.store.every()):
+        seen[f"{kind.kind} {obj['metadata'].get('namespace', '')}"] += 1
+        if kind.custom:
+            schemas.check(schemas.schema_of(kind), obj, "", found)
+        elif (
+            seen[f"{kind.kind} {obj['metadata'].get('namespace', '')}"] <= 2
+        ):  # the checker reads its files anew
+            kubernetes_validate.validate(obj, "1.33", strict=True)
+    checked = {key.split()[0] for key in seen}
+    assert (found.unknown, found.wrong, found.broken, found.missing) == ([], [], [], [])
+    assert {
+        "Pod",
+        "Node",
+        "RayCluster",
+        "Network",
+        "DaemonSet",
+        "Event",
+        "PersistentVolume",
+        "Endpoints",
+    } <= checked
 
 
 def test_daemon_sets_with_no_node_to_land_on_are_rolled_out(it: Running) -> None:
@@ -307,7 +355,20 @@ def test_a_sidecar_of_the_head_is_started_with_its_account_and_ended_with_its_po
         assert (account / "token").stat().st_mode & 0o777 == 0o600
         assert it.raw("GET", "/api/v1/namespaces/default/pods", token=token)[0] == 403
         it.kubectl("delete", "raycluster", NAME, "--timeout=20s")
-        until(lambda: heads.gone == [env["WHO"]])
+        until(lambda: set(heads.gone) == {env["WHO"]})
+
+
+def test_a_head_deleted_by_force_and_a_cluster_that_ends_leave_no_process() -> None:
+    heads = LocalHeads(0)
+    with running(heads=heads) as it:
+        deploy(it, 0)
+        ready(it, 0)
+        first = pods(it, "head")[0]["metadata"]["name"]
+        it.kubectl("delete", "pod", first, "--force", "--grace-period=0")
+        until(lambda: heads.gone == [first])
+        ready(it, 0)
+        second = pods(it, "head")[0]["metadata"]["name"]
+    assert second != first and second in heads.gone
 
 
 def test_the_world_survives_a_restart(tmp_path: Any) -> None:

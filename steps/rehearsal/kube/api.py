@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 import yaml
 from aiohttp import web
+
 from grpo_wizard.steps.rehearsal.contract import JSON
 from grpo_wizard.steps.rehearsal.kube import (
     auth,

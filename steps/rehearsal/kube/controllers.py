@@ -20,6 +20,7 @@ from grpo_wizard.steps.rehearsal.kube import (
     kuberay,
     nodes,
     scheduler,
+    sidecars,
     volumes,
 )
 from grpo_wizard.steps.rehearsal.kube.core import Kube
@@ -59,6 +60,7 @@ class Manager:
     def start(self) -> None:
         self.kube.kick = self._wake.set
         self.kube.store.listeners.add(self._heard)
+        self.kube.store.listeners.add(sidecars.watch(self.kube))
         self._wake.set()
         self._task = asyncio.create_task(self._run(), name=f"controllers of {self.kube.name}")
 
@@ -68,7 +70,7 @@ class Manager:
             self._task.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await self._task
-        await kubelet.forget_processes(self.kube)
+        await sidecars.end_all(self.kube)
 
     def _heard(self, change: Change) -> None:
         self._wake.set()

@@ -4,6 +4,7 @@ Pods: `oom`, `crash`, `evict`, `image`, `mount` (with `:CONTAINER` after oom and
 container).
 Nodes: `preempt`, `lost`, `repair`. Taking the annotation away ends a drill that repeats itself (oom,
 crash, image, mount).
+RayClusters: `head:DRILL` or `worker:DRILL` is handed to every pod of that sort that is made from then on.
 """
 
 from __future__ import annotations
@@ -22,3 +23,9 @@ def container(obj: JSON) -> str:
     """Which container is meant."""
     word = str((obj["metadata"].get("annotations") or {}).get(ANNOTATION, ""))
     return word.split(":")[1] if ":" in word else str(obj["spec"]["containers"][0]["name"])
+
+
+def of_group(cluster: JSON, what: str) -> str:
+    """The drill that new pods of this sort (head or worker) of a RayCluster are born with."""
+    word = str((cluster["metadata"].get("annotations") or {}).get(ANNOTATION, ""))
+    return word.removeprefix(f"{what}:") if word.startswith(f"{what}:") else ""

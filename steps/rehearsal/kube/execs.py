@@ -6,6 +6,7 @@ import asyncio
 
 import msgspec
 from aiohttp import WSMsgType, web
+
 from grpo_wizard.steps.rehearsal.contract import JSON
 from grpo_wizard.steps.rehearsal.kube import mounting, podstate, shell, status
 from grpo_wizard.steps.rehearsal.kube.core import Kube

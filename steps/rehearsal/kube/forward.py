@@ -7,6 +7,7 @@ import asyncio
 import contextlib
 
 from aiohttp import WSMsgType, web
+
 from grpo_wizard.steps.rehearsal.contract import JSON
 from grpo_wizard.steps.rehearsal.kube import environment, kinds, podstate, sidecars, status
 from grpo_wizard.steps.rehearsal.kube.core import Kube

@@ -318,9 +318,3 @@ def _finish(kube: Kube, pod: JSON) -> None:
         "metadata"
     ].get("finalizers"):
         kube.store.remove(kinds.POD, pod)
-
-
-async def forget_processes(kube: Kube) -> None:
-    """At the server's end: what was started for pods is ended by Heads.close; nothing of ours is left
-    running."""
-    await sidecars.settle(kube)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from grpo_wizard.steps.rehearsal.contract import JSON
-from grpo_wizard.steps.rehearsal.kube import daemonsets, defaults, inits, kinds
+from grpo_wizard.steps.rehearsal.kube import daemonsets, defaults, drills, inits, kinds
 from grpo_wizard.steps.rehearsal.kube.plain import copied
 
 OVERWRITE = "ray.io/overwrite-container-cmd"
@@ -28,6 +28,8 @@ def build(cluster: JSON, group: JSON | None) -> JSON:
         "ray.io/node-type": what,
     }
     notes = {**(given.get("annotations") or {}), "ray.io/ft-enabled": "false"}
+    if drill := drills.of_group(cluster, what):
+        notes[drills.ANNOTATION] = drill
     if OVERWRITE in (meta.get("annotations") or {}):
         notes[OVERWRITE] = meta["annotations"][OVERWRITE]
     pod_spec = template["spec"]

@@ -18,6 +18,7 @@ from importlib import resources
 from typing import Any
 
 import msgspec
+
 from grpo_wizard.steps.rehearsal.contract import JSON
 from grpo_wizard.steps.rehearsal.kube.kinds import Kind
 

@@ -10,6 +10,7 @@ from ssl import SSLContext
 from typing import Any
 
 from aiohttp import web
+
 from grpo_wizard.steps.rehearsal.contract import JSON, Clock, Ground, Heads
 from grpo_wizard.steps.rehearsal.kube import controllers, furnish, listing
 from grpo_wizard.steps.rehearsal.kube.api import Api

@@ -5,12 +5,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 from grpo_wizard.steps.rehearsal.contract import JSON
-from grpo_wizard.steps.rehearsal.kube import environment, mounting
+from grpo_wizard.steps.rehearsal.kube import environment, kinds, mounting
 from grpo_wizard.steps.rehearsal.kube.core import Kube
+from grpo_wizard.steps.rehearsal.kube.store import Change
 
 _LOG = logging.getLogger(__name__)
 _NOT_RUN = ("fluent-bit",)  # ships logs to a service that a rehearsal does not have
@@ -63,6 +64,23 @@ def gone(kube: Kube, pod: JSON) -> None:
     """Ends what runs for a pod and takes its files away."""
     killed(kube, pod)
     mounting.drop(kube, pod)
+
+
+def watch(kube: Kube) -> Callable[[Change], None]:
+    """A listener: whichever way a pod goes (its node, by force), what ran for it ends."""
+
+    def heard(change: Change) -> None:
+        if change.kind is kinds.POD and change.type == "DELETED":
+            gone(kube, change.object)
+
+    return heard
+
+
+async def end_all(kube: Kube) -> None:
+    """The cluster itself ends: so do its heads."""
+    for pod in kube.store.list(kinds.POD):
+        killed(kube, pod)
+    await settle(kube)
 
 
 async def settle(kube: Kube) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from aiohttp import web
+
 from grpo_wizard.steps.rehearsal.contract import JSON
 from grpo_wizard.steps.rehearsal.kube import execs, forward, logs, status
 from grpo_wizard.steps.rehearsal.kube.core import Kube

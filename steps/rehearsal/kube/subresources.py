@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 from aiohttp import web
+
 from grpo_wizard.steps.rehearsal.contract import JSON
 from grpo_wizard.steps.rehearsal.kube import auth, kinds, objects, patches, status, streams
 from grpo_wizard.steps.rehearsal.kube.core import Kube

@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 from aiohttp import web
+
 from grpo_wizard.steps.rehearsal.contract import JSON
 from grpo_wizard.steps.rehearsal.kube import status
 from grpo_wizard.steps.rehearsal.kube.kinds import Kind
