@@ -158,7 +158,8 @@ class _Removal:
             return False
         self.insisted = True
         task = task_for(self.session, self.resource, {}, self._notice)
-        self.operation = await asyncio.to_thread(self.driver.insist, self.session.cloud, task) or ""
+        started: str | None = await asyncio.to_thread(self.driver.insist, self.session.cloud, task)
+        self.operation = started or ""
         return bool(self.operation)
 
     def _notice(self, text: str) -> None:

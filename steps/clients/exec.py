@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from .errors import CloudError
 from .head import Head
 from .port_forward import head_pod
+from .wire import JSON
 
 _STDOUT, _STDERR, _STATUS = 1, 2, 3
 
@@ -63,7 +64,7 @@ async def run_in_pod(head: Head, container: str, command: list[str]) -> Done:
 
 def _exit_code(status: bytes) -> int:
     """From the Status object of the last channel: 0 for Success, else the ExitCode cause."""
-    document = json.loads(status) if status else {"status": "Failure"}
+    document: JSON = json.loads(status) if status else {"status": "Failure"}
     if document.get("status") == "Success":
         return 0
     causes = document.get("details", {}).get("causes", [])

@@ -58,7 +58,7 @@ class _GkeDriver(Driver):
         trouble = "; ".join(c.get("message", "") for c in live.get("conditions", [])) or live.get(
             "statusMessage", ""
         )
-        facts = {
+        facts: dict[str, str] = {
             key: str(live[key])
             for key in ("endpoint", "currentMasterVersion", "currentNodeCount")
             if key in live

@@ -55,7 +55,9 @@ class KubeDriver(Driver):
         if live is None:
             return Sight()
         meta = live["metadata"]
-        state, detail = ("deleting", "") if meta.get("deletionTimestamp") else self.readiness(live)
+        state, detail = self.readiness(live)
+        if meta.get("deletionTimestamp"):
+            state, detail = "deleting", ""
         return Sight(
             state,
             mark_in(live, _LABELS),
