@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from conftest import Rehearsal, start_rehearsal
 from gcloud_bodies import golden, key, normal, unlike
+
 from grpo_wizard.steps import differences
 from grpo_wizard.steps.rehearsal import life
 
@@ -38,6 +39,7 @@ SHOWS = {
         "addresses-create description",
         "addresses-create labels.grpo-wizard",
         "clusters-create cluster.resourceLabels.grpo-wizard",
+        "clusters-create cluster.nodePools.default-pool.config.resourceLabels.grpo-wizard",
         "node-pools-create-gpu nodePool.config.resourceLabels.grpo-wizard",
         "lustre-create labels.grpo-wizard",
     ),
