@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from grpo_wizard.steps.rehearsal.contract import JSON
 from kubeworld import ZONE, Running, until
+
+from grpo_wizard.steps.rehearsal.contract import JSON
 
 MANIFESTS = Path(__file__).with_name("fixtures") / "manifests"
 RAY = ("ray.io", "v1", "default", "rayclusters", "ray-cluster-kuberay")
@@ -75,7 +76,7 @@ def ray(it: Running) -> Any:
 
 
 def condition(obj: Any, name: str) -> str:
-    found = next((c for c in obj.get("status", {}).get("conditions", ()) if c["type"] == name), {})
+    found: Any = next((c for c in obj.get("status", {}).get("conditions", ()) if c["type"] == name), {})
     return f"{found.get('status')} {found.get('reason')}"
 
 

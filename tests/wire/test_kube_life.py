@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
-import kubernetes_validate
+import kubernetes_validate  # type: ignore[import-untyped]
 import pytest
 from kubernetes import client
 from kubethings import (
@@ -393,3 +393,10 @@ def test_a_pool_of_three_is_three_nodes() -> None:
     with running(ground) as it:
         until(lambda: len(it.kubectl("get", "nodes", "-o", "name").stdout.split()) == 3)
     assert RAY[4] == NAME
+
+
+def test_a_cluster_stopped_and_started_again_lives_on(it: Running) -> None:
+    it.call(it.cluster.stop())
+    assert it.call(it.cluster.start()) == it.url
+    it.kubectl("run", "later", "--image=nginx")
+    it.kubectl("wait", "--for=condition=Ready", "pod/later", "--timeout=20s")

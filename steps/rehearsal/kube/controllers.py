@@ -56,11 +56,12 @@ class Manager:
         self._task: asyncio.Task[None] | None = None
         self._pause = _GAP_S
         self._ended = False
+        self._pods = sidecars.watch(kube)
 
     def start(self) -> None:
         self.kube.kick = self._wake.set
-        self.kube.store.listeners.add(self._heard)
-        self.kube.store.listeners.add(sidecars.watch(self.kube))
+        self.kube.store.listeners |= {self._heard, self._pods}
+        self._ended = False
         self._wake.set()
         self._task = asyncio.create_task(self._run(), name=f"controllers of {self.kube.name}")
 

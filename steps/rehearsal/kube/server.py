@@ -75,6 +75,7 @@ class KubeCluster:
             store.load(self.saved["store"])
             self.kube.notes = self.saved["notes"]
         self.kube.note("keys").setdefault("tokens", secrets.token_hex(16))
+        store.listeners.add(lambda _: self.on_change())
         self._manager = controllers.Manager(self.kube)
         self._runner: web.AppRunner | None = None
 
@@ -102,7 +103,6 @@ class KubeCluster:
         await site.start()
         self.port = int(self._runner.addresses[0][1])
         self.kube.url = f"https://127.0.0.1:{self.port}"
-        self.kube.store.listeners.add(lambda _: self.on_change())
         furnish.furnish(self.kube)
         self._manager.start()
         return self.kube.url
