@@ -1,0 +1,214 @@
+"""Things of our names that somebody else made: seen, never taken without a word, never deleted."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import strangers
+from road import ANSWERS, APPLY, DESTROY, JSON, NAME, Deployed, comparable, fault, lasting, road
+
+ADOPT = (*APPLY, "--adopt")
+KINDS = {
+    "network",
+    "subnet",
+    "firewall",
+    "address",
+    "peering",
+    "cluster",
+    "node_pool",
+    "daemonset",
+    "network_params",
+    "device_network",
+    "lustre",
+    "pv",
+    "pvc",
+    "secret",
+    "configmap",
+    "service_account",
+    "role",
+    "role_binding",
+    "network_policy",
+    "raycluster",
+}
+ALIEN_RULE = {
+    "name": "k8s-alien-node-http-hc",
+    "network": "projects/my-project/global/networks/nemo-net-2",
+    "allowed": [{"IPProtocol": "tcp"}],
+}
+
+
+def actions(plan: JSON) -> dict[str, str]:
+    return {
+        row["id"]: row["action"]
+        for row in plan["resources"]
+        if row["kind"] not in ("api", "project") and row["step"] != "grpo"
+    }
+
+
+@dataclass(frozen=True)
+class Story:
+    plan: JSON
+    refused: list[JSON]
+    written: list[JSON]
+    adopted: list[JSON]
+    adopting: list[JSON]
+    status: JSON
+    destroyed: list[JSON]
+    before: list[JSON]
+    after: list[JSON]
+
+
+@pytest.fixture(scope="module")
+def story(deployed: Deployed, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Story]:
+    """All that the tutorial makes was made by somebody else; a network whose name begins like ours stands beside it."""
+    with road(tmp_path_factory.mktemp("strangers") / "home") as walk:
+        strangers.make(walk, deployed.writes)
+        walk.server.ask(
+            "POST",
+            "/compute/v1/projects/my-project/global/networks",
+            {"name": "nemo-net-2", "autoCreateSubnetworks": False},
+        )
+        walk.server.ask("POST", "/compute/v1/projects/my-project/global/firewalls", ALIEN_RULE)
+        walk.init()
+        before, count = walk.server.world(), len(walk.writes())
+        plan, refused = walk.json("plan"), walk.lines(*APPLY, code=1)
+        written, adopted = walk.writes()[count:], walk.lines(*ADOPT)
+        adopting, status = walk.writes()[count:], walk.json("status")
+        destroyed = walk.lines(*DESTROY)
+        yield Story(plan, refused, written, adopted, adopting, status, destroyed, before, walk.server.world())
+
+
+def test_every_kind_of_thing_that_fits_is_to_be_adopted(story: Story) -> None:
+    assert {row["kind"] for row in story.plan["resources"] if row["action"] == "adopt"} == KINDS
+    assert set(actions(story.plan).values()) == {"adopt"}
+
+
+def test_apply_without_adopt_writes_nothing_names_them_all_and_the_flag(story: Story) -> None:
+    failed = story.refused[-1]["failed"]
+    assert story.written == []
+    assert {entry["id"] for entry in failed} == set(actions(story.plan))
+    assert all("--adopt" in entry["fix"] for entry in failed)
+    assert not story.refused[-1]["ok"]
+
+
+def test_apply_with_adopt_takes_them_over_and_makes_nothing(story: Story) -> None:
+    assert story.adopted[-1]["ok"] and story.adopted[-1]["adopted"] == len(actions(story.plan))
+    assert story.adopted[-1]["created"] == 0 and story.adopting == []
+    origins = {row["origin"] for row in story.status["resources"] if row["id"] in actions(story.plan)}
+    assert origins == {"adopted"}
+
+
+def test_destroy_leaves_them_all_where_they_are(story: Story) -> None:
+    assert story.destroyed[-1]["ok"] and story.destroyed[-1]["deleted"] == 0
+    assert comparable(story.after) == comparable(story.before)
+    assert {"nemo-net-2", ALIEN_RULE["name"]} <= {row["name"] for row in lasting(story.after)}
+
+
+MISFITS: dict[str, JSON] = {
+    "networks.network.nemo-net": {"autoCreateSubnetworks": False},
+    "networks.subnet.nemo-rdma-sub-3": {"ipCidrRange": "192.168.77.0/24"},
+    "networks.firewall.nemo-gvnic-internal": {"allowed": [{"IPProtocol": "icmp"}]},
+    "lustre.address.nemo-lustre-range": {"prefixLength": 24},
+}
+
+
+def _named(row: JSON) -> str:
+    inner = (row["body"] or {}).get("nodePool") or row["body"] or {}
+    return str(row["query"].get("instanceId") or inner.get("name"))
+
+
+def test_what_does_not_fit_is_a_conflict_even_with_adopt_and_nothing_is_written(
+    deployed: Deployed, tmp_path: Path
+) -> None:
+    def change(row: JSON) -> JSON | None:
+        wanted = next((body for id, body in MISFITS.items() if id.endswith(f".{_named(row)}")), None)
+        return (
+            {**row, "body": {**row["body"], **wanted}}
+            if wanted and row["service"].startswith("compute")
+            else None
+        )
+
+    with road(tmp_path / "home") as walk:
+        others = [row for row in deployed.writes if row["service"].startswith(("compute", "serviceusage"))]
+        strangers.make(
+            walk,
+            others,
+            lambda row: change(row) or (row if "networks" in row["path"].rpartition("/")[2] else None),
+        )
+        walk.init()
+        count = len(walk.writes())
+        plan = actions(walk.json("plan", code=1))
+        assert {id for id, action in plan.items() if action == "conflict"} == set(MISFITS)
+        failed = {entry["id"]: entry for entry in walk.lines(*ADOPT, code=1)[-1]["failed"]}
+        assert set(MISFITS) <= set(failed)
+        assert all("does not fit" in failed[id]["detail"] for id in MISFITS)
+        assert walk.writes()[count:] == []
+        walk.lines(*DESTROY)
+        assert walk.writes()[count:] == []
+
+
+def test_a_strangers_broken_cluster_is_a_conflict_and_beside_it_only_ours_goes(
+    deployed: Deployed, tmp_path: Path
+) -> None:
+    """Its network is taken over, its cluster in ERROR is not; destroy takes what was made and leaves both."""
+    paths = {"global/networks": "nemo-net", "us-central1/clusters": "nemo-cluster"}
+    others = [
+        row
+        for row in deployed.writes
+        for end, name in paths.items()
+        if row["path"].endswith(end)
+        and name in (row["body"].get("name"), row["body"].get("cluster", {}).get("name"))
+    ]
+    broken = fault(
+        "container.googleapis.com",
+        "POST",
+        "*/clusters",
+        operation_error={"code": 13, "message": "Internal error."},
+    )
+    with road(tmp_path / "home", [broken]) as walk:
+        strangers.make(walk, [row for row in deployed.writes if ":enable" in row["path"]] + others)
+        walk.init()
+        rows = {row["id"]: row for row in walk.json("plan", code=1)["resources"]}
+        assert rows["cluster.cluster.nemo-cluster"]["action"] == "conflict"
+        assert "not made by this deployment, and failed" in rows["cluster.cluster.nemo-cluster"]["note"]
+        ended = walk.lines("apply", "--yes", "--until", "networks", "--json", "--adopt")[-1]
+        assert ended["ok"] and ended["adopted"] == 1
+        assert walk.lines(*DESTROY)[-1]["ok"]
+        assert {row["name"] for row in lasting(walk.server.world())} == {
+            "nemo-net",
+            "nemo-cluster",
+            "default-pool",
+        }
+
+
+def test_a_lost_state_is_offered_and_taken_up_again_under_its_mark(
+    deployed: Deployed, tmp_path: Path
+) -> None:
+    home = deployed.copy(tmp_path / "home")
+    mark = json.loads((home / "deployments" / NAME / "state.json").read_text())["lineage"]
+    shutil.rmtree(home / "deployments")
+    with road(home) as walk:
+        walk.init()
+        said = walk.run("plan")
+        assert (
+            said.returncode == 0
+            and f"bears the mark {mark}" in said.stdout
+            and "init --take-over" in said.stdout
+        )
+        walk.init("--take-over")
+        assert walk.state()["lineage"] == mark
+        rows = [
+            row
+            for row in walk.json("status")["resources"]
+            if row["kind"] not in ("api", "project") and row["step"] != "grpo"
+        ]
+        assert {(row["state"], row["origin"]) for row in rows} == {("ready", "created")}
+        assert walk.lines(*DESTROY)[-1]["deleted"] == len(rows)
+        assert lasting(walk.server.world()) == []
+        nothing = walk.run("init", "--answers", str(ANSWERS), "--deployment", "anew", "--take-over")
+        assert nothing.returncode == 1 and "nothing of these names is there" in nothing.stderr
