@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from grpo_wizard.steps import differences
 from grpo_wizard.steps.steps import STEPS, all_resources, complete, step
 
-TUTORIAL = Path(__file__).parents[1] / "wire" / "fixtures" / "answers-tutorial.toml"
+TUTORIAL = Path(__file__).parents[2] / "assets" / "answers-tutorial.toml"
 
 
 def _answers(**above: dict[str, Any]) -> dict[str, dict[str, Any]]:

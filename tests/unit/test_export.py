@@ -13,15 +13,16 @@ from typing import Any
 
 import pytest
 import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
 from grpo_wizard.steps import differences, export
 from grpo_wizard.steps.export_answers import answers_toml
 from grpo_wizard.steps.export_shell import here_document
 from grpo_wizard.steps.steps import STEPS, all_resources, complete
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 JSON = dict[str, Any]
-TUTORIAL = Path(__file__).parents[1] / "wire" / "fixtures" / "answers-tutorial.toml"
+TUTORIAL = Path(__file__).parents[2] / "assets" / "answers-tutorial.toml"
 H200 = {"gpu_type": "nvidia-h200-141gb", "machine_type": "a3-ultragpu-8g"}
 EVERYTHING = {
     "project": {"create_project": True, "billing_account": "012345-567890-ABCDEF", "grant_roles": True},

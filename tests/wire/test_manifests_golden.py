@@ -16,6 +16,7 @@ import jsonschema
 import kubernetes_validate
 import pytest
 from gcloud_bodies import unlike
+
 from grpo_wizard.steps import differences
 from grpo_wizard.steps.step import Fact, SecretValue
 from grpo_wizard.steps.steps import all_resources, complete
@@ -77,7 +78,7 @@ SWITCHED = {
 
 def tutorial(*above: JSON) -> JSON:
     """The tutorial's answers with others laid over them, complete."""
-    given: JSON = tomllib.loads((HERE / "fixtures" / "answers-tutorial.toml").read_text("utf-8"))
+    given: JSON = tomllib.loads((HERE.parents[1] / "assets" / "answers-tutorial.toml").read_text("utf-8"))
     for layer in above:
         given = {step: {**given.get(step, {}), **layer.get(step, {})} for step in {*given, *layer}}
     return complete(given)

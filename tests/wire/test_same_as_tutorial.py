@@ -18,7 +18,7 @@ from grpo_wizard.steps import differences
 from grpo_wizard.steps.rehearsal import life
 
 HERE = Path(__file__).parent
-TUTORIAL, EXACT = HERE / "fixtures" / "answers-tutorial.toml", HERE / "tutorial_exact.toml"
+TUTORIAL, EXACT = HERE.parents[1] / "assets" / "answers-tutorial.toml", HERE / "tutorial_exact.toml"
 # Compared in tests of their own: the wizard speaks v3 where gcloud speaks v1, and enables APIs one by one.
 APART = {"projects-create", "projects-add-iam-policy-binding", "services-enable"}
 
