@@ -28,6 +28,7 @@ class Cloud:
     pace: float = 1.0  # how many times faster than real life things happen there
     audit: AuditSink = lambda *parts: None
     secrets: Mapping[str, Secret] = field(default_factory=dict)
+    made_up: frozenset[str] = frozenset()  # of the secrets, those that nobody gave: a rehearsal's stand-ins
     _clients: dict[str, Any] = field(default_factory=dict)
     _lock: threading.RLock = field(default_factory=threading.RLock)
     _gates: dict[str, threading.Lock] = field(default_factory=dict)

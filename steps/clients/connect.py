@@ -31,8 +31,7 @@ def rehearsal(home: Path, speed: str | None, audit: AuditSink, secrets: Mapping[
     except life.RehearsalError as error:
         raise WrongUsage(str(error)) from error
     pace = float("inf") if address.speed == "max" else float(address.speed)
-    given = dict(secrets)
-    given.setdefault("hf_token", Secret(_MADE_UP_TOKEN))
+    made_up = {"hf_token": Secret(_MADE_UP_TOKEN)} if "hf_token" not in secrets else {}
     return Cloud(
         "rehearsal",
         Credentials(address.token),
@@ -41,7 +40,8 @@ def rehearsal(home: Path, speed: str | None, audit: AuditSink, secrets: Mapping[
         address.token,
         pace,
         audit,
-        given,
+        {**secrets, **made_up},
+        frozenset(made_up),
     )
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
-from ..step import SecretValue, Sight, State
+from ..step import Drift, SecretValue, Sight, State
 from .cloud import Cloud
 from .driver import Driver, Task
 from .errors import CloudError
@@ -107,21 +109,43 @@ class KubeDriver(Driver):
 
 
 class SecretDriver(KubeDriver):
-    """The tokens go from memory into the Secret, and nowhere else. What is in it is compared by key, never by value."""
+    """The tokens go from memory into the Secret, and nowhere else. A token that is given now replaces another that is there."""
+
+    changeable = KubeDriver.changeable | {"tokens"}
+
+    def look(self, cloud: Cloud, task: Task) -> Sight:
+        seen = super().look(cloud, task)
+        kube = self.kube(cloud, task)
+        live = kube.get(self.path(task)) if kube and seen.state == "ready" else None
+        stale = self._stale(cloud, task, live or {}) if live else []
+        drift = tuple(Drift(f"tokens.{key}", "the one given now", "another") for key in stale)
+        return replace(seen, drift=seen.drift + drift)
 
     def compared(self, task: Task) -> Mapping[str, Any]:
         return {key: value for key, value in task.spec.items() if key != "stringData"}
 
     def body(self, cloud: Cloud, task: Task) -> JSON:
-        plain = {key: value for key, value in task.spec.items() if key != "stringData"}
-        return marked(plain, task.mark, _LABELS) | {"stringData": self._values(cloud, task)}
+        return marked(self.compared(task), task.mark, _LABELS) | {"stringData": self._values(cloud, task, made_up=True)}
 
-    def _values(self, cloud: Cloud, task: Task) -> dict[str, str]:
+    def change(self, cloud: Cloud, task: Task, sight: Sight) -> str:
+        body = self.body(cloud, task) | {"stringData": self._values(cloud, task, made_up=False)}
+        self._up(cloud, task).send("PATCH", self.path(task), body)
+        return ""
+
+    def _stale(self, cloud: Cloud, task: Task, live: JSON) -> list[str]:
+        """Keys whose value is not that of a token that the user gave. Values never leave this function."""
+        held = live.get("data") or {}
+        given = self._values(cloud, task, made_up=False)
+        return [
+            key for key, value in given.items() if held.get(key) != base64.b64encode(value.encode()).decode()
+        ]
+
+    def _values(self, cloud: Cloud, task: Task, made_up: bool) -> dict[str, str]:
         values: dict[str, str] = {}
         for key, wanted in task.spec["stringData"].items():
-            secret = cloud.secrets.get(wanted.name) if isinstance(wanted, SecretValue) else None
-            if secret is not None:
-                values[key] = secret.reveal()
+            name = wanted.name if isinstance(wanted, SecretValue) else ""
+            if name in cloud.secrets and (made_up or name not in cloud.made_up):
+                values[key] = cloud.secrets[name].reveal()
         return values
 
 
@@ -146,6 +170,3 @@ class VolumeDriver(KubeDriver):
     def readiness(self, live: JSON) -> tuple[State, str]:
         phase = live.get("status", {}).get("phase", "Available")
         return ("failed" if phase == "Failed" else "ready"), f"volume is {phase}"
-
-    def compared(self, task: Task) -> Mapping[str, Any]:
-        return task.spec

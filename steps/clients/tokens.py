@@ -16,12 +16,12 @@ def _said(level: str, title: str, detail: str = "", fix: str = "") -> dict[str, 
 
 
 def _ask(cloud: Cloud, method: str, url: str, token: str, **more: Any) -> Any:
-    """One request. In a rehearsal the server's own token opens the door and the service's travels beside it."""
+    """One request. In a rehearsal the server's own token travels beside the service's."""
     import requests
 
     headers = {"Authorization": f"Bearer {token}"} | more.pop("headers", {})
     if cloud.mode == "rehearsal":
-        headers = {"Authorization": f"Bearer {cloud.kube_token}", "X-Service-Token": token}
+        headers["X-Rehearsal-Token"] = cloud.kube_token
     session = requests.Session()
     session.trust_env = (
         cloud.mode == "real"
@@ -38,7 +38,7 @@ def hugging_face(cloud: Cloud, model: str) -> dict[str, str]:
         else os.environ.get("HF_ENDPOINT", "https://huggingface.co").rstrip("/")
     )
     gated = model.startswith(("google/gemma", "meta-llama/"))
-    made_up = cloud.mode == "rehearsal" and "HF_TOKEN" not in os.environ
+    made_up = "hf_token" in cloud.made_up
     if token is None:
         return _said(
             "block" if gated else "warn",
