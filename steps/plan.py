@@ -98,7 +98,7 @@ def _ours(resource: Resource, sight: Sight, replace: Collection[str]) -> Decisio
         return Decision(resource, action, sight, "created", note)
 
     if sight.state == "failed" and driver(resource.kind).repeatable:
-        return decision("create", f"{sight.detail}; it goes on from the last complete step_N")
+        return decision("create", sight.detail)
     if sight.state == "failed":
         what = f"is in an error: {sight.detail}" if sight.detail else "is in an error"
         return _replacement(resource, sight, replace, what)

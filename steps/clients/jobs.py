@@ -5,12 +5,15 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from ..step import Drift, Sight
+from ..training.checkpoints import Listing, parse_du, read
 from .cloud import Cloud
 from .driver import Driver, Task
 from .errors import CloudError
+from .exec import run_in_pod
 from .head import Head, open_head
 from .kube import connect
 from .ray_jobs import Job, RayError, RayUnreachable
@@ -46,8 +49,8 @@ class JobDriver(Driver):
                 ]
                 if not mine:
                     return Sight(detail="LOST" if task.memo.get("submitted") else "")
-                newest = mine[0]
-                return self._judge(task, newest, await _has_spoken(head, newest))
+                sight = self._judge(task, mine[0], await _has_spoken(head, mine[0]))
+                return await _with_resume_point(head, task, sight) if sight.state == "failed" else sight
         except RayError as error:
             raise _busy(error) from error
 
@@ -134,6 +137,23 @@ class JobDriver(Driver):
 def job_id(request_id: str) -> str:
     """Ray's submission id of a create: derived from what is on disk before the call, so that a lost answer is found."""
     return f"grpo-{request_id}"
+
+
+async def checkpoints(head: Head, folder: str) -> Listing:
+    """What stands below a checkpoint folder on Lustre, listed by `du` in the head's container."""
+    done = await run_in_pod(head, "ray-head", ["du", "-ab", folder])
+    return read(parse_du(done.stdout))
+
+
+async def _with_resume_point(head: Head, task: Task, sight: Sight) -> Sight:
+    """Where the next try goes on: NeMo RL takes the newest complete step_N of the same folder by itself."""
+    step = (await checkpoints(head, str(task.spec["checkpoint_dir"]))).resume_step
+    where = (
+        f"the next try goes on from step_{step}"
+        if step is not None
+        else "no checkpoint is complete: the next try begins anew"
+    )
+    return replace(sight, detail=f"{sight.detail}; {where}")
 
 
 async def _has_spoken(head: Head, job: Job) -> bool:
