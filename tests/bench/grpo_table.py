@@ -19,9 +19,10 @@ from statistics import fmean
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "faults"))
 
+from toy_jobs import Jobs, jobs, pod, tutorial
+
 from grpo_wizard.steps.rehearsal.heads import RayHeads
 from grpo_wizard.steps.training import metrics
-from toy_jobs import Jobs, jobs, pod, tutorial
 
 
 def thirds(rewards: list[float]) -> tuple[float, float]:

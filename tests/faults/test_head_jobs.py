@@ -11,9 +11,10 @@ from statistics import fmean
 from typing import Any
 
 import pytest
+from toy_jobs import Ended, Jobs, jobs, pod, tutorial
+
 from grpo_wizard.steps.rehearsal.heads import RayHeads
 from grpo_wizard.steps.training import checkpoints, metrics
-from toy_jobs import Ended, Jobs, jobs, pod, tutorial
 
 CANARY = "hf_canary0123456789abcdefghijklmnop"
 

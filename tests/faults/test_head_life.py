@@ -15,9 +15,10 @@ from pathlib import Path
 import aiohttp
 import psutil
 import pytest
+from toy_jobs import TOKEN, jobs, pod
+
 from grpo_wizard.steps.rehearsal.head_processes import ours
 from grpo_wizard.steps.rehearsal.heads import RayHeads
-from toy_jobs import TOKEN, jobs, pod
 
 SERVER = """
 import asyncio, pathlib, sys

@@ -15,11 +15,12 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "wire"))
 
-from grpo_wizard.steps.rehearsal.heads import RayHeads
-from grpo_wizard.steps.rehearsal.kube import environment
 from kubethings import as_yaml, claim, pods, ray, ray_objects, ready, volume
 from kubeworld import Running, running, until
 from toy_jobs import jobs
+
+from grpo_wizard.steps.rehearsal.heads import RayHeads
+from grpo_wizard.steps.rehearsal.kube import environment
 
 NAME, PLACE = "ray-cluster-kuberay", "/etc/grpo-wizard/release"
 SPEED = 120.0

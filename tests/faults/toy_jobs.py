@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import aiohttp
+
 from grpo_wizard.steps.rehearsal.contract import PodView
 from grpo_wizard.steps.rehearsal.heads import RayHeads
 from grpo_wizard.steps.training.entrypoint import entrypoint

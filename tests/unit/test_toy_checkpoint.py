@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 import toy_home  # noqa: F401
-from grpo_wizard.steps.training import checkpoints as wizard
 from toy_grpo.checkpoint import Keeper, metric_of, read_weights, write_tokenizer, write_weights
 from toy_grpo.data import Loader
 from toy_grpo.places import local
 from toy_grpo.task import problem
+
+from grpo_wizard.steps.training import checkpoints as wizard
 
 INFO = {
     "consumed_samples": 160,

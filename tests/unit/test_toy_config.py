@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 import toy_home
-from grpo_wizard.steps.rehearsal.head_home import assemble
 from hydra.errors import HydraException
 from toy_grpo import config, faults, rules
+
+from grpo_wizard.steps.rehearsal.head_home import assemble
 
 OVERRIDES = [
     "cluster.num_nodes=2",

@@ -7,12 +7,13 @@ import subprocess
 import sys
 from pathlib import Path
 
-from grpo_wizard.steps.training.entrypoint import entrypoint, hydra_quote
 from hydra._internal.config_loader_impl import ConfigLoaderImpl
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from omegaconf import OmegaConf
+
+from grpo_wizard.steps.training.entrypoint import entrypoint, hydra_quote
 
 VALUES = st.one_of(
     st.none(),
