@@ -10,6 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
 from grpo_wizard.steps.rehearsal.kube import (
     apply,
     kinds,
@@ -25,8 +28,6 @@ from grpo_wizard.steps.rehearsal.kube import (
     tables,
 )
 from grpo_wizard.steps.rehearsal.kube.podfiles import PodFiles
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 settings.register_profile("kube", derandomize=True, max_examples=60, deadline=None)
 settings.load_profile("kube")
@@ -67,7 +68,7 @@ def test_merge_patch_sets_what_it_names_and_leaves_its_target_alone(target: Any,
 
 @given(st.integers(0, 10**6), st.sampled_from(["", "k", "M", "G", "Ki", "Mi", "Gi", "m"]))
 def test_quantities_mean_their_units(number: int, unit: str) -> None:
-    factor = {
+    factor: dict[str, int | Fraction] = {
         "": 1,
         "k": 10**3,
         "M": 10**6,

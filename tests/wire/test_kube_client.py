@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -286,11 +286,12 @@ def test_a_service_account_may_do_what_its_role_says_and_no_more(it: Running, co
     theirs.patch_namespaced_custom_object(
         *where, "mine", {"metadata": {"annotations": {"grpo-wizard/released": "x"}}}
     )
-    for refused in (
+    attempts: tuple[Callable[[], Any], ...] = (
         lambda: theirs.get_namespaced_custom_object(*where, "other"),
         lambda: theirs.list_namespaced_custom_object(*where),
         lambda: theirs.delete_namespaced_custom_object(*where, "mine"),
-    ):
+    )
+    for refused in attempts:
         with pytest.raises(ApiException) as error:
             refused()
         assert error.value.status == 403
