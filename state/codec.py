@@ -2,11 +2,12 @@
 
 import json
 
+from pydantic import ValidationError
+from pydantic_core import PydanticSerializationError
+
 from grpo_wizard.state.errors import StateInvalid
 from grpo_wizard.state.migrations import upgrade
 from grpo_wizard.state.model import Deployment
-from pydantic import ValidationError
-from pydantic_core import PydanticSerializationError
 
 
 def encode(deployment: Deployment) -> bytes:

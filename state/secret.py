@@ -6,9 +6,10 @@ import unicodedata
 from pathlib import Path
 from typing import Any, NoReturn
 
-from grpo_wizard.state.errors import SecretRefused
 from pydantic import GetCoreSchemaHandler
 from pydantic_core import CoreSchema, core_schema
+
+from grpo_wizard.state.errors import SecretRefused
 
 MASK = "********"
 _SHOWN = 4

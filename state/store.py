@@ -4,6 +4,8 @@ import hashlib
 import secrets
 from pathlib import Path
 
+from pydantic import ValidationError
+
 import grpo_wizard
 from grpo_wizard.state import atomic
 from grpo_wizard.state.codec import decode, encode, explain
@@ -19,7 +21,6 @@ from grpo_wizard.state.errors import (
 from grpo_wizard.state.home import Home, make_folder, there, valid_name
 from grpo_wizard.state.migrations import NewerVersion
 from grpo_wizard.state.model import Answers, Deployment, Mode, now
-from pydantic import ValidationError
 
 TOOL = f"grpo-wizard {grpo_wizard.__version__}"
 

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
 from grpo_wizard.state.errors import StateNotSaved, StateUnreadable
 from grpo_wizard.state.home import Home
 from grpo_wizard.state.journal import Journal

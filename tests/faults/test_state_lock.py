@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
+
 from grpo_wizard.state.errors import LockHeld
 from grpo_wizard.state.home import Home
 from grpo_wizard.state.lock import Lock, holder

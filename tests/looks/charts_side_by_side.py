@@ -11,12 +11,13 @@ import sys
 import time
 
 from gallery import curve  # type: ignore[import-not-found]
-from grpo_wizard.tui.theme import WizardLook
-from grpo_wizard.tui.widgets.braille import Series
-from grpo_wizard.tui.widgets.chart import Chart
 from pictures import to_png  # type: ignore[import-not-found]
 from textual.app import ComposeResult
 from textual_plot import HiResMode, PlotWidget
+
+from grpo_wizard.tui.theme import WizardLook
+from grpo_wizard.tui.widgets.braille import Series
+from grpo_wizard.tui.widgets.chart import Chart
 
 
 class _Both(WizardLook[None]):

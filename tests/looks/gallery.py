@@ -10,6 +10,11 @@ import math
 from collections.abc import Callable
 from pathlib import Path
 
+from textual.app import ComposeResult
+from textual.binding import Binding
+from textual.containers import Container, Horizontal, Vertical
+from textual.widgets import Footer, Label
+
 from grpo_wizard.tui.theme import WizardLook
 from grpo_wizard.tui.title import Title, TitleState
 from grpo_wizard.tui.widgets.braille import Series
@@ -21,10 +26,6 @@ from grpo_wizard.tui.widgets.lane import Lane, LaneState
 from grpo_wizard.tui.widgets.log_pane import LogPane
 from grpo_wizard.tui.widgets.rail import Rail, RailItem
 from grpo_wizard.tui.widgets.tiles import MetricTile
-from textual.app import ComposeResult
-from textual.binding import Binding
-from textual.containers import Container, Horizontal, Vertical
-from textual.widgets import Footer, Label
 
 STEPS = ("Project", "Quotas", "Networks", "Cluster", "Lustre", "RayCluster", "GRPO")
 FINDINGS = (

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 from gallery import PAGES, Gallery
-from grpo_wizard.tui.widgets.log_view import LogView
 from textual.pilot import Pilot
 from textual.widgets import Input
+
+from grpo_wizard.tui.widgets.log_view import LogView
 
 SIZES = {"80x24": (80, 24), "120x40": (120, 40)}
 LOG = Path(__file__).parent / "log_sample.log"

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+
 from grpo_wizard.state.errors import WizardError
 from grpo_wizard.steps import kubeconfig
 

@@ -4,6 +4,7 @@ import shlex
 from pathlib import Path
 
 import pytest
+
 from grpo_wizard.state import errors
 
 FILE = Path("/home/a user/state.json")

@@ -5,10 +5,11 @@ import stat
 from pathlib import Path
 
 import pytest
-from grpo_wizard.state.errors import HomeUnusable, NameRefused
-from grpo_wizard.state.home import Home, valid_name
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
+from grpo_wizard.state.errors import HomeUnusable, NameRefused
+from grpo_wizard.state.home import Home, valid_name
 
 
 def test_the_named_folder_wins_over_the_environment_and_both_over_the_platform(

@@ -8,12 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
 from grpo_wizard.state.audit import Audit
 from grpo_wizard.state.errors import StateError, StateInvalid, StateNotSaved
 from grpo_wizard.state.journal import Journal
 from grpo_wizard.state.secret import Secret
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 VALUE = st.none() | st.booleans() | st.integers() | TEXT | st.lists(TEXT, max_size=2)

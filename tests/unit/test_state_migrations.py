@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+
 from grpo_wizard.state.codec import decode, encode
 from grpo_wizard.state.migrations import MIGRATIONS, Document, NewerVersion, upgrade
 from grpo_wizard.state.model import VERSION

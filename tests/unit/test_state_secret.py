@@ -8,12 +8,13 @@ import traceback
 from pathlib import Path
 
 import pytest
-from grpo_wizard.state.errors import SecretRefused
-from grpo_wizard.state.secret import MASK, Secret, clean, from_environment, from_file
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import BaseModel
 from pydantic_core import PydanticSerializationError
+
+from grpo_wizard.state.errors import SecretRefused
+from grpo_wizard.state.secret import MASK, Secret, clean, from_environment, from_file
 
 TOKEN = "hf_EXAMPLEexampleEXAMPLE0123"
 

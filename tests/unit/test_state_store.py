@@ -7,6 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
 from grpo_wizard.state.codec import decode, encode
 from grpo_wizard.state.errors import (
     NameRefused,
@@ -22,8 +25,6 @@ from grpo_wizard.state.home import Home
 from grpo_wizard.state.model import Deployment, JobRecord, ResourceRecord
 from grpo_wizard.state.secret import Secret
 from grpo_wizard.state.store import Store
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 NAME = "nemo-cluster"
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 
-from grpo_wizard.steps.training.checkpoints import parse_du, read
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
+from grpo_wizard.steps.training.checkpoints import parse_du, read
 
 
 def saved(

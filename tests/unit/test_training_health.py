@@ -6,10 +6,11 @@ import json
 import re
 
 import pytest
+from training_logs import CONFIG, recorded, step
+
 from grpo_wizard.steps.training import metrics, rules, samples, signatures
 from grpo_wizard.steps.training.health import Verdict, diagnose
 from grpo_wizard.steps.training.lines import Line
-from training_logs import CONFIG, recorded, step
 
 NOW = 1_800_000_000.0
 

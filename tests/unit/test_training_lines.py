@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from grpo_wizard.steps.training import grammar
-from grpo_wizard.steps.training.lines import Line, LineReader, clean, cut
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from training_logs import recorded
+
+from grpo_wizard.steps.training import grammar
+from grpo_wizard.steps.training.lines import Line, LineReader, clean, cut
 
 exact = settings(derandomize=True, max_examples=60, deadline=None)
 

@@ -9,12 +9,13 @@ import time
 from typing import Any
 
 import pytest
-from grpo_wizard.steps.training import grammar, metrics
-from grpo_wizard.steps.training.lines import LineReader
-from grpo_wizard.steps.training.rows import Row
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from training_logs import CONFIG, recorded, step
+
+from grpo_wizard.steps.training import grammar, metrics
+from grpo_wizard.steps.training.lines import LineReader
+from grpo_wizard.steps.training.rows import Row
 
 EXPECTED: dict[str, Any] = json.loads(recorded("rl_loop_expected.json"))["steps"]
 KEYS = [

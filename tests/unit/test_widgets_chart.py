@@ -6,10 +6,11 @@ import math
 from itertools import pairwise
 
 import pytest
-from grpo_wizard.tui.widgets.braille import Series, draw, sparkline, step_axis, trend, value_axis
-from grpo_wizard.tui.widgets.tiles import short_number
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
+from grpo_wizard.tui.widgets.braille import Series, draw, sparkline, step_axis, trend, value_axis
+from grpo_wizard.tui.widgets.tiles import short_number
 
 NAN, INF = math.nan, math.inf
 VALUES = st.lists(st.floats(-1e9, 1e9, allow_subnormal=False), min_size=1, max_size=20)

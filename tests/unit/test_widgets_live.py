@@ -10,6 +10,13 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from textual.app import ComposeResult
+from textual.pilot import Pilot
+from textual.widget import Widget
+from textual.widgets import Button, Static
+
 from grpo_wizard.tui.theme import WizardLook
 from grpo_wizard.tui.title import Title, TitleState
 from grpo_wizard.tui.widgets.checks import Checks, Finding
@@ -19,12 +26,6 @@ from grpo_wizard.tui.widgets.lane import LaneState, bar, duration, duration_rang
 from grpo_wizard.tui.widgets.log_pane import LogPane
 from grpo_wizard.tui.widgets.log_view import LogView
 from grpo_wizard.tui.widgets.rail import Rail, RailItem
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from textual.app import ComposeResult
-from textual.pilot import Pilot
-from textual.widget import Widget
-from textual.widgets import Button, Static
 
 
 class Stage(WizardLook[None]):

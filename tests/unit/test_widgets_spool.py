@@ -6,10 +6,11 @@ import re
 from pathlib import Path
 
 import pytest
-from grpo_wizard.tui.widgets import spool as module
-from grpo_wizard.tui.widgets.spool import ERROR, Spool
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
+from grpo_wizard.tui.widgets import spool as module
+from grpo_wizard.tui.widgets.spool import ERROR, Spool
 
 
 def _read(path: Path) -> Spool:

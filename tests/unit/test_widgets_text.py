@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import pytest
-from grpo_wizard.tui.glyphs import can_unicode, fit, signs, to_ascii
-from grpo_wizard.tui.theme import DARK, LIGHT
-from grpo_wizard.tui.widgets.log_text import MAX_CELLS, coloured, shown
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.cells import cell_len
 from rich.console import Console
 from textual.color import Color
+
+from grpo_wizard.tui.glyphs import can_unicode, fit, signs, to_ascii
+from grpo_wizard.tui.theme import DARK, LIGHT
+from grpo_wizard.tui.widgets.log_text import MAX_CELLS, coloured, shown
 
 RULES = ("actor", "time", "error", "warn", "step", "number", "found")
 PLAIN = {f"log-{rule}": "bold" for rule in RULES}

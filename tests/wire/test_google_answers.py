@@ -27,9 +27,10 @@ from google_clients import (
     network,
     subnet,
 )
-from grpo_wizard.steps.rehearsal import life
 from test_google_lustre import PARENT as LUSTRE_PARENT
 from test_google_lustre import connect, create, ranged
+
+from grpo_wizard.steps.rehearsal import life
 
 
 @pytest.fixture
