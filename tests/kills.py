@@ -14,12 +14,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from grpo_wizard.steps.rehearsal import life
 from road import APPLY, DESTROY, Road, comparable, lasting, made, road
 
 JSON = dict[str, Any]
 Kind = Literal["seconds", "written", "event"]
 SEED = 20260130
+_OLD = shutil.ignore_patterns("requests.jsonl", "address.json")
+_MARGIN = 0.7    # no two runs take equally long; a kill after the end proves nothing
 
 
 @dataclass(frozen=True)
@@ -48,7 +49,7 @@ def moments(seed: int, count: int, writes: int, events: int, seconds: float) -> 
         at = {
             "written": max(1, round(share * writes)),
             "event": max(1, round(share * events)),
-            "seconds": round(share * seconds, 3),
+            "seconds": round(share * seconds * _MARGIN, 3),
         }[kind]
         listed.append(Moment(kind, at))
     return listed
@@ -70,13 +71,15 @@ def run_and_kill(walk: Road, words: tuple[str, ...], moment: Moment) -> bool:
     )
     if moment.kind == "written":
         watcher.start()
+    timer = threading.Timer(moment.at, kill)
     assert process.stdout is not None
     for count, _ in enumerate(process.stdout, 1):
         if moment.kind == "event" and count == moment.at:
             kill()
         if moment.kind == "seconds" and count == 1:
-            threading.Timer(moment.at, kill).start()
+            timer.start()
     code = process.wait(timeout=240)
+    timer.cancel()
     return dead.is_set() and code == -signal.SIGKILL
 
 
@@ -122,6 +125,14 @@ def reference(home: Path) -> tuple[dict[str, JSON], int, int, float]:
         return comparable(walk.server.world()), len(walk.writes()), len(events), float(events[-1]["seconds"])
 
 
+def undisturbed_destroy(deployed: Path, home: Path) -> tuple[int, int, float]:
+    """On a copy: (writes, events, seconds)."""
+    shutil.copytree(deployed, home, ignore=_OLD)
+    with road(home) as walk:
+        events = walk.lines(*DESTROY)
+        return len(walk.writes()), len(events), float(events[-1]["seconds"])
+
+
 def kill_apply(home: Path, moment: Moment, wanted: dict[str, JSON]) -> Round:
     """Kill, then the same command again: the same world as without, and nothing made twice."""
     begun = time.monotonic()
@@ -148,7 +159,7 @@ def kill_apply(home: Path, moment: Moment, wanted: dict[str, JSON]) -> Round:
 def kill_destroy(deployed: Path, home: Path, moment: Moment) -> Round:
     """The same on a copy of a finished deployment: afterwards only what is kept by design, and nothing made anew."""
     begun = time.monotonic()
-    shutil.copytree(deployed, home, ignore=shutil.ignore_patterns("requests.jsonl", "address.json"))
+    shutil.copytree(deployed, home, ignore=_OLD)
     with road(home) as walk:
         killed = run_and_kill(walk, DESTROY, moment)
         again = walk.run(*DESTROY)
@@ -168,6 +179,3 @@ def _ended_badly(code: int, out: str, err: str) -> list[str]:
     last = out.strip().splitlines()[-1:] or [""]
     return [] if code == 0 else [f"exit {code}: {err.strip()[-600:]} {last[0][-1200:]}"]
 
-
-def stop(home: Path) -> None:
-    life.stop(home)

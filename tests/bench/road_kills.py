@@ -14,7 +14,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from kills import SEED, Round, kill_apply, kill_destroy, moments, reference
+from kills import SEED, Round, kill_apply, kill_destroy, moments, reference, undisturbed_destroy
 
 
 def main() -> int:
@@ -38,7 +38,8 @@ def run(folder: Path, count: int, seed: int, only: str | None) -> list[Round]:
         if only != "destroy":
             found.append(kill_apply(folder / f"apply-{number}", moment, wanted))
             print(f"apply   {found[-1]}", flush=True)
-    for number, moment in enumerate(moments(seed + 1, count, 55, 110, seconds)):
+    undone = undisturbed_destroy(folder / "deployed", folder / "undone")
+    for number, moment in enumerate(moments(seed + 1, count, *undone)):
         if only != "apply":
             found.append(kill_destroy(folder / "deployed", folder / f"destroy-{number}", moment))
             print(f"destroy {found[-1]}", flush=True)
