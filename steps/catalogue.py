@@ -7,6 +7,8 @@ from functools import cache
 from importlib import resources
 from typing import Any
 
+ZONES_PER_REGION = 3  # GKE spreads a regional cluster over three zones (tutorial-defects 8)
+
 
 @cache
 def load(name: str) -> dict[str, Any]:

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-from . import catalogue, parse
+from . import capacity, catalogue, parse
+from .cluster_checks import CHECKS
 from .manifests.multinetwork import device_networks, node_networks, subnet_ids
 from .manifests.nccl import nccl_installer
 from .naming import api_id, gcloud, resource_id, workload_pool
-from .reservation import affinity_value
-from .step import Answers, Check, Field, Finding, Resource, Step, Usual, World
+from .step import Answers, Field, Resource, Step, Usual
 
 _CPU_MACHINES = tuple(catalogue.load("machines")["cpu_machines"])
-_ZONES_PER_REGION = 3  # GKE spreads a regional cluster over three zones (tutorial-defects 8)
 _VERSION = parse.text(r"1\.\d{2}(\.\d+(-gke\.\d+)?)?", "a version such as 1.35 or 1.35.2-gke.1842000")
 
 # gcloud adds these when nothing is said; the wizard sends the same (gcloud-wire.md §4).
@@ -106,7 +104,36 @@ FIELDS = (
         advanced=True,
         optional=True,
     ),
+    Field(
+        "use_existing",
+        "Use an existing cluster",
+        "The cluster of that name is there already: it is used, never changed and never deleted.",
+        parse.switch,
+        False,
+        kind="switch",
+        advanced=True,
+    ),
+    Field(
+        "node_service_account",
+        "Nodes' service account",
+        "Whom the nodes act as, instead of the project's default account.",
+        parse.optional(parse.service_account),
+        "",
+        advanced=True,
+        optional=True,
+    ),
+    Field(
+        "maintenance_exclusion_days",
+        "No upgrades for",
+        "Days from the cluster's creation in which GKE upgrades no node by itself; 0 leaves GKE free to.",
+        parse.integer(0, 180, unit="days"),
+        0,
+        kind="integer",
+        unit="days",
+        advanced=True,
+    ),
 )
+EXCLUSION = "grpo-run"  # name of the maintenance exclusion
 
 
 def _cluster(answers: Answers) -> Resource:
@@ -116,7 +143,11 @@ def _cluster(answers: Answers) -> Resource:
         "name": "default-pool",
         "initialNodeCount": 1,
         "autoscaling": {"enabled": True, "minNodeCount": 1, "maxNodeCount": mine["cpu_max_nodes"]},
-        "config": {"machineType": mine["cpu_machine_type"], "oauthScopes": _SCOPES},
+        "config": {
+            "machineType": mine["cpu_machine_type"],
+            "oauthScopes": _SCOPES,
+            **_service_account(answers),
+        },
         **_POOL_DEFAULTS,
     }
     spec: dict[str, Any] = {
@@ -132,6 +163,8 @@ def _cluster(answers: Answers) -> Resource:
         "workloadIdentityConfig": {"workloadPool": workload_pool(place["project_id"])},
         "nodePools": [pool],
     }
+    spec |= {"subnetwork": subnet} if (subnet := answers["networks"]["subnetwork"]) else {}
+    spec |= {"maintenanceExclusionDays": days} if (days := mine["maintenance_exclusion_days"]) else {}
     spec |= {"locations": [place["zone"]]} if mine["one_cpu_node"] else {}
     spec |= {"initialClusterVersion": mine["version"]} if mine["version"] else {}
     return Resource(
@@ -140,10 +173,12 @@ def _cluster(answers: Answers) -> Resource:
         mine["cluster_name"],
         spec,
         {"project": place["project_id"], "location": place["region"]},
-        (api_id("container"), resource_id("networks", "network", network)),
+        _cluster_needs(answers),
         _cluster_command(answers),
         Usual(480, 1560, "9 m 07 s and 26 m seen in public reports (google-cloud.md §5)"),
-        _cluster_price(answers),
+        0.0 if mine["use_existing"] else _cluster_price(answers),
+        "named by you: used, never changed and never deleted" if mine["use_existing"] else "",
+        existing=mine["use_existing"],
         watch=(
             "network",
             "networkConfig.datapathProvider",
@@ -155,10 +190,21 @@ def _cluster(answers: Answers) -> Resource:
     )
 
 
+def _service_account(answers: Answers) -> dict[str, str]:
+    account = answers["cluster"]["node_service_account"]
+    return {"serviceAccount": account} if account else {}
+
+
+def _cluster_needs(answers: Answers) -> tuple[str, ...]:
+    mine = answers["networks"]
+    needs = (api_id("container"), resource_id("networks", "network", mine["network"]))
+    return (*needs, resource_id("networks", "subnet", mine["subnetwork"])) if mine["subnetwork"] else needs
+
+
 def _cluster_price(answers: Answers) -> float | None:
     mine = answers["cluster"]
     node = catalogue.usd_per_hour(mine["cpu_machine_type"], answers["project"]["region"])
-    nodes = 1 if mine["one_cpu_node"] else _ZONES_PER_REGION
+    nodes = 1 if mine["one_cpu_node"] else catalogue.ZONES_PER_REGION
     return (
         None
         if node is None
@@ -168,7 +214,9 @@ def _cluster_price(answers: Answers) -> float | None:
 
 def _cluster_command(answers: Answers) -> str:
     mine, place = answers["cluster"], answers["project"]
-    return gcloud(
+    if mine["use_existing"]:
+        return gcloud("container clusters describe", {"location": place["region"]}, mine["cluster_name"])
+    made = gcloud(
         "container clusters create",
         {
             "location": place["region"],
@@ -186,14 +234,27 @@ def _cluster_command(answers: Answers) -> str:
             "max-nodes": mine["cpu_max_nodes"],
             "enable-autoscaling": True,
             "network": answers["networks"]["network"],
+            "subnetwork": answers["networks"]["subnetwork"] or None,
+            "service-account": mine["node_service_account"] or None,
         },
         mine["cluster_name"],
     )
+    return made + (f" && {_exclusion_command(answers)}" if mine["maintenance_exclusion_days"] else "")
+
+
+def _exclusion_command(answers: Answers) -> str:
+    mine = answers["cluster"]
+    flags = {
+        "location": answers["project"]["region"],
+        "add-maintenance-exclusion-name": EXCLUSION,
+        "add-maintenance-exclusion-end": f"P{mine['maintenance_exclusion_days']}D",
+        "add-maintenance-exclusion-scope": "no_minor_or_node_upgrades",
+    }
+    return gcloud("container clusters update", flags, mine["cluster_name"])
 
 
 def _gpu_pool(answers: Answers) -> Resource:
     mine, place, quotas = answers["cluster"], answers["project"], answers["quotas"]
-    reservation = affinity_value(quotas["reservation"], place["project_id"])
     config: dict[str, Any] = {
         "machineType": quotas["machine_type"],
         "oauthScopes": _SCOPES,
@@ -204,14 +265,11 @@ def _gpu_pool(answers: Answers) -> Resource:
                 "gpuDriverInstallationConfig": {"gpuDriverVersion": "DEFAULT"},
             }
         ],
-        "reservationAffinity": {
-            "consumeReservationType": "SPECIFIC_RESERVATION",
-            "key": "compute.googleapis.com/reservation-name",
-            "values": [reservation],
-        },
+        **capacity.pool_config(answers),
+        **_service_account(answers),
     }
     config |= {"diskType": mine["gpu_boot_disk"]} if mine["gpu_boot_disk"] else {}
-    networks = node_networks(answers)
+    networks, chosen = node_networks(answers), capacity.capacity(answers)
     spec = {
         "name": mine["gpu_pool"],
         "initialNodeCount": 0,
@@ -222,9 +280,11 @@ def _gpu_pool(answers: Answers) -> Resource:
             "additionalNodeNetworkConfigs": [{"network": n, "subnetwork": s} for n, s in networks]
         },
         **_POOL_DEFAULTS,
+        "management": {"autoRepair": chosen.repair, "autoUpgrade": True},
     }
     cluster = resource_id("cluster", "cluster", mine["cluster_name"])
-    price = catalogue.usd_per_hour(quotas["machine_type"], place["region"])
+    listed = catalogue.usd_per_hour(quotas["machine_type"], place["region"])
+    price = listed if chosen.list_price else None
     return Resource(
         "cluster",
         "node_pool",
@@ -232,20 +292,23 @@ def _gpu_pool(answers: Answers) -> Resource:
         spec,
         {"project": place["project_id"], "location": place["region"], "cluster": mine["cluster_name"]},
         (cluster, *subnet_ids(answers)),
-        _pool_command(answers, reservation, networks),
+        _pool_command(answers, networks),
         Usual(240, 2100, "4 m and 35 m seen in public reports (google-cloud.md §5)"),
         None if price is None else round(price * quotas["gpu_nodes"], 4),
-        "starts with 0 nodes; the workers ask for them",
+        "starts with 0 nodes; the workers ask for them"
+        + ("" if capacity.is_reserved(answers) else f" ({quotas['capacity']}: {chosen.price})"),
         watch=(
             "config.machineType",
             "config.accelerators",
             "config.reservationAffinity",
+            "config.spot",
+            "config.flexStart",
             "networkConfig.additionalNodeNetworkConfigs",
         ),
     )
 
 
-def _pool_command(answers: Answers, reservation: str, networks: Sequence[tuple[str, str]]) -> str:
+def _pool_command(answers: Answers, networks: Sequence[tuple[str, str]]) -> str:
     mine, place, quotas = answers["cluster"], answers["project"], answers["quotas"]
     flags: list[tuple[str, object]] = [
         ("cluster", mine["cluster_name"]),
@@ -254,8 +317,8 @@ def _pool_command(answers: Answers, reservation: str, networks: Sequence[tuple[s
         ("machine-type", quotas["machine_type"]),
         ("accelerator", f"type={quotas['gpu_type']},count=8,gpu-driver-version=DEFAULT"),
         ("disk-type", mine["gpu_boot_disk"] or None),
-        ("reservation-affinity", "specific"),
-        ("reservation", reservation),
+        *capacity.pool_flags(answers),
+        ("service-account", mine["node_service_account"] or None),
         ("enable-autoscaling", True),
         ("num-nodes", 0),
         ("total-max-nodes", quotas["gpu_nodes"]),
@@ -280,93 +343,6 @@ def _resources(answers: Answers) -> Sequence[Resource]:
     )
     return [_cluster(answers), _gpu_pool(answers), daemonset, *device_networks(answers, where, cluster)]
 
-
-def _version_order(version: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in re.findall(r"\d+", version))
-
-
-def _version_floor(answers: Answers, world: World) -> Iterable[Finding]:
-    floors = [
-        catalogue.gpu(answers["quotas"]["gpu_type"])["gke_floor"],
-        catalogue.load("machines")["gke_floor"]["version"],
-    ]
-    floor = max(floors, key=_version_order)
-    served = world.ask(
-        "gke_versions", project=answers["project"]["project_id"], location=answers["project"]["region"]
-    )
-    wanted = answers["cluster"]["version"] or served["default"]
-    newest = max(
-        (v for v in served["valid"] if v == wanted or v.startswith(wanted + ".")),
-        key=_version_order,
-        default=None,
-    )
-    if newest is None:
-        yield Finding(
-            "block",
-            f"GKE {wanted} is not served in {answers['project']['region']}",
-            f"served: {', '.join(served['valid'][:6])}",
-            f"set cluster.version={'.'.join(served['valid'][0].split('.')[:2])}",
-        )
-    elif _version_order(newest) < _version_order(floor):
-        yield Finding(
-            "block",
-            f"GKE {newest} is older than {floor}",
-            "GPUDirect RDMA and Lustre need it",
-            "set cluster.version=1.35",
-        )
-    else:
-        yield Finding("pass", f"GKE {newest}, at or above {floor}")
-
-
-def _head_fits(answers: Answers, world: World) -> Iterable[Finding]:
-    machines = catalogue.load("machines")
-    machine, head = machines["cpu_machines"][answers["cluster"]["cpu_machine_type"]], machines["head"]
-    # GKE keeps about 6 % of memory and a CPU for itself; 500 GB asked of 640 GB leave room for it.
-    fits = machine["cpus"] > head["cpus"] and machine["memory_gb"] * 0.93 > head["memory_gb"]
-    yield (
-        Finding("pass", "the Ray head fits the CPU machine")
-        if fits
-        else Finding(
-            "block",
-            f"the Ray head asks for {head['cpus']} CPUs and {head['memory_gb']} GB",
-            "",
-            "set cluster.cpu_machine_type=n2-highmem-80",
-        )
-    )
-
-
-def _cpu_quota(answers: Answers, world: World) -> Iterable[Finding]:
-    mine, region = answers["cluster"], answers["project"]["region"]
-    quota = world.ask(
-        "region_quota", project=answers["project"]["project_id"], region=region, metric="N2_CPUS"
-    )
-    cpus = catalogue.load("machines")["cpu_machines"][mine["cpu_machine_type"]]["cpus"] * (
-        1 if mine["one_cpu_node"] else _ZONES_PER_REGION
-    )
-    if quota is None:
-        yield Finding("warn", f"the N2_CPUS quota of {region} could not be read")
-    elif quota["limit"] - quota["usage"] < cpus:
-        yield Finding(
-            "block",
-            f"CPUs: n2 needs {cpus}, {quota['limit'] - quota['usage']:.0f} are left in {region}",
-            f"N2_CPUS quota is {quota['limit']:.0f}",
-            "ask for more: https://console.cloud.google.com/iam-admin/quotas?project="
-            + answers["project"]["project_id"],
-        )
-    else:
-        yield Finding("pass", f"{cpus} n2 CPUs fit the quota of {quota['limit']:.0f} in {region}")
-
-
-CHECKS = (
-    Check("version", "GKE version", _version_floor, ("cluster.version", "quotas.gpu_type", "project.region")),
-    Check("head", "The head fits its machine", _head_fits, ("cluster.cpu_machine_type",)),
-    Check(
-        "cpu_quota",
-        "CPU quota",
-        _cpu_quota,
-        ("cluster.cpu_machine_type", "cluster.one_cpu_node", "project.region"),
-    ),
-)
 
 STEP = Step(
     "cluster", "Cluster", "GKE with a CPU pool and a GPU pool that starts empty.", FIELDS, CHECKS, _resources

@@ -84,9 +84,10 @@ def _commands(resource: Resource) -> list[str]:
 
 def _words(text: str, resource: Resource, context: Context, first: bool) -> list[str]:
     words = shlex.split(text)
-    if first and context.mark and resource.kind in _DESCRIBED:
+    marks = context.mark and not resource.existing
+    if first and marks and resource.kind in _DESCRIBED:
         words.append(f"--description={MARK_KEY} {context.mark}")
-    if first and context.mark and resource.kind in _LABELLED:
+    if first and marks and resource.kind in _LABELLED:
         words.append(f"--labels={MARK_KEY}={context.mark}")
     # Made beside the cluster: it takes longer than all the rest.
     return [*words, "--async"] if resource.kind == "lustre" else words

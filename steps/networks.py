@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import ipaddress
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from . import parse
 from .manifests.multinetwork import RDMA_SUBNETS
 from .naming import api_id, gcloud, network_path, resource_id
-from .step import Answers, Check, Field, Finding, Resource, Step, Usual, World
+from .networks_checks import CHECKS
+from .ranges import GVNIC_RANGE, rdma_range
+from .step import Answers, Field, Resource, Step, Usual
 
-GVNIC_RANGE = "192.168.0.0/24"
 _MTU_LUSTRE = 8896  # recommended for Managed Lustre, about 10 % faster (google-cloud.md §3.1, 2026-06)
 
 FIELDS = (
@@ -22,6 +22,7 @@ FIELDS = (
         parse.resource_name,
         "nemo-net",
         env=("NETWORK",),
+        choices_from="networks",
     ),
     Field(
         "gvnic_prefix",
@@ -57,6 +58,26 @@ FIELDS = (
         True,
         kind="switch",
         advanced=True,
+    ),
+    Field(
+        "use_existing",
+        "Use an existing VPC",
+        "The network of that name is there already: it is used, never changed and never deleted.",
+        parse.switch,
+        False,
+        kind="switch",
+        advanced=True,
+    ),
+    Field(
+        "subnetwork",
+        "Existing subnet",
+        "The cluster's subnet in that VPC, where it is not an auto-mode one; empty takes the region's own.",
+        parse.optional(parse.resource_name),
+        "",
+        advanced=True,
+        optional=True,
+        choices_from="subnets",
+        shown_when=lambda a: bool(a["networks"]["use_existing"]),
     ),
 )
 
@@ -139,23 +160,67 @@ def _gvnic_firewall(answers: Answers, network: str) -> Resource:
     )
 
 
+def _existing(answers: Answers) -> list[Resource]:
+    """The VPC, and the cluster's subnet in it where one is named: looked at only."""
+    mine, place, note = answers["networks"], answers["project"], "named by you: used, never deleted"
+    project, name, subnet = place["project_id"], mine["network"], mine["subnetwork"]
+    vpc = Resource(
+        "networks",
+        "network",
+        name,
+        {"name": name},
+        {"project": project},
+        (api_id("compute"),),
+        gcloud("compute networks describe", {}, name),
+        note=note,
+        existing=True,
+        watch=(),
+    )
+    if not subnet:
+        return [vpc]
+    spec = {"name": subnet, "network": network_path(project, name)}
+    where = {"project": project, "region": place["region"]}
+    look = gcloud("compute networks subnets describe", {"region": place["region"]}, subnet)
+    return [
+        vpc,
+        Resource(
+            "networks",
+            "subnet",
+            subnet,
+            spec,
+            where,
+            (vpc.id,),
+            look,
+            note=note,
+            existing=True,
+            watch=("network",),
+        ),
+    ]
+
+
 def _resources(answers: Answers) -> Sequence[Resource]:
     mine, project, zone = answers["networks"], answers["project"]["project_id"], answers["project"]["zone"]
     gvnic, rdma = f"{mine['gvnic_prefix']}-net", f"{mine['rdma_prefix']}-net"
     profile = f"{zone}-vpc-roce"
     mtu = {"mtu": mine["mtu"]} if mine["mtu"] else {}
     subnets = [
-        _subnet(f"{mine['rdma_prefix']}-sub-{n}", rdma, f"192.168.{n + 1}.0/24", answers)
-        for n in range(RDMA_SUBNETS)
+        _subnet(f"{mine['rdma_prefix']}-sub-{n}", rdma, rdma_range(n), answers) for n in range(RDMA_SUBNETS)
     ]
+    vpc = (
+        _existing(answers)
+        if mine["use_existing"]
+        else [
+            _network(
+                mine["network"],
+                project,
+                {"autoCreateSubnetworks": True, **mtu},
+                {"subnet-mode": "auto", "mtu": mine["mtu"] or None},
+                ("autoCreateSubnetworks",),
+            )
+        ]
+    )
     return [
-        _network(
-            mine["network"],
-            project,
-            {"autoCreateSubnetworks": True, **mtu},
-            {"subnet-mode": "auto", "mtu": mine["mtu"] or None},
-            ("autoCreateSubnetworks",),
-        ),
+        *vpc,
         _network(
             gvnic,
             project,
@@ -178,93 +243,6 @@ def _resources(answers: Answers) -> Sequence[Resource]:
         *subnets,
     ]
 
-
-def _names_differ(answers: Answers, world: World) -> Iterable[Finding]:
-    mine = answers["networks"]
-    names = [mine["network"], f"{mine['gvnic_prefix']}-net", f"{mine['rdma_prefix']}-net"]
-    twice = sorted({name for name in names if names.count(name) > 1})
-    if twice:
-        yield Finding(
-            "block",
-            f"two networks would be called {twice[0]}",
-            "",
-            "give network, gvnic_prefix and rdma_prefix different names",
-        )
-    else:
-        yield Finding("pass", "the three networks have different names")
-
-
-def _profile(answers: Answers, world: World) -> Iterable[Finding]:
-    zone, project = answers["project"]["zone"], answers["project"]["project_id"]
-    name = f"{zone}-vpc-roce"
-    if world.ask("network_profile", project=project, name=name) is None:
-        yield Finding(
-            "block",
-            f"{zone} has no RDMA network profile",
-            f"{name} does not exist",
-            "gcloud compute network-profiles list",
-        )
-    else:
-        yield Finding("pass", f"RDMA network profile {name}")
-
-
-def _room(answers: Answers, world: World) -> Iterable[Finding]:
-    """NETWORKS quota and address ranges: both are known before anything is made."""
-    mine, project, region = (
-        answers["networks"],
-        answers["project"]["project_id"],
-        answers["project"]["region"],
-    )
-    own = {mine["network"], f"{mine['gvnic_prefix']}-net", f"{mine['rdma_prefix']}-net"}
-    have = world.ask("networks", project=project)
-    limit = world.ask("project_quota", project=project, metric="NETWORKS")
-    to_make = len(own - set(have))
-    if limit is not None and len(have) + to_make > limit:
-        yield Finding(
-            "block",
-            f"NETWORKS quota: {to_make} more are needed, {max(0, int(limit) - len(have))} are left of {int(limit)}",
-            "",
-            f"delete unused networks, or ask for more: https://console.cloud.google.com/iam-admin/quotas?project={project}",
-        )
-    else:
-        yield Finding("pass", f"{to_make} networks to make, quota has room")
-    yield from _overlaps(world.ask("subnets", project=project, region=region), own)
-
-
-def _overlaps(subnets: Iterable[dict[str, Any]], own: set[str]) -> Iterable[Finding]:
-    """Only subnets of the same network can overlap; a network of our name made by somebody else may hold such a one."""
-    wanted = [
-        ipaddress.ip_network(GVNIC_RANGE),
-        *(ipaddress.ip_network(f"192.168.{n + 1}.0/24") for n in range(RDMA_SUBNETS)),
-    ]
-    for subnet in subnets:
-        network = subnet["network"].rpartition("/")[2]
-        held = ipaddress.ip_network(subnet["ipCidrRange"])
-        clash = [str(net) for net in wanted if net.overlaps(held) and net != held]
-        if network in own and clash:
-            yield Finding(
-                "warn",
-                f"subnet {subnet['name']} of {network} holds {held}",
-                f"it overlaps {clash[0]}",
-                "choose another prefix",
-            )
-
-
-CHECKS = (
-    Check(
-        "names",
-        "Networks have different names",
-        _names_differ,
-        ("networks.network", "networks.gvnic_prefix", "networks.rdma_prefix"),
-    ),
-    Check("profile", "The zone has an RDMA profile", _profile, ("project.zone",)),
-    Check(
-        "room",
-        "Quota and ranges have room",
-        _room,
-        ("networks.network", "networks.gvnic_prefix", "networks.rdma_prefix", "project.region"),
-    ),
-)
 
 STEP = Step(
     "networks", "Networks", "The cluster's VPC, and two more for the GPU nodes.", FIELDS, CHECKS, _resources

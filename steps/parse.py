@@ -113,6 +113,10 @@ def _rfc1035(longest: int) -> Callable[[Any], str]:
 resource_name = _rfc1035(63)
 cluster_name = _rfc1035(40)
 name_prefix = _rfc1035(50)
+service_account = text(
+    r"[a-z0-9][-a-z0-9]*@[a-z0-9.-]+\.gserviceaccount\.com",
+    "a service account's address such as nodes@my-project.iam.gserviceaccount.com",
+)
 deployment_name = text(
     r"[a-z][-a-z0-9]{0,39}", "a lower-case letter, then at most 39 letters, digits or hyphens"
 )

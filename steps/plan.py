@@ -58,6 +58,8 @@ def decide(
     replace: Collection[str] = (),
 ) -> Decision:
     origin = origin_of(sight, record, lineage)
+    if resource.existing:
+        return _named(resource, sight, origin)
     if sight.state == "absent" or (sight.state == "deleting" and origin != "none"):
         return Decision(resource, "create", sight, origin, resource.note)
     if resource.kept and sight.state == "ready":
@@ -91,6 +93,24 @@ def decide(
         origin,
         "adopted" if origin == "adopted" else f"is there, {who}, and fits",
     )
+
+
+def _named(resource: Resource, sight: Sight, origin: Origin) -> Decision:
+    """What the user named as being there already is used as it is, or is in the way of everything."""
+    drift = foreign_drift(resource, sight)
+    if sight.state == "ready" and not drift:
+        return Decision(
+            resource, "keep", sight, origin, "named by you: used, never changed and never deleted"
+        )
+    wrong = "; ".join(map(str, drift[:3]))
+    trouble = (
+        "it was named as an existing one and is not there"
+        if sight.state == "absent"
+        else f"it was named as an existing one and does not fit: {wrong}"
+        if sight.state == "ready"
+        else f"it was named as an existing one and is {sight.state}: {sight.detail}".rstrip(": ")
+    )
+    return Decision(resource, "conflict", sight, origin, trouble)
 
 
 def _ours(resource: Resource, sight: Sight, replace: Collection[str]) -> Decision:

@@ -35,6 +35,7 @@ class Field:
     unit: str = ""
     advanced: bool = False
     optional: bool = False
+    choices_from: str = ""  # what candidates.py lists of the cloud, to choose from
     shown_when: Callable[[Answers], bool] = lambda answers: True
 
     def default_for(self, answers: Answers) -> Any:
@@ -108,6 +109,7 @@ class Resource:
     `spec` is what is sent, in the API's own JSON form (camelCase); it may hold Fact and SecretValue.
     `where` places it: project, location, cluster, namespace. `needs` are ids of other resources.
     `usd_per_hour` is None when no price is known. `kept` things stay at destroy (others may need them).
+    `existing` things were named by the user: they must be there and fit, and are never made, changed or deleted.
     `watch` are spec paths in which a thing that somebody else made must agree to be adopted (None: the whole spec).
     """
 
@@ -122,6 +124,7 @@ class Resource:
     usd_per_hour: float | None = 0.0
     note: str = ""
     kept: bool = False
+    existing: bool = False
     watch: tuple[str, ...] | None = None
 
     @property

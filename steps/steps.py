@@ -72,9 +72,11 @@ def _known(step_name: str, field_name: str) -> bool:
 
 
 def _value(field: Field, given: Mapping[str, Any], answers: Answers) -> Any:
-    if field.name in given and given[field.name] is not None:
-        return field.parse(given[field.name])
     default = field.default_for(answers)
+    if field.name in given and given[field.name] is not None:
+        value = field.parse(given[field.name])
+        if value != "" or default is not None:
+            return value
     if default is None:
         raise Refused(f"must be answered: {field.help[:1].lower()}{field.help[1:]}")
     return default

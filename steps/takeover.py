@@ -21,15 +21,20 @@ def marks(decisions: Iterable[Decision]) -> dict[str, int]:
     found: dict[str, int] = {}
     for decision in decisions:
         seen = decision.sight
-        if seen.state != "absent" and not decision.resource.kept and decision.origin == "none":
+        if seen.state != "absent" and not _stays(decision) and decision.origin == "none":
             found[seen.mark] = found.get(seen.mark, 0) + 1
     return found
+
+
+def _stays(decision: Decision) -> bool:
+    """What is no sign of a deployment: switched on for all, or named by the user as being there already."""
+    return decision.resource.kept or decision.resource.existing
 
 
 def offer(decisions: Iterable[Decision]) -> Offer | None:
     """None where nothing is there, where marks differ, where some bear none, or where some are this deployment's own."""
     listed = list(decisions)
-    if any(d.origin != "none" for d in listed if not d.resource.kept):
+    if any(d.origin != "none" for d in listed if not _stays(d)):
         return None
     found = marks(listed)
     return Offer(*next(iter(found.items()))) if len(found) == 1 and "" not in found else None

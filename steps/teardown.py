@@ -30,7 +30,7 @@ async def take_down(
         session.forget(resource.id)
         session.save()
         return "gone"
-    if resource.kept:
+    if resource.kept or resource.existing:
         tell(events.notice(f"{resource.kind} {resource.name} {resource.note or 'stays'}", resource.id))
         return "kept"
     if origin != "created" and not (sight.state == "absent" and pending):

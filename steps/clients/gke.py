@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from ..step import Sight, State
@@ -20,6 +21,20 @@ _STATES: dict[str, State] = {
     "DEGRADED": "failed",
     "RUNNING_WITH_ERROR": "failed",
 }
+
+
+EXCLUDED = "maintenanceExclusionDays"  # of a cluster's spec: counted from the moment in which it is made
+
+
+def _no_upgrades(days: int) -> JSON:
+    """A maintenance exclusion from now on: no minor version and no node is changed; patches of the control plane go on."""
+    now = datetime.now(UTC).replace(microsecond=0)
+    exclusion = {
+        "startTime": now.isoformat().replace("+00:00", "Z"),
+        "endTime": (now + timedelta(days=days)).isoformat().replace("+00:00", "Z"),
+        "maintenanceExclusionOptions": {"scope": "NO_MINOR_OR_NODE_UPGRADES"},
+    }
+    return {"window": {"maintenanceExclusions": {"grpo-run": exclusion}}}
 
 
 def container(cloud: Cloud) -> Any:
@@ -67,7 +82,7 @@ class _GkeDriver(Driver):
             state,
             mark_in(live, self.mark_place),
             str(live.get("id") or live.get("etag") or live.get("selfLink", "")),
-            tuple(differences(task.spec, live)),
+            tuple(differences({k: v for k, v in task.spec.items() if k != EXCLUDED}, live)),
             trouble if state == "failed" else live.get("status", ""),
             facts,
         )
@@ -111,6 +126,8 @@ class ClusterDriver(_GkeDriver):
         # gcloud's --labels marks the pools of the request too, so that their nodes bear the mark.
         pools = [marked(pool, task.mark, NodePoolDriver.mark_place) for pool in task.spec["nodePools"]]
         cluster = marked(task.spec, task.mark, self.mark_place) | {"nodePools": pools}
+        days = cluster.pop(EXCLUDED, 0)
+        cluster |= {"maintenancePolicy": _no_upgrades(int(days))} if days else {}
         body = {"cluster": cluster, "parent": self._parent(task)}
         request = message(container_v1.CreateClusterRequest, body)
         return str(call("container", container(cloud).create_cluster, request=request).name)

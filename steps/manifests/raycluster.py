@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .. import catalogue
+from .. import capacity, catalogue
 from ..step import Answers
 from .access import RELEASE_PATH, SECRETS_PATH, account_name, tokens_name
 from .fluentbit import fluentbit_container, fluentbit_volumes
@@ -197,11 +197,15 @@ def _worker(answers: Answers) -> dict[str, Any]:
         "volumeMounts": host,
     }
     return {
-        "nodeSelector": {"cloud.google.com/gke-accelerator": answers["quotas"]["gpu_type"]},
+        "nodeSelector": {
+            "cloud.google.com/gke-accelerator": answers["quotas"]["gpu_type"],
+            **capacity.node_selector(answers),
+        },
         "tolerations": [
             {"key": key, "operator": "Exists"}
             for key in ("nvidia.com/gpu", "cloud.google.com/impending-node-termination", "user-workload")
-        ],
+        ]
+        + capacity.tolerations(answers),
         "initContainers": [wait],
         "containers": [ray, *fluentbit_container(answers, _WORKER_ENV)],
         "volumes": [

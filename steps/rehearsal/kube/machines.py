@@ -97,6 +97,8 @@ def labels(pool: JSON, name: str, zone: str) -> dict[str, str]:
     )
     if config.get("spot"):
         marks["cloud.google.com/gke-spot"] = "true"
+    if config.get("flexStart"):
+        marks["cloud.google.com/gke-flex-start"] = "true"
     affinity = config.get("reservationAffinity") or {}
     if affinity.get("consumeReservationType") == "SPECIFIC_RESERVATION" and affinity.get("values"):
         marks["cloud.google.com/reservation-name"] = (

@@ -1,0 +1,31 @@
+"""What a deployment must be allowed to do: the APIs, and the permissions with the smallest roles that give them."""
+
+from __future__ import annotations
+
+# The tutorial enables the first three only (tutorial-defects 11); serviceusage is on in every project.
+APIS = (
+    "container.googleapis.com",
+    "storage.googleapis.com",
+    "compute.googleapis.com",
+    "lustre.googleapis.com",
+    "servicenetworking.googleapis.com",
+    "cloudresourcemanager.googleapis.com",
+    "cloudquotas.googleapis.com",
+    "cloudbilling.googleapis.com",
+)
+
+# Smallest role that gives each permission that the wizard uses (google-cloud.md §3.8, read 2026-06).
+PERMISSIONS = {
+    "compute.networks.create": "roles/compute.networkAdmin",
+    "compute.subnetworks.create": "roles/compute.networkAdmin",
+    "compute.globalAddresses.createInternal": "roles/compute.networkAdmin",
+    "servicenetworking.services.addPeering": "roles/compute.networkAdmin",
+    "compute.firewalls.create": "roles/compute.securityAdmin",
+    "container.clusters.create": "roles/container.admin",
+    "container.clusters.getCredentials": "roles/container.admin",
+    "iam.serviceAccounts.actAs": "roles/iam.serviceAccountUser",
+    "lustre.instances.create": "roles/lustre.admin",
+    "serviceusage.services.enable": "roles/serviceusage.serviceUsageAdmin",
+    "cloudquotas.quotas.get": "roles/cloudquotas.viewer",
+    "compute.reservations.get": "roles/compute.viewer",
+}

@@ -1,0 +1,117 @@
+"""Step 1, Project: what must hold."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from .access import APIS, PERMISSIONS
+from .naming import gcloud, region_of
+from .step import Answers, Check, Finding, World
+
+
+def _place(answers: Answers, world: World) -> Iterable[Finding]:
+    region, zone = answers["project"]["region"], answers["project"]["zone"]
+    if region_of(zone) != region:
+        yield Finding(
+            "block",
+            f"zone {zone} is not in region {region}",
+            f"it belongs to {region_of(zone)}",
+            f"set project.region={region_of(zone)} or choose a zone of {region}",
+        )
+    else:
+        yield Finding("pass", f"{zone} is in {region}")
+
+
+def _identity(answers: Answers, world: World) -> Iterable[Finding]:
+    yield Finding("pass", f"signed in as {world.ask('identity')}")
+
+
+def _project_exists(answers: Answers, world: World) -> Iterable[Finding]:
+    mine = answers["project"]
+    seen = world.ask("project", project=mine["project_id"])
+    if seen is None and mine["create_project"]:
+        yield Finding("info", f"project {mine['project_id']} will be created")
+    elif seen is None:
+        yield Finding(
+            "block",
+            f"project {mine['project_id']} was not found",
+            "or you may not see it",
+            "choose another project, or set project.create_project=true",
+        )
+    elif seen["state"] != "ACTIVE":
+        yield Finding(
+            "block", f"project {mine['project_id']} is {seen['state']}", "", "choose another project"
+        )
+    else:
+        yield Finding("pass", f"project {mine['project_id']} ({seen['number']}) is active")
+
+
+def _billing_on(answers: Answers, world: World) -> Iterable[Finding]:
+    mine = answers["project"]
+    if mine["create_project"] and not mine["billing_account"]:
+        yield Finding("block", "a new project needs a billing account", "", "set project.billing_account")
+        return
+    if world.ask("billing", project=mine["project_id"]):
+        yield Finding("pass", "billing is on")
+    elif not mine["create_project"]:
+        yield Finding(
+            "block",
+            f"billing is off for {mine['project_id']}",
+            "nothing can be created",
+            f"gcloud billing projects link {mine['project_id']} --billing-account=ACCOUNT",
+        )
+
+
+def _apis_on(answers: Answers, world: World) -> Iterable[Finding]:
+    enabled = set(world.ask("enabled_apis", project=answers["project"]["project_id"]))
+    missing = [name for name in APIS if name not in enabled]
+    if missing:
+        yield Finding("info", f"{len(missing)} APIs will be enabled", ", ".join(missing))
+    else:
+        yield Finding("pass", "all APIs are enabled")
+
+
+def _permissions(answers: Answers, world: World) -> Iterable[Finding]:
+    mine = answers["project"]
+    held = set(world.ask("permissions", project=mine["project_id"], wanted=tuple(PERMISSIONS)))
+    lacking = [name for name in PERMISSIONS if name not in held]
+    if not lacking:
+        yield Finding("pass", "all permissions are there")
+        return
+    roles = sorted({PERMISSIONS[name] for name in lacking})
+    lines = [
+        gcloud("projects add-iam-policy-binding", {"member": "user:YOU", "role": role}, mine["project_id"])
+        for role in roles
+    ]
+    yield Finding(
+        "info" if mine["grant_roles"] else "block",
+        f"{len(lacking)} permissions are missing",
+        ", ".join(lacking),
+        "; ".join(lines) + " (or set project.grant_roles=true)",
+    )
+
+
+def _hugging_face(answers: Answers, world: World) -> Iterable[Finding]:
+    model = answers["grpo"]["model"]
+    answer = world.ask("hugging_face", model=model)
+    yield Finding(answer["level"], answer["title"], answer["detail"], answer["fix"])
+
+
+def _weights_and_biases(answers: Answers, world: World) -> Iterable[Finding]:
+    if answers["grpo"]["wandb"]:
+        answer = world.ask("wandb")
+        yield Finding(answer["level"], answer["title"], answer["detail"], answer["fix"])
+
+
+CHECKS = (
+    Check("identity", "Who is signed in", _identity),
+    Check("place", "Zone and region belong together", _place, ("project.region", "project.zone")),
+    Check(
+        "project", "The project is there", _project_exists, ("project.project_id", "project.create_project")
+    ),
+    Check("billing", "Billing is on", _billing_on, ("project.project_id", "project.billing_account")),
+    Check("apis", "APIs", _apis_on, ("project.project_id",)),
+    Check("permissions", "Permissions", _permissions, ("project.project_id", "project.grant_roles")),
+    Check("hugging_face", "Hugging Face token and model", _hugging_face, ("project.hf_token", "grpo.recipe")),
+    Check("wandb", "Weights & Biases key", _weights_and_biases, ("project.wandb_api_key", "grpo.wandb")),
+)
