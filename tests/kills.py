@@ -10,6 +10,7 @@ import shutil
 import signal
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -20,7 +21,7 @@ JSON = dict[str, Any]
 Kind = Literal["seconds", "written", "event"]
 SEED = 20260130
 _OLD = shutil.ignore_patterns("requests.jsonl", "address.json")
-_MARGIN = 0.7    # no two runs take equally long; a kill after the end proves nothing
+_MARGIN = 0.5    # no two runs take equally long; a kill after the end proves nothing
 
 
 @dataclass(frozen=True)
@@ -58,8 +59,8 @@ def moments(seed: int, count: int, writes: int, events: int, seconds: float) -> 
 def run_and_kill(walk: Road, words: tuple[str, ...], moment: Moment) -> bool:
     """True when the process was killed; False when it had ended before its moment."""
     before = len(walk.writes())
-    process = walk.start(*words)
-    dead = threading.Event()
+    process = walk.fork(*words)
+    dead, over = threading.Event(), threading.Event()
 
     def kill() -> None:
         dead.set()
@@ -67,12 +68,11 @@ def run_and_kill(walk: Road, words: tuple[str, ...], moment: Moment) -> bool:
             os.kill(process.pid, signal.SIGKILL)
 
     watcher = threading.Thread(
-        target=_after_writes, args=(walk, before + int(moment.at), kill, process), daemon=True
+        target=_after_writes, args=(walk, before + int(moment.at), kill, over), daemon=True
     )
     if moment.kind == "written":
         watcher.start()
     timer = threading.Timer(moment.at, kill)
-    assert process.stdout is not None
     for count, _ in enumerate(process.stdout, 1):
         if moment.kind == "event" and count == moment.at:
             kill()
@@ -80,14 +80,15 @@ def run_and_kill(walk: Road, words: tuple[str, ...], moment: Moment) -> bool:
             timer.start()
     code = process.wait(timeout=240)
     timer.cancel()
+    over.set()
     return dead.is_set() and code == -signal.SIGKILL
 
 
-def _after_writes(walk: Road, wanted: int, kill: Any, process: Any) -> None:
+def _after_writes(walk: Road, wanted: int, kill: Callable[[], None], over: threading.Event) -> None:
     """The record file gets its line when the work is done and before the answer goes out."""
     with walk.server.record.open("rb") as file:
         seen = 0
-        while process.poll() is None:
+        while not over.is_set():
             line = file.readline()
             if not line.endswith(b"\n"):
                 file.seek(-len(line), os.SEEK_CUR)

@@ -15,6 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from conftest import Rehearsal, start_rehearsal
+from warm import Command
+
 from grpo_wizard.steps.rehearsal import life
 
 JSON = dict[str, Any]
@@ -81,39 +83,40 @@ class Road:
     """A home folder with its running rehearsal."""
 
     server: Rehearsal
+    cold: bool = False  # every command in an interpreter of its own, as a user starts it
 
     @property
     def home(self) -> Path:
         return self.server.home
 
     def words(self, *words: str) -> list[str]:
-        return [
-            sys.executable,
-            "-m",
-            "grpo_wizard",
-            words[0],
-            "--home",
-            str(self.home),
-            "--rehearse",
-            *words[1:],
-        ]
+        return [words[0], "--home", str(self.home), "--rehearse", *words[1:]]
 
     def run(self, *words: str, timeout: float = 240, **environment: str) -> subprocess.CompletedProcess[str]:
         """One command to its end, with no terminal."""
-        return subprocess.run(
-            self.words(*words),
-            capture_output=True,
-            text=True,
-            stdin=subprocess.DEVNULL,
-            timeout=timeout,
-            env=clean_environment(**environment),
-            encoding="utf-8",
-        )
+        if self.cold or environment:
+            command = [sys.executable, "-m", "grpo_wizard", *self.words(*words)]
+            return subprocess.run(
+                command,
+                capture_output=True,
+                text=True,
+                stdin=subprocess.DEVNULL,
+                timeout=timeout,
+                env=clean_environment(**environment),
+                encoding="utf-8",
+            )
+        process = self.fork(*words)
+        out = process.stdout.read()
+        return subprocess.CompletedProcess(self.words(*words), process.wait(timeout), out, process.stderr())
+
+    def fork(self, *words: str) -> Command:
+        """One command, left running, without the time that imports take."""
+        return Command(self.words(*words), clean_environment())
 
     def start(self, *words: str) -> subprocess.Popen[str]:
-        """One command, left running; stdout can be read line by line."""
+        """One command in an interpreter of its own, left running; stdout can be read line by line."""
         return subprocess.Popen(
-            self.words(*words),
+            [sys.executable, "-m", "grpo_wizard", *self.words(*words)],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
@@ -153,14 +156,20 @@ class Road:
 
 
 @contextmanager
-def road(home: Path, faults: list[JSON] | None = None, speed: str = "max") -> Iterator[Road]:
-    """A server on `home`, ended when the block ends. `faults` as in a fault file."""
+def road(
+    home: Path,
+    faults: list[JSON] | None = None,
+    speed: str = "max",
+    ray: str = "none",
+    cold: bool = False,
+) -> Iterator[Road]:
+    """A server on `home`, ended when the block ends. `faults` as in a fault file; `ray`: "real" for a training job."""
     home.mkdir(parents=True, exist_ok=True)
     file = home / "faults.json"
     file.write_text(json.dumps(faults or []))
-    server = start_rehearsal(home, speed, ray="none", faults=file)
+    server = start_rehearsal(home, speed, ray=ray, faults=file)
     try:
-        yield Road(server)
+        yield Road(server, cold or ray == "real")
     finally:
         life.stop(home)
 
@@ -188,7 +197,7 @@ class Deployed:
 
 def deploy(home: Path) -> Deployed:
     """init, check, plan, apply and status on a fresh world."""
-    with road(home) as walk:
+    with road(home, cold=True) as walk:
         begun = time.monotonic()
         walk.init()
         check, plan, early = walk.json("check"), walk.json("plan"), walk.writes()

@@ -39,8 +39,7 @@ def test_a_destroy_right_after_a_killed_apply_waits_for_what_was_being_made(tmp_
     """The cluster and Lustre are still being made when the destroy comes; neither is left, and neither is said to be gone before it is."""
     with road(tmp_path / "home", speed="240") as walk:
         walk.init()
-        process = walk.start(*APPLY)
-        assert process.stdout is not None
+        process = walk.fork(*APPLY)
         for line in process.stdout:
             if '"resource_waiting"' in line and "cluster.cluster" in line:
                 process.kill()
