@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-import json
-import os
-import urllib.error
-import urllib.request
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
+from rehearsing import Rehearsal, start_rehearsal, stop_rehearsal
+
 from grpo_wizard.steps.rehearsal import life
 
 if TYPE_CHECKING:
     from road import Deployed
-
-JSON = dict[str, Any]
-_NO_PROXY = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
 @pytest.fixture(autouse=True)
@@ -26,84 +20,6 @@ def _no_strangers_server(monkeypatch: pytest.MonkeyPatch) -> None:
     """A developer's own rehearsal, or home, is not what tests run on."""
     for name in (life.URL, life.TOKEN, life.TOKEN_FILE, "GRPO_WIZARD_HOME"):
         monkeypatch.delenv(name, raising=False)
-
-
-@dataclass(frozen=True)
-class Rehearsal:
-    """A running server on a home folder of its own."""
-
-    address: life.Address
-    home: Path
-    record: Path
-
-    @property
-    def base_url(self) -> str:
-        return self.address.base_url
-
-    @property
-    def token(self) -> str:
-        return self.address.token
-
-    @property
-    def env(self) -> dict[str, str]:
-        """This process's environment with the server's on top."""
-        return {**os.environ, **self.address.env}
-
-    def world(self) -> list[JSON]:
-        """The rows of `/_rehearsal/world`."""
-        return life.world(self.address)
-
-    def recorded(self) -> list[JSON]:
-        """Every request so far."""
-        return (
-            [json.loads(line) for line in self.record.read_text().splitlines()]
-            if self.record.exists()
-            else []
-        )
-
-    def ask(
-        self, method: str, path: str, body: Any = None, headers: dict[str, str] | None = None
-    ) -> tuple[int, Any]:
-        """One plain request with the token: (status, JSON body)."""
-        data = None if body is None else json.dumps(body).encode()
-        head = {
-            "Authorization": f"Bearer {self.token}",
-            "Content-Type": "application/json",
-            **(headers or {}),
-        }
-        request = urllib.request.Request(self.base_url + path, data, head, method=method)
-        try:
-            with _NO_PROXY.open(request, timeout=60) as response:
-                return response.status, json.loads(response.read() or b"null")
-        except urllib.error.HTTPError as error:
-            return error.code, json.loads(error.read() or b"null")
-
-    def enable(self, *services: str, project: str = "my-project") -> None:
-        """Enables APIs and waits until calls feel it (at once at speed max)."""
-        _, operation = self.ask(
-            "POST",
-            f"/serviceusage/v1/projects/{project}/services:batchEnable",
-            {"serviceIds": list(services)},
-        )
-        while not operation.get("done"):
-            _, operation = self.ask("GET", f"/serviceusage/v1/{operation['name']}")
-
-
-def start_rehearsal(home: Path, speed: str = "max", **options: Any) -> Rehearsal:
-    """Starts a server for tests that need their own options; the caller stops it with life.stop(home)."""
-    record = home / "requests.jsonl"
-    home.mkdir(parents=True, exist_ok=True)
-    fixed = {"record": record, "idle_minutes": 10, "check_answers": True}
-    address = life.start(home, speed, **{**fixed, **options})
-    return Rehearsal(address, home, record)
-
-
-def stop_rehearsal(server: Rehearsal) -> None:
-    """Stops a server, and fails where one of its answers broke Google's own schema of it."""
-    alive = life.own(server.home)
-    violations = server.ask("GET", "/_rehearsal/answers")[1]["violations"] if alive else []
-    life.stop(server.home)
-    assert violations == []
 
 
 @pytest.fixture

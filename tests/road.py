@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from conftest import Rehearsal, start_rehearsal
+from rehearsing import Rehearsal, start_rehearsal
 from warm import Command
 
 from grpo_wizard.steps.rehearsal import life

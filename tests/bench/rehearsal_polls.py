@@ -17,6 +17,7 @@ from pathlib import Path
 
 import aiohttp
 import psutil
+
 from grpo_wizard.steps.rehearsal import life
 
 CLIENTS, PODS = 200, 2000

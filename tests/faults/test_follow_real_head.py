@@ -10,6 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from proxies import ClosingProxy, CuttingProxy
+from ray_head import RayHead, free_port
+
 from grpo_wizard.steps.clients.follow import Following, Notice, Output, Rewound, StatusChange, follow
 from grpo_wizard.steps.clients.ray_jobs import (
     Job,
@@ -20,8 +23,6 @@ from grpo_wizard.steps.clients.ray_jobs import (
     RayUnreachable,
     new_job_id,
 )
-from proxies import ClosingProxy, CuttingProxy
-from ray_head import RayHead, free_port
 
 LIMIT_S = 90                # a mistake shall fail, not wait; on an idle machine no test takes 15
 TOKEN = "a-token-of-this-test-only-0123456789"

@@ -67,7 +67,9 @@ PLAN = closed(
         ),
         "usd_per_hour": closed({"known": NUMBER, "unknown": TEXTS}),
         "expected_seconds": NUMBER,
-        "differences": listed(closed({"name": TEXT, "what": TEXT, "why": TEXT, "on": FLAG, "switch": {}}, ("switch",))),
+        "differences": listed(
+            closed({"name": TEXT, "what": TEXT, "why": TEXT, "on": FLAG, "switch": {}}, ("switch",))
+        ),
     }
 )
 STATUS = closed(

@@ -7,14 +7,13 @@ import asyncio
 import json
 import os
 import signal
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import psutil
 import pytest
-from conftest import Rehearsal
+from rehearsing import Rehearsal
 from road import ANSWERS, JSON, NAME, Road, road
 
 from grpo_wizard.steps.clients.head import Head
@@ -61,7 +60,9 @@ def _ask(walk: Road, address: Callable[[Head, str], str]) -> bytes:
     """One plain GET on the head, by the wizard's own port-forward. `address`: of the head and its job's id."""
 
     async def ask() -> bytes:
-        session = open_session(argparse.Namespace(home=str(walk.home), deployment=NAME, rehearse=True, speed=None))
+        session = open_session(
+            argparse.Namespace(home=str(walk.home), deployment=NAME, rehearse=True, speed=None)
+        )
         watch = JobWatch(session)
         async with watch.open() as head, head.jobs.request("GET", address(head, watch.job_id)) as answer:
             return await answer.read()
@@ -117,11 +118,14 @@ def test_the_token_is_in_the_secret_and_the_mounted_file_and_nowhere_else(traine
     ), holders
     assert any(name.endswith("/hf_token") for name in holders)
     assert CANARY not in str(_jobs(trained))
-    assert CANARY.encode() not in _ask(trained, lambda head, job: head.dashboard_url + "/api/v0/tasks?detail=1&limit=10000")
-    sessions = list(Path(tempfile.gettempdir()).glob("grpo-ray-*"))
-    assert sessions
-    for path in (file for folder in sessions for file in folder.rglob("*") if file.is_file() and not file.is_symlink()):
-        assert CANARY.encode() not in path.read_bytes(), path
+    assert CANARY.encode() not in _ask(
+        trained, lambda head, job: head.dashboard_url + "/api/v0/tasks?detail=1&limit=10000"
+    )
+    notes = [json.loads(note.read_text()) for note in (trained.home / "rehearsal" / "heads").glob("*.json")]
+    logs = [file for note in notes for file in Path(note["folder"]).rglob("*.log") if file.is_file()]
+    assert any(file.name == "runtime_env_agent.log" for file in logs)
+    for file in logs:
+        assert CANARY.encode() not in file.read_bytes(), file
     for process in psutil.process_iter():
         try:
             assert CANARY not in " ".join(process.cmdline())

@@ -34,6 +34,8 @@ VARIANTS: dict[str, JSON] = {
     "exact": differences.switched_off(),
     "h200": {"quotas": H200},
     "everything": EVERYTHING,
+    "there already": {"networks": {"use_existing": True}, "cluster": {"use_existing": True}},
+    "spot": {"quotas": {"capacity": "spot"}},
 }
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from conftest import Rehearsal
 from google.cloud import compute_v1, container_v1, lustre_v1
 from google.oauth2.credentials import Credentials
+from rehearsing import Rehearsal
 
 PROJECT, REGION, ZONE = "my-project", "us-central1", "us-central1-b"
 APIS = (

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import Rehearsal
+from rehearsing import Rehearsal
 from road import APPLY, Road, comparable, road
 
 TOOLS = ("bash", "gcloud", "kubectl", "gke-gcloud-auth-plugin", "curl")

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import Rehearsal
 from google.cloud import compute_v1
 from google_clients import (
     APIS,
@@ -27,6 +26,7 @@ from google_clients import (
     network,
     subnet,
 )
+from rehearsing import Rehearsal
 from test_google_lustre import PARENT as LUSTRE_PARENT
 from test_google_lustre import connect, create, ranged
 

@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import Rehearsal, start_rehearsal
 from google.api_core import exceptions
 from google.cloud import compute_v1
 from google_clients import APIS, CLUSTER, PARENT, PROJECT, ZONE, Clients, cluster, gpu_pool, network
+from rehearsing import Rehearsal, start_rehearsal
+
 from grpo_wizard.steps.rehearsal import life
 
 

@@ -6,10 +6,10 @@ import uuid
 from typing import Any
 
 import pytest
-from conftest import Rehearsal
 from google.api_core import exceptions
 from google.cloud import compute_v1
 from google_clients import APIS, PROJECT, REGION, ZONE, Clients, firewall, link, network, subnet
+from rehearsing import Rehearsal
 
 
 @pytest.fixture(scope="module")

@@ -12,10 +12,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from conftest import Rehearsal, start_rehearsal
 from google.api_core import exceptions
 from google.cloud import container_v1
 from google_clients import APIS, CLUSTER, PARENT, PROJECT, REGION, ZONE, Clients, cluster, gpu_pool, network
+from rehearsing import Rehearsal, start_rehearsal
+
 from grpo_wizard.steps.rehearsal import life
 
 

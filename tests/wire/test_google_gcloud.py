@@ -16,8 +16,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import Rehearsal, start_rehearsal
 from google_clients import APIS, PROJECT, Clients, network
+from rehearsing import Rehearsal, start_rehearsal
+
 from grpo_wizard.steps.rehearsal import life
 
 pytestmark = pytest.mark.skipif(

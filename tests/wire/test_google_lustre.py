@@ -7,14 +7,15 @@ import uuid
 from typing import Any
 
 import pytest
-from conftest import Rehearsal
 from google.api_core import exceptions
 from google.cloud import compute_v1, lustre_v1
 from google_clients import APIS, PROJECT, ZONE, Clients, link, network
-from grpo_wizard.steps.rehearsal.contract import ApiError
-from grpo_wizard.steps.rehearsal.google.lustre_tiers import TIERS, check
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from rehearsing import Rehearsal
+
+from grpo_wizard.steps.rehearsal.contract import ApiError
+from grpo_wizard.steps.rehearsal.google.lustre_tiers import TIERS, check
 
 PARENT = f"projects/{PROJECT}/locations/{ZONE}"
 

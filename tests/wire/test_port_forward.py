@@ -15,9 +15,10 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
+from kubeworld import TOKEN, LocalHeads, Running, running, until
+
 from grpo_wizard.steps.clients.kube_access import KubeAccess
 from grpo_wizard.steps.clients.port_forward import Forward, Forwarding, head_pod, newest_running
-from kubeworld import TOKEN, LocalHeads, Running, running, until
 
 BODY = os.urandom(1 << 20) * 9
 

@@ -6,11 +6,12 @@ import copy
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
 from grpo_wizard.steps.rehearsal.checks import camel, check_body, snake
 from grpo_wizard.steps.rehearsal.contract import ApiError
 from grpo_wizard.steps.rehearsal.documents import DOCUMENTS, Document, Method, load
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 JSON = dict[str, Any]
 FIXED = settings(derandomize=True, max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))

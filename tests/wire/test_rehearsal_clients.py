@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 from clients import client, discovered
-from conftest import Rehearsal
 from google.api_core import exceptions
+from rehearsing import Rehearsal
 
 PROJECT, NUMBER = "my-project", "123456789012"
 NETWORK = f"projects/{NUMBER}/global/networks/nemo-net"
@@ -42,7 +42,8 @@ def test_service_usage_enables_lists_and_disables(rehearsal: Rehearsal) -> None:
 
 
 def test_enabling_is_felt_only_after_a_while(tmp_path_factory: pytest.TempPathFactory) -> None:
-    from conftest import start_rehearsal
+    from rehearsing import start_rehearsal
+
     from grpo_wizard.steps.rehearsal import life
 
     server = start_rehearsal(

@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from conftest import Rehearsal, start_rehearsal
+from rehearsing import Rehearsal, start_rehearsal
+
 from grpo_wizard.steps.rehearsal import life
 from grpo_wizard.steps.rehearsal.drills import DRILLS, faults_of
 

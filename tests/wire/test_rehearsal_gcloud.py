@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import Rehearsal
+from rehearsing import Rehearsal
 
 JSON = dict[str, Any]
 RUNS: list[JSON] = json.loads((Path(__file__).parent / "fixtures/gcloud.json").read_text())

@@ -14,7 +14,8 @@ import time
 from pathlib import Path
 
 import pytest
-from conftest import Rehearsal, start_rehearsal
+from rehearsing import Rehearsal, start_rehearsal
+
 from grpo_wizard.steps.rehearsal import life
 
 MODULE = [sys.executable, "-m", "grpo_wizard.steps.rehearsal"]

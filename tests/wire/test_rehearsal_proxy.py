@@ -9,7 +9,8 @@ import ssl
 from pathlib import Path
 
 import pytest
-from conftest import Rehearsal
+from rehearsing import Rehearsal
+
 from grpo_wizard.steps.rehearsal.tls import Authority
 
 PATH = "/v1/projects/my-project/services/compute.googleapis.com"

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import Rehearsal, start_rehearsal
+from rehearsing import Rehearsal, start_rehearsal
+
 from grpo_wizard.steps.rehearsal import life
 from grpo_wizard.steps.rehearsal.wire import Recorder, masked, read_faults
 

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import Rehearsal, start_rehearsal
 from gcloud_bodies import golden, key, normal, unlike
+from rehearsing import Rehearsal, start_rehearsal
 
 from grpo_wizard.steps import differences
 from grpo_wizard.steps.rehearsal import life
