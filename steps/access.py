@@ -12,6 +12,7 @@ APIS = (
     "cloudresourcemanager.googleapis.com",
     "cloudquotas.googleapis.com",
     "cloudbilling.googleapis.com",
+    "orgpolicy.googleapis.com",
 )
 
 # Smallest role that gives each permission that the wizard uses (google-cloud.md §3.8, read 2026-06).

@@ -27,6 +27,7 @@ DOCUMENTS: dict[str, dict[str, str]] = {
     "cloudresourcemanager.googleapis.com": {"v1": "cloudresourcemanager.v1", "v3": "cloudresourcemanager.v3"},
     "servicenetworking.googleapis.com": {"v1": "servicenetworking.v1"},
     "cloudbilling.googleapis.com": {"v1": "cloudbilling.v1"},
+    "orgpolicy.googleapis.com": {"v2": "orgpolicy.v2"},
     "lustre.googleapis.com": {"v1": ""},
     "cloudquotas.googleapis.com": {"v1": "", "v1beta": ""},
     "huggingface.co": {"": ""},

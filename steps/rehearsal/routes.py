@@ -17,6 +17,7 @@ PREFIXES = {
     "cloudquotas": "cloudquotas.googleapis.com",
     "servicenetworking": "servicenetworking.googleapis.com",
     "cloudbilling": "cloudbilling.googleapis.com",
+    "orgpolicy": "orgpolicy.googleapis.com",
     "huggingface": "huggingface.co",
     "wandb": "api.wandb.ai",
 }

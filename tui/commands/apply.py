@@ -67,7 +67,7 @@ async def _and_wait(session: Session, story: AsyncIterator[Event], as_json: bool
 
 async def checks_gate(session: Session) -> Sequence[Mapping[str, str]]:
     """The last look before anything billable: every check, with the APIs on. What blocks stops the rest."""
-    found = await run_checks(STEPS, session.answers, LiveWorld(session.cloud))
+    found = await run_checks(STEPS, session.answers, LiveWorld(session.cloud, session.deployment.lineage))
     return [
         {
             "id": f"check {checked.id}",

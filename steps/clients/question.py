@@ -1,0 +1,37 @@
+"""The register of what can be asked of the outside, and what the questions share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from .cloud import Cloud, call
+from .compute import compute
+from .errors import CloudError
+from .wire import JSON, document
+
+QUESTIONS: dict[str, Callable[..., Any]] = {}
+
+
+def question(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Makes a function (cloud, **about) answerable by its name."""
+    QUESTIONS[function.__name__] = function
+    return function
+
+
+def absent_is_none(function: Callable[..., Any], service: str, request: JSON) -> JSON | None:
+    """One thing as the API's JSON; None where it is not there."""
+    try:
+        return document(call(service, function, request=request))
+    except CloudError as error:
+        if error.kind == "not_found":
+            return None
+        raise
+
+
+def compute_one(cloud: Cloud, client: str, **request: Any) -> JSON | None:
+    return absent_is_none(compute(cloud, client).get, "compute", request)
+
+
+def compute_all(cloud: Cloud, client: str, **request: Any) -> list[JSON]:
+    return [document(one) for one in call("compute", compute(cloud, client).list, request=request)]

@@ -1,0 +1,20 @@
+"""Organisation policies in force. This world's projects stand in no organisation: every constraint has Google's own default."""
+
+from __future__ import annotations
+
+from ..contract import JSON, Call, serves
+from . import cloudresourcemanager
+
+# Constraints that the wizard asks for, each with its default: lists allow all, switches are off.
+# https://docs.cloud.google.com/resource-manager/docs/organization-policy/org-policy-constraints, 2026-11
+_LISTS = {"compute.vmExternalIpAccess", "compute.restrictVpcPeering", "gcp.resourceLocations"}
+
+
+@serves("orgpolicy.projects.policies.getEffectivePolicy")
+def effective(call: Call) -> JSON:
+    """The policy that results from all above the project."""
+    _, project, _, constraint = str(call.params["name"]).split("/")
+    record = cloudresourcemanager.find(call.world, project)
+    rule = {"allowAll": True} if constraint in _LISTS else {"enforce": False}
+    name = f"projects/{record.extra['number']}/policies/{constraint}"
+    return {"name": name, "spec": {"rules": [rule]}}
