@@ -24,9 +24,9 @@ Make = Callable[["Session"], AsyncIterator["Event"]]
 class EngineRun:
     """`story` is as far as the events go. `words` are what a process of its own would be called with to go on."""
 
-    def __init__(self, desk: Desk, words: list[str]) -> None:
+    def __init__(self, desk: Desk, words: list[str], story: Story | None = None) -> None:
         self.desk, self.words = desk, words
-        self.story = Story()
+        self.story = story or Story()
         self._background: Background | None = None
         self._session: Session | None = None
 

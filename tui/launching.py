@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from grpo_wizard.state.errors import LockHeld, WizardError
 from grpo_wizard.tui.engine_run import EngineRun
@@ -12,12 +12,19 @@ from grpo_wizard.tui.i18n import _
 if TYPE_CHECKING:
     from grpo_wizard.steps.events import Event
     from grpo_wizard.steps.session import Session
-    from grpo_wizard.tui.app import Wizard
     from grpo_wizard.tui.desk import Desk
+    from grpo_wizard.tui.story import Story
 
 
-async def launch(app: Wizard, words: list[str]) -> None:
-    """Begins it in this process and puts it into `app.engine`. Raises WizardError."""
+class FrontEnd(Protocol):
+    """What holds the deployment and the run: the app, or plain mode's table."""
+
+    desk: Desk | None
+    engine: EngineRun | None
+
+
+async def launch(app: FrontEnd, words: list[str], story: Story | None = None) -> None:
+    """Begins it in this process and puts it into `app.engine`; `story` takes its events. Raises WizardError."""
     desk = app.desk
     assert desk is not None
     if not desk.take_lock_again():
@@ -27,7 +34,7 @@ async def launch(app: Wizard, words: list[str]) -> None:
     if app.engine is not None and app.engine.is_running:
         raise WizardError(_("Something is going on already"), "", _("Wait for it, or pause it first."))
     desk.draft.freeze(desk.answers(), "teardown" if words[0] == "destroy" else "run")
-    engine = EngineRun(desk, words)
+    engine = EngineRun(desk, words, story)
     app.engine = engine
     await engine.start(lambda session: _story(session, words))
 

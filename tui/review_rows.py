@@ -12,8 +12,8 @@ from rich.text import Text
 
 from grpo_wizard.steps.checking import Checked, blocking
 from grpo_wizard.steps.differences import DIFFERENCES
-from grpo_wizard.steps.step import Field
-from grpo_wizard.steps.steps import STEPS
+from grpo_wizard.steps.step import Field, Refused
+from grpo_wizard.steps.steps import STEPS, step
 from grpo_wizard.tui.draft import Draft
 from grpo_wizard.tui.glyphs import fit, sign
 from grpo_wizard.tui.i18n import _, ngettext
@@ -45,6 +45,10 @@ class Row:
             text.append(fit(self.title, min(cell_len(self.title), width - 4)))
             room = width - 6 - cell_len(self.title)
             return text.append("  " + fit(self.body, room), colours["muted"]) if room > 8 else text
+        if self.key == "always":
+            mark = sign(self.sign)
+            text.append(f" {mark.glyph}  ", colours[mark.colour]).append(fit(self.title, min(cell_len(self.title), width - 4)))
+            return text.append("  " + fit(self.body, max(0, width - 6 - cell_len(self.title))), colours["muted"])
         mark = sign(self.sign) if self.sign else None
         text.append(fit(self.title, 13), "bold")
         tail = f" {mark}" if mark else ""
@@ -184,6 +188,21 @@ def _differences(draft: Draft) -> Iterator[Row]:
     for d in DIFFERENCES:
         if d.switch is None:
             yield Row("always", d.what, d.why, "done")
+
+
+def switch_difference(draft: Draft, row: Row) -> None:
+    """Off takes the tutorial's own value, on goes back to the default. Saved at once. Raises StateError."""
+    step_name, _dot, field_name = row.switch[0].partition(".")
+    field = step(step_name).field(field_name)
+    if row.on:
+        draft.set(step_name, field, row.switch[1])
+    else:
+        draft.working[step_name].pop(field_name, None)
+        try:
+            draft.set(step_name, field, field.default_for(draft.look()[0]))
+        except (Refused, KeyError):
+            return
+    draft.save_step(step_name, "review")
 
 
 def reason_against(

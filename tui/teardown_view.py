@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from grpo_wizard.tui.desk import Desk
-from grpo_wizard.tui.i18n import _
+from grpo_wizard.tui.i18n import _, ngettext
 
 if TYPE_CHECKING:
     from grpo_wizard.steps.plan import Decision
@@ -56,6 +56,26 @@ def _needed_by_lustre(decisions: Sequence[Decision]) -> set[str]:
             found.add(id)
             waiting += by_id[id].needs
     return found
+
+
+def sides(listed: Sequence[Fate], keeps_lustre: bool) -> tuple[list[Fate], list[Fate]]:
+    """What goes and what stays, when Lustre and its network are kept or not."""
+    kept = {fate.id for fate in listed if fate.goes and keeps_lustre and fate.goes_with_lustre}
+    goes = [fate for fate in listed if fate.goes and fate.id not in kept]
+    return goes, [fate for fate in listed if not fate.goes] + [fate for fate in listed if fate.id in kept]
+
+
+def lost(desk: Desk, keeps_lustre: bool) -> str:
+    """What cannot be had back, in a sentence; nothing where nothing is lost."""
+    steps = checkpoints_known(desk)
+    if not steps or keeps_lustre:
+        return ""
+    names = ", ".join(f"step_{n}" for n in steps[-5:])
+    return ngettext(
+        "{n} checkpoint on Lustre is lost with it: {names}",
+        "{n} checkpoints on Lustre are lost with it: {names}",
+        len(steps),
+    ).format(n=len(steps), names=names)
 
 
 def checkpoints_known(desk: Desk) -> list[int]:

@@ -19,7 +19,7 @@ def run(args: argparse.Namespace) -> int:
     """On a terminal the wizard with the tutorial's values filled in; without one the whole road as lines."""
     from grpo_wizard.tui.commands.wizard import on_a_terminal, open_app
 
-    if on_a_terminal() and not args.json and not args.plain:
+    if on_a_terminal() and not args.json:
         return open_app(args, args.deployment or _NAME, rehearse=True)
     return _as_lines(args)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 
 from grpo_wizard.state.errors import WrongUsage
@@ -25,12 +26,22 @@ def on_a_terminal() -> bool:
 
 
 def open_app(args: argparse.Namespace, start: str | None, rehearse: bool = False) -> int:
-    """The screens, until they are left. `start` is the deployment to open first; `rehearse` begins it when it is not there."""
+    """The screens, or plain mode, until they are left. `start` is the deployment to open first; `rehearse` begins it when it is not there."""
     from grpo_wizard.state.home import Home
+    from grpo_wizard.tui.plain.chosen import chosen_by
+
+    home = Home.choose(args.home)
+    because = chosen_by(args.plain, os.environ)
+    if because:
+        from grpo_wizard.tui import prompts
+
+        return prompts.run(
+            home, because, start=start, create=rehearse, rehearse=args.rehearse or rehearse, speed=args.speed
+        )
     from grpo_wizard.tui.app import Wizard
 
     app = Wizard(
-        Home.choose(args.home),
+        home,
         rehearse=args.rehearse or rehearse,
         create=rehearse,
         speed=args.speed,

@@ -6,21 +6,21 @@ import asyncio
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar
 
-from grpo_wizard.state.errors import WizardError
-from grpo_wizard.steps.checking import Checked
-from grpo_wizard.steps.step import Refused
-from grpo_wizard.steps.steps import NAMES, step
-from grpo_wizard.tui.background import Background
-from grpo_wizard.tui.i18n import _
-from grpo_wizard.tui.places import neighbour
-from grpo_wizard.tui.review_rows import Choices, Row, bottom_lines, reason_against, rows
-from grpo_wizard.tui.screens.base import WizardScreen
 from textual import on, work
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal
 from textual.widgets import Button, OptionList, Static
 from textual.widgets.option_list import Option
+
+from grpo_wizard.state.errors import WizardError
+from grpo_wizard.steps.checking import Checked
+from grpo_wizard.steps.steps import NAMES
+from grpo_wizard.tui.background import Background
+from grpo_wizard.tui.i18n import _
+from grpo_wizard.tui.places import neighbour
+from grpo_wizard.tui.review_rows import Choices, Row, bottom_lines, reason_against, rows, switch_difference
+from grpo_wizard.tui.screens.base import WizardScreen
 
 if TYPE_CHECKING:
     from grpo_wizard.steps.plan import Decision
@@ -221,19 +221,7 @@ class ReviewScreen(WizardScreen):
         self.draw()
 
     def _switch_difference(self, row: Row) -> None:
-        """Off takes the tutorial's own value, on goes back to the default."""
-        step_name, _dot, field_name = row.switch[0].partition(".")
-        field, draft = step(step_name).field(field_name), self.desk.draft
-        if row.on:
-            draft.set(step_name, field, row.switch[1])
-        else:
-            draft.working[step_name].pop(field_name, None)
-            answers, _missing = draft.look()
-            try:
-                draft.set(step_name, field, field.default_for(answers))
-            except (Refused, KeyError):
-                return
-        draft.save_step(step_name, "review")
+        switch_difference(self.desk.draft, row)
         self.decisions = None
         self.action_look()
 

@@ -5,13 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar
 
-from grpo_wizard.state.errors import WizardError
-from grpo_wizard.tui.background import Background
-from grpo_wizard.tui.glyphs import sign
-from grpo_wizard.tui.i18n import _, ngettext
-from grpo_wizard.tui.screens.base import WizardScreen
-from grpo_wizard.tui.teardown_view import Fate, fates
-from grpo_wizard.tui.widgets.controls import YesNo
 from rich.text import Text
 from textual import on, work
 from textual.app import ComposeResult
@@ -19,6 +12,14 @@ from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, VerticalScroll
 from textual.content import Content
 from textual.widgets import Label, Static
+
+from grpo_wizard.state.errors import WizardError
+from grpo_wizard.tui.background import Background
+from grpo_wizard.tui.glyphs import sign
+from grpo_wizard.tui.i18n import _, ngettext
+from grpo_wizard.tui.screens.base import WizardScreen
+from grpo_wizard.tui.teardown_view import Fate, fates, lost, sides
+from grpo_wizard.tui.widgets.controls import YesNo
 
 if TYPE_CHECKING:
     from grpo_wizard.steps.plan import Decision
@@ -137,23 +138,10 @@ class TeardownScreen(WizardScreen):
         self.refresh_bindings()
 
     def _sides(self) -> tuple[list[Fate], list[Fate]]:
-        listed = list(self.fates or ())
-        kept = {fate.id for fate in listed if fate.goes and self.keeps_lustre and fate.goes_with_lustre}
-        goes = [fate for fate in listed if fate.goes and fate.id not in kept]
-        return goes, [fate for fate in listed if not fate.goes] + [fate for fate in listed if fate.id in kept]
+        return sides(self.fates or (), self.keeps_lustre)
 
     def _lost(self) -> str:
-        from grpo_wizard.tui.teardown_view import checkpoints_known
-
-        steps = checkpoints_known(self.desk)
-        if not steps or self.keeps_lustre:
-            return ""
-        names = ", ".join(f"step_{n}" for n in steps[-5:])
-        return ngettext(
-            "{n} checkpoint on Lustre is lost with it: {names}",
-            "{n} checkpoints on Lustre are lost with it: {names}",
-            len(steps),
-        ).format(n=len(steps), names=names)
+        return lost(self.desk, self.keeps_lustre)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Greyed while it is not known what would go."""

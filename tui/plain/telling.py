@@ -1,0 +1,136 @@
+"""A run's events as lines with the time that has passed; and what is still waited for, so that no silence is long."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from grpo_wizard.tui.i18n import _
+from grpo_wizard.tui.output import duration, money
+from grpo_wizard.tui.plain.talk import sentence
+from grpo_wizard.tui.story import Story, Thing
+from grpo_wizard.tui.summaries import moment
+from grpo_wizard.tui.widgets.lane import duration_range
+
+_NAMED_AT_MOST = 3
+_SAME_AGAIN_SECONDS = 30.0
+
+
+class Teller(Story):
+    """A Story that says each event as a line. A thing that waits for the same as before is not said again and again."""
+
+    def __init__(self, say: Callable[[str], None]) -> None:
+        super().__init__()
+        self._say_line = say
+        self._waits: dict[str, tuple[str, float]] = {}
+        self.told = 0
+        """How many lines were said."""
+
+    def take(self, document: Mapping[str, Any]) -> None:
+        """Takes it in, then says it."""
+        super().take(document)
+        now = moment(str(document["time"]))
+        for line in self._lines(document, now):
+            self.told += 1
+            self._say_line(f"{duration(max(0.0, now - (self.begun or now)))}: {line}")
+
+    def _lines(self, document: Mapping[str, Any], now: float) -> list[str]:
+        name = named(str(document.get("id") or ""))
+        detail = str(document.get("detail") or "")
+        match document["event"]:
+            case "plan":
+                return [_("plan: {counts}").format(counts=_counts(document))]
+            case "resource_started":
+                return [f"{document.get('action', '')}: {name}{self._usual_words(document)}"]
+            case "resource_waiting":
+                return (
+                    [_("waiting: {name}: {detail}").format(name=name, detail=detail)]
+                    if self._is_news(name, detail, now)
+                    else []
+                )
+            case "resource_done":
+                took = duration(float(document.get("seconds", 0.0)))
+                return [_("done: {name}, in {time}").format(name=name, time=took)]
+            case "resource_failed":
+                return [_("failed: {name}: {title}").format(name=name, title=document.get("title", ""))]
+            case "retry":
+                return [_("trying again: {name}: {detail}").format(name=name, detail=detail)]
+            case "notice":
+                return [_("note: {text}").format(text=f"{name}: {detail}" if name else detail)]
+            case "job":
+                return [
+                    _("job: {status} {detail}")
+                    .format(status=document.get("status", ""), detail=detail)
+                    .strip()
+                ]
+            case "summary":
+                return [_("all done") if document.get("ok") else _("not done")]
+        return []
+
+    def _is_news(self, name: str, detail: str, now: float) -> bool:
+        said, at = self._waits.get(name, ("", 0.0))
+        if said == detail and now - at < _SAME_AGAIN_SECONDS:
+            return False
+        self._waits[name] = (detail, now)
+        return True
+
+    def _usual_words(self, document: Mapping[str, Any]) -> str:
+        usual = self.usual.get(str(document.get("id")))
+        if usual is None or document.get("action") == "delete":
+            return ""
+        return ", " + _("usual {range}").format(range=_range(usual))
+
+    def still_waiting(self, now: float) -> str:
+        """`still waiting for lustre nemo-lustre, 4 m 00 s, usual 40-80 m`: what takes longest first."""
+        open_things = sorted(
+            (t for t in self.things.values() if t.sign == "work"), key=lambda t: t.started or now
+        )
+        if not open_things:
+            return _("still going on, {time}").format(time=duration(now - (self.begun or now)))
+        named_things = "; ".join(self._still(thing, now) for thing in open_things[:_NAMED_AT_MOST])
+        more = len(open_things) - _NAMED_AT_MOST
+        return _("still waiting for {things}").format(things=named_things) + (
+            _("; and {n} more").format(n=more) if more > 0 else ""
+        )
+
+    def _still(self, thing: Thing, now: float) -> str:
+        usual = None if self.is_undo else self.usual.get(thing.id)
+        words = ", " + _("usual {range}").format(range=_range(usual)) if usual else ""
+        return f"{named(thing.id)}, {duration(now - (thing.started or now))}{words}"
+
+    def ending(self) -> list[str]:
+        """How it ended: failures with why and fix, else what stands and its price."""
+        lines = []
+        for failure in self.failures:
+            lines.append(
+                _("Failed: {name}: {title}").format(
+                    name=named(failure.id) or failure.id, title=sentence(failure.title)
+                )
+            )
+            labelled = ((_("Why"), failure.detail), (_("Fix"), failure.fix), (_("Command"), failure.command))
+            lines += [f"{label}: {text}" for label, text in labelled if text]
+        summary = self.summary or {}
+        if summary.get("next") == "nothing left" and self.ok:
+            return [*lines, _("Nothing left.")]
+        if self.ok and "usd_per_hour" in summary:
+            lines.append(
+                _("Price now: {price} of known price.").format(price=money(float(summary["usd_per_hour"])))
+            )
+        return lines
+
+
+def named(id: str) -> str:
+    """`cluster.node_pool.gpu-pool` is `node pool gpu-pool`."""
+    kind, _dot, name = id.partition(".")[2].partition(".")
+    return f"{kind.replace('_', ' ')} {name}".strip()
+
+
+def _range(usual: tuple[float, float]) -> str:
+    return duration_range(usual).replace("–", " " + _("to") + " ")
+
+
+def _counts(document: Mapping[str, Any]) -> str:
+    counts: dict[str, int] = {}
+    for row in document["resources"]:
+        counts[row["action"]] = counts.get(row["action"], 0) + 1
+    return ", ".join(f"{n} to {action}" for action, n in counts.items())
