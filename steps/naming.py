@@ -25,6 +25,10 @@ def region_of(zone: str) -> str:
     return zone.rpartition("-")[0]
 
 
+def is_ai_zone(zone: str) -> bool:
+    return zone.rpartition("-")[2].startswith("ai")
+
+
 def workload_pool(project: str) -> str:
     """`example.com:my-proj` (a domain-scoped id) becomes `my-proj.example.com`, as in service accounts' addresses [inferred]."""
     domain, colon, short = project.partition(":")

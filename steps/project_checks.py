@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Iterable
 
 from .access import APIS, PERMISSIONS
-from .naming import gcloud, region_of
+from .naming import gcloud, is_ai_zone, region_of
+from .policies import CHECKS as POLICIES
 from .step import Answers, Check, Finding, World
 
 
@@ -20,6 +22,38 @@ def _place(answers: Answers, world: World) -> Iterable[Finding]:
         )
     else:
         yield Finding("pass", f"{zone} is in {region}")
+    if is_ai_zone(zone):
+        yield Finding(
+            "info",
+            f"{zone} is an AI zone",
+            "it has accelerators and few other services: the other checks say what is missing there",
+        )
+
+
+def _zone_there(answers: Answers, world: World) -> Iterable[Finding]:
+    """By the region's own list, as Compute has it now."""
+    place = answers["project"]
+    listed = {
+        str(row["name"]): row.get("status", "") for row in world.ask("zones", project=place["project_id"])
+    }
+    siblings = sorted(zone for zone in listed if region_of(zone) == place["region"])
+    if not siblings:
+        regions = sorted({region_of(zone) for zone in listed})
+        near = ", ".join(difflib.get_close_matches(place["region"], regions, 3) or regions[:3])
+        yield Finding(
+            "block", f"there is no region {place['region']}", f"near it: {near}", "correct project.region"
+        )
+    elif place["zone"] not in listed:
+        yield Finding(
+            "block",
+            f"there is no zone {place['zone']}",
+            f"{place['region']} has {', '.join(siblings)}",
+            "correct project.zone",
+        )
+    elif listed[place["zone"]] not in ("UP", ""):
+        yield Finding("block", f"zone {place['zone']} is {listed[place['zone']]}", "", "choose another zone")
+    else:
+        yield Finding("pass", f"zone {place['zone']} is there")
 
 
 def _identity(answers: Answers, world: World) -> Iterable[Finding]:
@@ -35,7 +69,7 @@ def _project_exists(answers: Answers, world: World) -> Iterable[Finding]:
         yield Finding(
             "block",
             f"project {mine['project_id']} was not found",
-            "or you may not see it",
+            f"or {world.ask('identity')} may not see it",
             "choose another project, or set project.create_project=true",
         )
     elif seen["state"] != "ACTIVE":
@@ -106,12 +140,14 @@ def _weights_and_biases(answers: Answers, world: World) -> Iterable[Finding]:
 CHECKS = (
     Check("identity", "Who is signed in", _identity),
     Check("place", "Zone and region belong together", _place, ("project.region", "project.zone")),
+    Check("zone", "The zone is there", _zone_there, ("project.region", "project.zone")),
     Check(
         "project", "The project is there", _project_exists, ("project.project_id", "project.create_project")
     ),
     Check("billing", "Billing is on", _billing_on, ("project.project_id", "project.billing_account")),
     Check("apis", "APIs", _apis_on, ("project.project_id",)),
     Check("permissions", "Permissions", _permissions, ("project.project_id", "project.grant_roles")),
+    *POLICIES,
     Check("hugging_face", "Hugging Face token and model", _hugging_face, ("project.hf_token", "grpo.recipe")),
     Check("wandb", "Weights & Biases key", _weights_and_biases, ("project.wandb_api_key", "grpo.wandb")),
 )

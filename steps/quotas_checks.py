@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
-from . import catalogue
-from .reservation import reservation_parts
+from . import capacity, catalogue
+from .quota_page import more
+from .reservation_checks import reserved
 from .step import Answers, Check, Finding, World
 
 
@@ -23,107 +23,75 @@ def _machine_fits(answers: Answers, world: World) -> Iterable[Finding]:
         return
     zone, project = answers["project"]["zone"], answers["project"]["project_id"]
     if world.ask("machine_type", project=project, zone=zone, name=mine["machine_type"]) is None:
+        others = world.ask("machine_zones", project=project, name=mine["machine_type"])
         yield Finding(
             "block",
             f"{zone} has no {mine['machine_type']}",
-            "",
-            "choose a zone that has it: gcloud compute machine-types list "
-            f"--filter=name={mine['machine_type']}",
+            f"it is in {', '.join(others)}" if others else "no zone that you may use has it",
+            "set project.zone to one that has it",
         )
     else:
         yield Finding("pass", f"{zone} has {mine['machine_type']}")
 
 
-def _reserved(answers: Answers, world: World) -> Iterable[Finding]:
-    mine, project, zone = answers["quotas"], answers["project"]["project_id"], answers["project"]["zone"]
-    parts = reservation_parts(mine["reservation"])
-    owner = parts["project"] or project
-    seen = world.ask("reservation", project=owner, zone=zone, name=parts["name"])
-    if seen is None:
-        elsewhere = world.ask("reservation_zones", project=owner, name=parts["name"])
-        where = (
-            f"it is in {', '.join(elsewhere)}" if elsewhere else "no zone of the project has one of that name"
-        )
-        yield Finding(
-            "block",
-            f"reservation {parts['name']} was not found in {zone}",
-            where,
-            f"set project.zone={elsewhere[0]}"
-            if elsewhere
-            else f"gcloud compute reservations list --project={owner}",
-        )
-        return
-    yield from _reservation_holds(mine, zone, seen)
-
-
-def _reservation_holds(mine: Any, zone: str, seen: dict[str, Any]) -> Iterable[Finding]:
-    specific = seen.get("specificReservation", {})
-    machine = specific.get("instanceProperties", {}).get("machineType", "")
-    free = int(specific.get("assuredCount") or specific.get("count") or 0) - int(
-        specific.get("inUseCount") or 0
-    )
-    if seen.get("status") != "READY":
-        yield Finding(
-            "block",
-            f"reservation {seen['name']} is {seen.get('status')}, not READY",
-            "",
-            "wait until it is READY, or name another",
-        )
-    if machine and machine != mine["machine_type"]:
-        yield Finding(
-            "block",
-            f"reservation {seen['name']} keeps {machine}, not {mine['machine_type']}",
-            "",
-            f"set quotas.machine_type={machine}",
-        )
-    if not seen.get("specificReservationRequired"):
-        yield Finding(
-            "block",
-            f"reservation {seen['name']} cannot be targeted by name",
-            "specificReservationRequired is false",
-            "make one with --require-specific-reservation",
-        )
-    if free < mine["gpu_nodes"]:
-        yield Finding(
-            "block",
-            f"reservation {seen['name']} has {free} machines free, {mine['gpu_nodes']} are wanted",
-            "this is a reservation mismatch, not a quota or a stock-out",
-            f"set quotas.gpu_nodes={max(free, 1)} or name another reservation",
-        )
+def _accelerator(answers: Answers, world: World) -> Iterable[Finding]:
+    place, gpu = answers["project"], answers["quotas"]["gpu_type"]
+    if world.ask("accelerator", project=place["project_id"], zone=place["zone"], name=gpu) is None:
+        yield Finding("block", f"{place['zone']} has no {gpu}", "", "choose a zone that has it")
     else:
-        yield Finding(
-            "pass", f"reservation {seen['name']} is {seen.get('status')}, {free} machines free, {machine}"
-        )
-    if seen.get("deleteAtTime"):
-        yield Finding(
-            "warn",
-            f"reservation {seen['name']} is deleted at {seen['deleteAtTime']}",
-            "its machines go with it",
-            "finish before, or extend it",
-        )
+        yield Finding("pass", f"{place['zone']} has {gpu}")
 
 
 def _gpu_quota(answers: Answers, world: World) -> Iterable[Finding]:
-    mine, region = answers["quotas"], answers["project"]["region"]
-    family = catalogue.gpu(mine["gpu_type"])["family"]
-    limit = world.ask("gpu_quota", project=answers["project"]["project_id"], region=region, family=family)
-    wanted = mine["gpu_nodes"] * 8
+    """Both limits count: the family's in the region, and all GPUs' everywhere."""
+    mine, place = answers["quotas"], answers["project"]
+    family, way = catalogue.gpu(mine["gpu_type"])["family"], capacity.capacity(answers)
+    limit = world.ask(
+        "gpu_quota", project=place["project_id"], region=place["region"], family=family, quota=way.quota
+    )
+    what = f"GPU quota for {family} in {place['region']}"
     if limit is None:
-        yield Finding(
-            "warn",
-            f"no GPU quota for {family} could be read in {region}",
-            "reserved machines have passed quota already",
-            "",
-        )
-    elif limit < wanted:
-        yield Finding(
-            "info",
-            f"GPU quota for {family} in {region} is {limit}, {wanted} are wanted",
-            "with a specific reservation the reserved capacity has passed quota already",
-            "",
-        )
+        yield Finding("warn", f"no {what} could be read", _passed_already(answers))
     else:
-        yield Finding("pass", f"GPU quota for {family} in {region} is {limit}, {wanted} are wanted")
+        yield _limit(answers, what, float(limit))
+
+
+def _gpus_everywhere(answers: Answers, world: World) -> Iterable[Finding]:
+    row = world.ask("quotas", project=answers["project"]["project_id"]).get("GPUS_ALL_REGIONS")
+    if row is not None:
+        yield _limit(answers, "GPU quota for all regions (GPUS_ALL_REGIONS)", row["limit"] - row["usage"])
+
+
+def _limit(answers: Answers, what: str, left: float) -> Finding:
+    wanted = answers["quotas"]["gpu_nodes"] * 8
+    said = f"{what} is {left:.0f}, {wanted} are wanted"
+    if left >= wanted:
+        return Finding("pass", said)
+    if capacity.is_reserved(answers):
+        return Finding("info", said, _passed_already(answers))
+    return Finding(
+        "block",
+        said,
+        "this is a quota shortage: neither a reservation mismatch nor a stock-out",
+        more(answers["project"]["project_id"]),
+    )
+
+
+def _passed_already(answers: Answers) -> str:
+    reserved_ones = capacity.is_reserved(answers)
+    return "machines of a specific reservation have passed quota already" if reserved_ones else ""
+
+
+def _what_it_means(answers: Answers, world: World) -> Iterable[Finding]:
+    chosen, way = answers["quotas"]["capacity"], capacity.capacity(answers)
+    doubt = (
+        ""
+        if capacity.is_reserved(answers)
+        else "; whether machines are free shows only when they are asked for"
+    )
+    yield Finding(
+        "info", f"capacity {chosen}: {way.price}", f"waiting: {way.waiting}; loss: {way.loss}{doubt}"
+    )
 
 
 CHECKS = (
@@ -133,11 +101,26 @@ CHECKS = (
         _machine_fits,
         ("quotas.gpu_type", "quotas.machine_type", "project.zone"),
     ),
+    Check("accelerator", "The zone has the GPU", _accelerator, ("quotas.gpu_type", "project.zone")),
+    Check("capacity", "What the capacity means", _what_it_means, ("quotas.capacity",)),
     Check(
         "reservation",
         "The reservation holds",
-        _reserved,
-        ("quotas.reservation", "quotas.gpu_nodes", "project.zone"),
+        reserved,
+        (
+            "quotas.capacity",
+            "quotas.reservation",
+            "quotas.gpu_nodes",
+            "quotas.machine_type",
+            "project.zone",
+            "project.project_id",
+        ),
     ),
-    Check("gpu_quota", "GPU quota", _gpu_quota, ("quotas.gpu_type", "quotas.gpu_nodes", "project.region")),
+    Check(
+        "gpu_quota",
+        "GPU quota",
+        _gpu_quota,
+        ("quotas.capacity", "quotas.gpu_type", "quotas.gpu_nodes", "project.region"),
+    ),
+    Check("gpu_quota_all", "GPU quota everywhere", _gpus_everywhere, ("quotas.capacity", "quotas.gpu_nodes")),
 )
