@@ -75,11 +75,11 @@ def story(deployed: Deployed, tmp_path_factory: pytest.TempPathFactory) -> Itera
         )
         walk.server.ask("POST", "/compute/v1/projects/my-project/global/firewalls", ALIEN_RULE)
         walk.init()
-        before, count = walk.server.world(), len(walk.writes())
+        count = len(walk.writes())
         plan, refused = walk.json("plan"), walk.lines(*APPLY, code=1)
         written, adopted = walk.writes()[count:], walk.lines(*ADOPT)
         adopting, status = walk.writes()[count:], walk.json("status")
-        destroyed = walk.lines(*DESTROY)
+        before, destroyed = walk.server.world(), walk.lines(*DESTROY)
         yield Story(plan, refused, written, adopted, adopting, status, destroyed, before, walk.server.world())
 
 
