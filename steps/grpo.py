@@ -3,32 +3,26 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from . import parse
+from .grpo_checks import CHECKS
 from .naming import resource_id
-from .parameters import broken_rules
-from .recipes import GPUS_PER_NODE, by_name, checkpoint_gb, parse_recipe, recipe, tensor_parallel
-from .step import Answers, Check, Field, Finding, Refused, Resource, Step, Usual, World
-from .training.entrypoint import entrypoint, hydra_quote
+from .recipes import GPUS_PER_NODE, by_name, checkpoint_gb, model, parse_recipe, recipe, tensor_parallel
+from .settings import effective, overrides, parse_override, split_overrides
+from .step import Answers, Field, Resource, Step
+from .training.entrypoint import entrypoint
+from .training_time import training_time
 
 _path = parse.text(r"/data/[^\x00-\x1f'\"\\]{1,200}", "a path below /data, where Lustre is mounted")
 _dataset = parse.text(r"openai/gsm8k", "openai/gsm8k, the tutorial's data set")
 _model = parse.text(r"[A-Za-z0-9][\w.-]*/[\w.-]+", "a model on Hugging Face such as google/gemma-3-27b-it")
-_OVERRIDE = re.compile(r"[+~]{0,2}[A-Za-z_][\w.@/-]*(=.*)?", re.DOTALL)
-
-
-def _override(raw: Any) -> str:
-    value = str(raw).strip()
-    if not _OVERRIDE.fullmatch(value) or "\n" in value:
-        raise Refused("Hydra overrides such as grpo.val_period=5 or +data.shuffle=false")
-    return value
 
 
 def _overrides(raw: Any) -> list[str]:
-    items = raw if isinstance(raw, list) else str(raw).split()
-    return [_override(item) for item in items]
+    items = [str(item).strip() for item in raw] if isinstance(raw, list) else split_overrides(str(raw))
+    return [parse_override(item).text for item in items if item]
 
 
 def _mine(answers: Answers) -> Any:
@@ -39,7 +33,7 @@ FIELDS = (
     Field(
         "recipe",
         "Recipe",
-        "The configuration of NeMo RL v0.5.0 that everything starts from.",
+        "The configuration of NeMo RL v0.5.0 that everything starts from; those for the fewest GPUs first.",
         parse_recipe,
         "grpo-gemma3-27b-it-8n4g-fsdp2tp4-actckpt-long",
         kind="choice",
@@ -145,7 +139,7 @@ FIELDS = (
         "Tensor parallel (training)",
         "GPUs that share one copy of the model while training.",
         parse.integer(1, 64),
-        lambda a: tensor_parallel(_mine(a)["recipe"]),
+        lambda a: min(tensor_parallel(_mine(a)["recipe"]), _share(a)),
         kind="integer",
         advanced=True,
     ),
@@ -154,7 +148,7 @@ FIELDS = (
         "Tensor parallel (generation)",
         "GPUs that share one copy of the model while generating.",
         parse.integer(1, 64),
-        lambda a: _vllm_parallel(_mine(a)),
+        lambda a: min(_vllm_parallel(_mine(a)), _share(a)),
         kind="integer",
         advanced=True,
     ),
@@ -189,7 +183,7 @@ FIELDS = (
     Field(
         "overrides",
         "More overrides",
-        "Further Hydra overrides, parted by blanks.",
+        "Further Hydra overrides, parted by blanks; a value with blanks in quotes.",
         _overrides,
         [],
         advanced=True,
@@ -203,56 +197,19 @@ def _name_of(checkpoint_dir: str) -> str:
     return (plain if plain[:1].isalpha() else f"run-{plain}")[:40].rstrip("-")
 
 
+def _share(answers: Answers) -> int:
+    """GPUs of a node that one copy of the model may have: half where one node both trains and generates apart."""
+    apart = answers["quotas"]["gpu_nodes"] == 1 and not _mine(answers)["colocated"]
+    return GPUS_PER_NODE // 2 if apart else 64
+
+
 def _vllm_parallel(mine: Any) -> int:
     row = recipe(mine["recipe"])
     return (
         int(row["vllm_tensor_parallel"])
-        if mine["colocated"] or (row["params_b"] or 0) < 20
+        if mine["colocated"] or (model(row["model"]).params_b or 0) < 20
         else GPUS_PER_NODE
     )
-
-
-def overrides(answers: Answers) -> list[str]:
-    """The Hydra overrides, unquoted, in the tutorial's order; paths are on Lustre."""
-    mine, nodes = _mine(answers), answers["quotas"]["gpu_nodes"]
-    batch = mine["num_prompts_per_step"] * mine["num_generations_per_prompt"]
-    listed: list[tuple[str, Any]] = [
-        ("cluster.num_nodes", nodes),
-        ("cluster.gpus_per_node", GPUS_PER_NODE),
-        ("grpo.max_num_steps", mine["max_num_steps"]),
-        ("grpo.seed", mine["seed"]),
-        ("grpo.num_prompts_per_step", mine["num_prompts_per_step"]),
-        ("grpo.num_generations_per_prompt", mine["num_generations_per_prompt"]),
-        ("policy.model_name", mine["model"]),
-        ("checkpointing.checkpoint_dir", mine["checkpoint_dir"]),
-        ("logger.log_dir", f"/data/logs/{mine['job_name']}"),
-        ("logger.tensorboard_enabled", False),
-        ("logger.wandb_enabled", mine["wandb"]),
-        ("logger.wandb.name", mine["job_name"]),
-        ("policy.dtensor_cfg.tensor_parallel_size", mine["tensor_parallel"]),
-        ("policy.generation.colocated.enabled", mine["colocated"]),
-        ("policy.generation.vllm_cfg.tensor_parallel_size", mine["vllm_tensor_parallel"]),
-        ("policy.generation.vllm_cfg.gpu_memory_utilization", mine["gpu_memory_utilization"]),
-    ]
-    if (
-        batch < recipe(mine["recipe"])["train_global_batch_size"]
-        or batch % recipe(mine["recipe"])["train_global_batch_size"]
-    ):
-        listed.append(("policy.train_global_batch_size", batch))  # R6: the batch must be a multiple of it
-    if not mine["colocated"]:
-        alone = nodes == 1
-        listed += [
-            ("policy.generation.colocated.resources.num_nodes", None if alone else mine["generation_nodes"]),
-            (
-                "policy.generation.colocated.resources.gpus_per_node",
-                GPUS_PER_NODE // 2 if alone else GPUS_PER_NODE,
-            ),
-        ]
-    return [_hydra(key, value) for key, value in listed] + list(mine["overrides"])
-
-
-def _hydra(key: str, value: Any) -> str:
-    return f"{key}={hydra_quote(value)}"
 
 
 def _resources(answers: Answers) -> Sequence[Resource]:
@@ -273,8 +230,8 @@ def _resources(answers: Answers) -> Sequence[Resource]:
     spec = {
         "entrypoint": script,
         "workers": answers["quotas"]["gpu_nodes"],
-        "checkpoint_dir": mine["checkpoint_dir"],
-        "max_num_steps": mine["max_num_steps"],
+        "checkpoint_dir": str(effective(answers)["checkpointing.checkpoint_dir"]),
+        "max_num_steps": effective(answers).number("grpo.max_num_steps"),
     }
     return [
         Resource(
@@ -285,49 +242,9 @@ def _resources(answers: Answers) -> Sequence[Resource]:
             where,
             (resource_id("raycluster", "raycluster", ray["raycluster_name"]),),
             "ray job submit --address http://127.0.0.1:8265 -- bash job.sh",
-            Usual(
-                9250,
-                10760,
-                "925 to 1,076 s a step on 3 nodes, and 300 s of set-up, for ten steps (published log)",
-            ),
+            training_time(answers),
         )
     ]
 
-
-def _rules(answers: Answers, world: World) -> Iterable[Finding]:
-    found = list(broken_rules(answers))
-    yield from found
-    if not found:
-        yield Finding("pass", "the parameters go together")
-
-
-def _gold(answers: Answers, world: World) -> Iterable[Finding]:
-    if _mine(answers)["final_number_answers"]:
-        yield Finding("pass", "gold answers are final numbers")
-    else:
-        yield Finding(
-            "warn",
-            "gold answers are whole rationales",
-            "no answer ever equals one: every reward is 0 and nothing is learned",
-            "set grpo.final_number_answers=true",
-        )
-
-
-CHECKS = (
-    Check(
-        "rules",
-        "Parameters go together",
-        _rules,
-        (
-            "grpo.max_num_steps",
-            "grpo.num_prompts_per_step",
-            "grpo.num_generations_per_prompt",
-            "grpo.colocated",
-            "grpo.tensor_parallel",
-            "quotas.gpu_nodes",
-        ),
-    ),
-    Check("gold", "Gold answers", _gold, ("grpo.final_number_answers",)),
-)
 
 STEP = Step("grpo", "GRPO", "What is trained, on what, and for how long.", FIELDS, CHECKS, _resources)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -13,9 +14,25 @@ GPUS_PER_NODE = 8
 _CHECKPOINT_BYTES_PER_PARAMETER = 12
 
 
+@dataclass(frozen=True)
+class Model:
+    """What a model's own config.json says. None: not known. `params` in units of 1e9."""
+
+    params_b: float | None = None
+    layers: int | None = None
+    heads: int | None = None
+    kv_heads: int | None = None
+    head_dim: int | None = None
+    vocab: int | None = None
+    vlm: bool = False
+
+
 @cache
 def by_name() -> dict[str, dict[str, Any]]:
-    return {row["recipe"]: row for row in catalogue.load("recipes")["recipes"]}
+    """All recipes, those for the fewest GPUs first: the order in which they are offered."""
+    rows = catalogue.load("recipes")["recipes"]
+    ordered = sorted(rows, key=lambda row: (row["nodes"] * row["gpus_per_node"], row["recipe"]))
+    return {row["recipe"]: row for row in ordered}
 
 
 def parse_recipe(raw: Any) -> str:
@@ -32,15 +49,51 @@ def recipe(name: str) -> dict[str, Any]:
     return by_name()[name]
 
 
+@cache
+def model(name: str) -> Model:
+    """By its name on Hugging Face; all unknown when the catalogue does not have it."""
+    return Model(**catalogue.load("recipes")["models"].get(name, {}))
+
+
 def tensor_parallel(name: str) -> int:
     """The recipe's own where it is meant for 8 GPUs a node; doubled from 4, as the tutorial does, where the key-value heads allow it."""
     row = recipe(name)
-    doubled = int(row["tensor_parallel"]) * 2
-    fits = row["kv_heads"] is not None and row["kv_heads"] % doubled == 0
+    doubled, heads = int(row["tensor_parallel"]) * 2, model(row["model"]).kv_heads
+    fits = heads is not None and heads % doubled == 0
     return doubled if row["gpus_per_node"] == GPUS_PER_NODE // 2 and fits else int(row["tensor_parallel"])
 
 
 def checkpoint_gb(name: str) -> int:
     """About how much one step_N takes, in GB; 0 when the model's size is unknown."""
-    size = recipe(name)["params_b"]
+    size = model(recipe(name)["model"]).params_b
     return round(size * _CHECKPOINT_BYTES_PER_PARAMETER) if size else 0
+
+
+def published_for(nodes: int) -> list[str]:
+    """Recipes whose own size is at most so many nodes of eight GPUs, the largest first."""
+    whole = nodes * GPUS_PER_NODE
+    fits = [row for row in by_name().values() if row["nodes"] * row["gpus_per_node"] <= whole]
+    return [row["recipe"] for row in sorted(fits, key=lambda row: -row["nodes"] * row["gpus_per_node"])]
+
+
+@dataclass(frozen=True)
+class Fit:
+    """A recipe that so many nodes carry. `published`: its authors ran it on no more GPUs than these."""
+
+    recipe: str
+    colour: str  # green or amber, as memory.Colour
+    published: bool
+
+
+def fitting(nodes: int, gpu_type: str) -> list[Fit]:
+    """What so many nodes of eight GPUs carry: published sizes first, the largest first, then what memory alone allows."""
+    from . import memory  # it builds on this room
+
+    sizes = set(published_for(nodes))
+    order = [*published_for(nodes), *(name for name in by_name() if name not in sizes)]
+    found = []
+    for name in order:
+        seen = memory.of_recipe(name, nodes, gpu_type)
+        if seen is not None and seen.colour in ("green", "amber"):
+            found.append(Fit(name, seen.colour, name in sizes))
+    return found

@@ -11,34 +11,45 @@ import re
 import sys
 from pathlib import Path
 
-from datasets import load_dataset
-
-folder, form = Path(sys.argv[1]), sys.argv[2]
-
 
 def final_number(answer):
+    """What stands behind the last ####, without thousands' commas and a dollar sign."""
     return answer.split("####")[-1].strip().replace(",", "").removeprefix("$")
 
 
+def gold(answer, form):
+    """What the reward compares with, as it is written into the file."""
+    return final_number(answer) if form == "number" else answer
+
+
 def refused(gold):
+    """Whether no answer of a model can equal it."""
     return "####" in gold or "\n" in gold or len(gold) > 40 or not re.fullmatch(r"-?[0-9]+(\.[0-9]+)?", gold)
 
 
-folder.mkdir(parents=True, exist_ok=True)
-for split in ("train", "test"):
-    rows = list(load_dataset("openai/gsm8k", "main", split=split))
-    golds = [final_number(row["answer"]) if form == "number" else row["answer"] for row in rows]
-    wrong = [number for number, gold in enumerate(golds) if form == "number" and refused(gold)]
-    if wrong or not golds:
-        sys.exit(
-            f"GSM8K {split}: {len(wrong)} of {len(golds)} gold answers are no final number "
-            f"(rows {wrong[:5]}). Nothing is trained on them."
-        )
-    part = folder / f".{split}.jsonl.{os.getpid()}"
-    lines = [
-        json.dumps({"question": row["question"], "answer": gold})
-        for row, gold in zip(rows, golds, strict=True)
-    ]
-    part.write_text("\n".join(lines) + "\n", encoding="utf-8")
-    part.replace(folder / f"{split}.jsonl")
-    print(f"GSM8K {split}: {len(golds)} rows, answers as {form}", flush=True)
+def main(folder, form):
+    """Writes train.jsonl and test.jsonl, each whole or not at all."""
+    from datasets import load_dataset
+
+    folder.mkdir(parents=True, exist_ok=True)
+    for split in ("train", "test"):
+        rows = list(load_dataset("openai/gsm8k", "main", split=split))
+        golds = [gold(row["answer"], form) for row in rows]
+        wrong = [number for number, each in enumerate(golds) if form == "number" and refused(each)]
+        if wrong or not golds:
+            sys.exit(
+                f"GSM8K {split}: {len(wrong)} of {len(golds)} gold answers are no final number "
+                f"(rows {wrong[:5]}). Nothing is trained on them."
+            )
+        part = folder / f".{split}.jsonl.{os.getpid()}"
+        lines = [
+            json.dumps({"question": row["question"], "answer": each})
+            for row, each in zip(rows, golds, strict=True)
+        ]
+        part.write_text("\n".join(lines) + "\n", encoding="utf-8")
+        part.replace(folder / f"{split}.jsonl")
+        print(f"GSM8K {split}: {len(golds)} rows, answers as {form}", flush=True)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), sys.argv[2])
