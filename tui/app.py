@@ -20,6 +20,7 @@ from grpo_wizard.state.home import Home
 from grpo_wizard.tui.background import in_thread
 from grpo_wizard.tui.i18n import _
 from grpo_wizard.tui.palette import Actions
+from grpo_wizard.tui.screens.base import WizardScreen
 from grpo_wizard.tui.theme import WizardLook
 from grpo_wizard.tui.title import TitleState
 
@@ -220,7 +221,8 @@ class Wizard(WizardLook[int]):
 
             ask(self)
             return
-        self.leave(0)
+        if all(screen.keep() for screen in self.screen_stack if isinstance(screen, WizardScreen)):
+            self.leave(0)
 
     def leave(self, code: int) -> None:
         """Gives the lock back and ends."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 from typing import TYPE_CHECKING
 
 from grpo_wizard.state.errors import WizardError
@@ -55,7 +56,7 @@ class LiveChecks:
         for check in checks:
             self._asking.add(check.id)
             self._screen.run_worker(
-                self._look(check),
+                partial(self._look, check),
                 group=f"check-{check.id}",
                 exclusive=True,
                 exit_on_error=False,

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar, cast
 
-from grpo_wizard.tui.i18n import _
-from grpo_wizard.tui.title import Title, TitleState
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.screen import Screen
 from textual.widgets import Footer
+
+from grpo_wizard.tui.i18n import _
+from grpo_wizard.tui.title import Title, TitleState
 
 if TYPE_CHECKING:
     from grpo_wizard.tui.app import Wizard
@@ -61,6 +62,10 @@ class WizardScreen(Screen[None]):
         line = self.query_one(Title)
         line.state = self.title_state()
         self.wizard.say_in_terminal_title(line.terminal_title())
+
+    def keep(self) -> bool:
+        """Saves what would be lost when the screen is left. False, with the error shown, when it could not be."""
+        return True
 
     def action_help(self) -> None:
         """Help with the keys of this moment."""

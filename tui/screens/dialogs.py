@@ -5,9 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
-from grpo_wizard.state.errors import WizardError
-from grpo_wizard.tui.i18n import _
-from grpo_wizard.tui.widgets.controls import Line
 from rich.table import Table
 from rich.text import Text
 from textual.app import ComposeResult
@@ -17,6 +14,10 @@ from textual.content import Content
 from textual.screen import ModalScreen, ScreenResultType
 from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
+
+from grpo_wizard.state.errors import WizardError
+from grpo_wizard.tui.i18n import _
+from grpo_wizard.tui.widgets.controls import Line
 
 
 class Box(ModalScreen[ScreenResultType]):

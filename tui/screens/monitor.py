@@ -4,6 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
+from rich.text import Text
+from textual import on, work
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.widgets import ContentSwitcher, Static
+
 from grpo_wizard.state.errors import WizardError
 from grpo_wizard.tui.glyphs import sign
 from grpo_wizard.tui.i18n import _
@@ -13,11 +19,6 @@ from grpo_wizard.tui.screens.monitor_panes import PANES, Overview, Pane
 from grpo_wizard.tui.title import TitleState
 from grpo_wizard.tui.widgets.lane import duration
 from grpo_wizard.tui.widgets.tab_line import TabLine
-from rich.text import Text
-from textual import on, work
-from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
-from textual.widgets import ContentSwitcher, Static
 
 if TYPE_CHECKING:
     from grpo_wizard.steps.session import Session

@@ -5,6 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, cast
 
+from rich.table import Table
+from rich.text import Text
+from textual import work
+from textual.app import ComposeResult
+from textual.containers import Container, Grid, Horizontal, Vertical, VerticalScroll
+from textual.content import Content
+from textual.widgets import Static
+
 from grpo_wizard.state.errors import WizardError
 from grpo_wizard.tui.background import Background, in_thread
 from grpo_wizard.tui.engine_run import Attached
@@ -15,13 +23,6 @@ from grpo_wizard.tui.widgets.braille import Series
 from grpo_wizard.tui.widgets.chart import Chart
 from grpo_wizard.tui.widgets.log_pane import LogPane
 from grpo_wizard.tui.widgets.tiles import MetricTile
-from rich.table import Table
-from rich.text import Text
-from textual import work
-from textual.app import ComposeResult
-from textual.containers import Container, Grid, Horizontal, Vertical, VerticalScroll
-from textual.content import Content
-from textual.widgets import Static
 
 if TYPE_CHECKING:
     from grpo_wizard.tui.screens.monitor import MonitorScreen

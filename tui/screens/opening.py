@@ -4,10 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
-from grpo_wizard.tui.background import in_thread
-from grpo_wizard.tui.glyphs import fit, sign
-from grpo_wizard.tui.i18n import _
-from grpo_wizard.tui.screens.base import WizardScreen
 from rich.text import Text
 from textual import on, work
 from textual.app import ComposeResult
@@ -15,6 +11,11 @@ from textual.binding import Binding, BindingType
 from textual.content import Content
 from textual.widgets import OptionList, Static
 from textual.widgets.option_list import Option
+
+from grpo_wizard.tui.background import in_thread
+from grpo_wizard.tui.glyphs import fit, sign
+from grpo_wizard.tui.i18n import _
+from grpo_wizard.tui.screens.base import WizardScreen
 
 if TYPE_CHECKING:
     from grpo_wizard.tui.summaries import Summary

@@ -4,6 +4,14 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from rich.text import Text
+from textual import work
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical, VerticalScroll
+from textual.content import Content
+from textual.widgets import Static
+
 from grpo_wizard.state.errors import WizardError
 from grpo_wizard.tui.engine_run import Attached, EngineRun
 from grpo_wizard.tui.glyphs import sign
@@ -12,13 +20,6 @@ from grpo_wizard.tui.screens.base import WizardScreen
 from grpo_wizard.tui.story import Story
 from grpo_wizard.tui.title import TitleState
 from grpo_wizard.tui.widgets.lane import Lane, duration, duration_range
-from rich.text import Text
-from textual import work
-from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
-from textual.containers import Vertical, VerticalScroll
-from textual.content import Content
-from textual.widgets import Static
 
 _TICK_SECONDS = 0.5
 
@@ -101,9 +102,6 @@ class RunScreen(WizardScreen):
             return
         if isinstance(source, Attached):
             self._attend(source)
-        if source.error is not None:
-            self.wizard.show_error(source.error)
-            source.error = None
         self.draw()
         if not source.is_running and self.story.summary is not None and not self._finished:
             self._finished = True

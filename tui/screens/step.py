@@ -4,6 +4,13 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from textual import on, work
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Container, Vertical, VerticalScroll
+from textual.timer import Timer
+from textual.widgets import Collapsible, Input, Static
+
 from grpo_wizard.state.errors import WizardError
 from grpo_wizard.steps.step import Check, Step
 from grpo_wizard.steps.steps import NAMES, step
@@ -15,12 +22,6 @@ from grpo_wizard.tui.widgets.checks import Checks
 from grpo_wizard.tui.widgets.creates import Creates
 from grpo_wizard.tui.widgets.field_row import FieldRow
 from grpo_wizard.tui.widgets.rail import Rail
-from textual import on, work
-from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
-from textual.containers import Container, Vertical, VerticalScroll
-from textual.timer import Timer
-from textual.widgets import Collapsible, Input, Static
 
 DEBOUNCE_SECONDS = 0.3
 
@@ -259,6 +260,10 @@ class StepScreen(WizardScreen):
             self.wizard.go(place)
         else:
             self.wizard.close_deployment()
+
+    def keep(self) -> bool:
+        """Leaving the wizard keeps what was typed, and this is where it opens again."""
+        return not self.desk.writable or self.save(self.step.name)
 
     def save(self, place: str) -> bool:
         """Saves this step. False, with the error shown, when it could not be."""

@@ -6,12 +6,13 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from grpo_wizard.tui.glyphs import sign
-from grpo_wizard.tui.i18n import _, ngettext
 from rich.table import Table
 from rich.text import Text
 from textual.reactive import reactive
 from textual.widget import Widget
+
+from grpo_wizard.tui.glyphs import sign
+from grpo_wizard.tui.i18n import _, ngettext
 
 _ORDER = {"block": 0, "warn": 1, "look": 2, "pass": 3, "info": 4}
 
@@ -94,4 +95,4 @@ class Checks(Widget):
             parts.append(ngettext("{n} warning", "{n} warnings", n).format(n=n))
         if counts["look"] or self.stale:
             parts.append(_("still looking"))
-        return ", ".join(parts) or _("all pass")
+        return ", ".join(parts) or (_("nothing blocks") if counts["info"] else _("all pass"))

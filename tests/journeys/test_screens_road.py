@@ -1,0 +1,181 @@
+"""The road by keys on a rehearsal: from the first set-up to a rising curve, a failure mended, and back to nothing left."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from rehearsing import start_rehearsal
+from screens import Drive, joined, on, play, run_ended, shown, step_settled, type_in, until, wizard
+
+from grpo_wizard.state.home import Home
+from grpo_wizard.state.journal import Journal
+from grpo_wizard.state.lock import Lock
+from grpo_wizard.state.store import Store
+from grpo_wizard.steps.rehearsal import life
+from grpo_wizard.steps.steps import NAMES
+from grpo_wizard.tui.app import Wizard
+from grpo_wizard.tui.screens.monitor import MonitorScreen
+from grpo_wizard.tui.screens.opening import OpeningScreen
+from grpo_wizard.tui.screens.review import ReviewScreen
+from grpo_wizard.tui.screens.run import RunScreen
+from grpo_wizard.tui.screens.step import StepScreen
+from grpo_wizard.tui.screens.teardown import TeardownScreen
+from grpo_wizard.tui.widgets.confirm import Confirm
+
+__all__ = ["joined"]
+
+
+async def _through_the_steps(pilot: Drive) -> None:
+    for name in NAMES:
+        await step_settled(pilot, name)
+        await pilot.press("enter")
+    await until(pilot, lambda: on(pilot, ReviewScreen), "Review")
+
+
+async def _launch(pilot: Drive) -> None:
+    review = pilot.app.screen
+    assert isinstance(review, ReviewScreen)
+    await until(pilot, lambda: not review.reason(), "Launch to be enabled")
+    await pilot.press("l")
+    await until(pilot, lambda: on(pilot, RunScreen), "Run")
+
+
+async def _tear_down(pilot: Drive, name: str) -> None:
+    await pilot.press("t")
+    await until(pilot, lambda: on(pilot, TeardownScreen), "Teardown")
+    screen = pilot.app.screen
+    assert isinstance(screen, TeardownScreen)
+    await until(pilot, lambda: screen.fates is not None, "what goes and what stays")
+    await pilot.press("d")
+    await until(pilot, lambda: isinstance(pilot.app.screen, Confirm), "the question for the name")
+    await type_in(pilot, name)
+    await pilot.press("enter")
+    await run_ended(pilot)
+
+
+def _left(home: Path) -> list[str]:
+    """Resources that are there and that neither stay by design nor were made by controllers."""
+    address = life.find(home)
+    assert address is not None
+    return [f"{row['kind']} {row['name']}" for row in life.world(address) if not row["kept_by_design"] and not row["derived"]]
+
+
+def test_from_the_first_set_up_to_a_rising_curve_and_back_to_nothing_left(tmp_path: Path) -> None:
+    home = start_rehearsal(tmp_path / "home", ray="real").home
+
+    async def journey() -> None:
+        async with wizard(home, start="rehearsal", create=True) as pilot:
+            await _through_the_steps(pilot)
+            await _launch(pilot)
+            screen = await run_ended(pilot, 240)
+            for _again in range(3):  # a head on a busy machine may refuse its first job
+                if screen.story.ok:
+                    break
+                await pilot.press("r")
+                screen = await run_ended(pilot, 240)
+            assert screen.story.ok, screen.story.failures
+            await pilot.press("m")
+            await until(pilot, lambda: on(pilot, MonitorScreen), "Monitor")
+            monitor = pilot.app.screen
+            assert isinstance(monitor, MonitorScreen)
+            await until(pilot, lambda: monitor.picture.ended, "the end of the job", 240)
+            assert monitor.picture.status == "SUCCEEDED"
+            rewards = monitor.picture.values("avg_reward")
+            assert len(rewards) == 10
+            assert sum(rewards[-3:]) >= 2 * sum(rewards[:3]), rewards
+            assert "rising" in shown(pilot)
+            assert "REHEARSAL" in shown(pilot)
+            await _tear_down(pilot, "rehearsal")
+            assert "nothing left" in shown(pilot)
+        assert _left(home) == []
+
+    try:
+        play(journey)
+    finally:
+        life.stop(home)
+
+
+def test_a_failing_step_says_why_and_goes_on_when_it_is_tried_again(tmp_path: Path) -> None:
+    """One subnet's operation fails once; what hangs on it is not begun; the second run makes the rest."""
+    faults = tmp_path / "faults.json"
+    error = {"errors": [{"code": "RESOURCE_IN_USE_BY_ANOTHER_RESOURCE", "message": "The range is used by another subnet."}]}
+    faults.write_text(json.dumps([{"match": {"service": "compute.googleapis.com", "method": "POST", "path": "*/subnetworks", "nth": 2},
+                                   "do": {"operation_error": error}}]))
+    home = start_rehearsal(tmp_path / "home", ray="none", faults=faults).home
+
+    async def journey() -> None:
+        async with wizard(home, start="rehearsal", create=True) as pilot:
+            app = pilot.app
+            assert isinstance(app, Wizard)
+            await step_settled(pilot, "project")
+            await pilot.press("enter")
+            app.go("review")
+            await until(pilot, lambda: on(pilot, ReviewScreen), "Review")
+            await _launch(pilot)
+            screen = await run_ended(pilot)
+            assert not screen.story.ok
+            text = shown(pilot)
+            assert "Failed" in text and "used by another subnet" in text and "r Try again" in text
+            await pilot.press("r")
+            await until(pilot, lambda: app.engine is not None and any(
+                thing.id.startswith("raycluster.raycluster") and thing.sign in ("work", "done") for thing in app.engine.story.things.values()),
+                "the RayCluster, which hangs on that subnet", 120)
+            lane = next(lane for lane in app.engine.story.lanes(app.clock()) if "networks" in lane.title)  # type: ignore[union-attr]
+            assert lane.sign == "done"
+            await pilot.press("q")
+            await pilot.press("down", "enter")  # pause
+            await until(pilot, lambda: not app.is_running, "the end of the wizard")
+
+    try:
+        play(journey)
+        assert Home(home).deployments() == ["rehearsal"]
+        with Lock(Home(home), "rehearsal", "test"):
+            pass  # it was given back
+    finally:
+        life.stop(home)
+
+
+def test_another_process_at_work_is_watched_and_not_disturbed(joined: Path) -> None:
+    home = Home(joined)
+    Store(home).create("alpha", "rehearsal", {"project": {"project_id": "my-project"}, "quotas": {"reservation": "nemo-res"}})
+    journal = Journal(home.journal_file("alpha"))
+
+    def tell(event: str, second: int, **data: object) -> None:
+        journal.append({"event": event, "time": f"2026-11-30T09:00:{second:02}.000Z", **data})
+
+    async def journey() -> None:
+        with Lock(home, "alpha", "grpo-wizard apply --yes"):
+            tell("plan", 0, resources=[{"id": "networks.network.nemo-net", "action": "create", "needs": []}])
+            tell("resource_started", 1, id="networks.network.nemo-net", action="create", title="create")
+            async with wizard(joined, start="alpha") as pilot:
+                await until(pilot, lambda: on(pilot, RunScreen) and "works" in shown(pilot), "its lane")
+                tell("resource_done", 9, id="networks.network.nemo-net", action="create", seconds=8.0)
+                tell("summary", 10, ok=True, failed=[])
+                await until(pilot, lambda: "done" in shown(pilot), "the lane's end")
+                await pilot.press("escape")
+                await until(pilot, lambda: on(pilot, OpeningScreen), "the deployments")
+
+    play(journey)
+
+
+@pytest.mark.parametrize("key", ["n", "r"])
+def test_a_new_deployment_asks_for_a_name_that_is_free(key: str, joined: Path) -> None:
+    Store(Home(joined)).create("alpha", "rehearsal", {})
+
+    async def journey() -> None:
+        async with wizard(joined) as pilot:
+            await until(pilot, lambda: on(pilot, OpeningScreen) and "alpha" in shown(pilot), "the list")
+            await pilot.press(key)
+            await until(pilot, lambda: "Its name here" in shown(pilot), "the question")
+            await pilot.press("end", "ctrl+u", *"alpha")
+            assert "is there already" in shown(pilot)
+            await pilot.press("enter")
+            assert "Its name here" in shown(pilot)
+            await pilot.press("2")
+            await pilot.press("enter")
+            await until(pilot, lambda: on(pilot, StepScreen, "project"), "step 1")
+            assert Store(Home(joined)).load("alpha2").mode == ("rehearsal" if key == "r" else "real")
+
+    play(journey)
