@@ -42,6 +42,8 @@ def parse_override(text: str) -> Override:
         raise Refused(
             f"Hydra overrides such as grpo.val_period=5 or +data.shuffle=false; {text} is none: {reason}"
         ) from error
+    if not seen.key_or_group:
+        raise Refused(f"a key before the equals sign, which {text} has not")
     if seen.is_sweep_override():
         raise Refused(f"one value for each key: {text} is a sweep")
     return Override(seen.key_or_group, seen.value(), text, seen.is_delete())
