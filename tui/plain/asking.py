@@ -92,7 +92,11 @@ class Question:
             return ", " + _("? lists all {n}").format(n=len(field.choices))
         if field.choices:
             return " [" + ", ".join(f"{n}: {choice}" for n, choice in enumerate(field.choices, 1)) + "]"
-        listed = ", " + _("? lists {what}").format(what=FOUND[self.key][0]) if self.key in FOUND else ""
+        listed = (
+            ", " + _("? lists {what}").format(what=FOUND[self.field.choices_from][0])
+            if self.field.choices_from in FOUND
+            else ""
+        )
         return listed + (", " + _("- for none") if field.optional else "")
 
     def _rule(self) -> str:
@@ -123,14 +127,14 @@ class Question:
             talk.list([f"{n}: {choice}" for n, choice in enumerate(field.choices, 1)])
         elif self._rule():
             talk.say(_("Allowed: {rule}").format(rule=sentence(self._rule())))
-        if self.key in FOUND:
+        if self.field.choices_from in FOUND:
             self._list_found()
         talk.say(
             _("Enter keeps what stands in brackets; < goes to the question before; ! goes on to the checks.")
         )
 
     def _list_found(self) -> None:
-        what, find = FOUND[self.key]
+        what, find = FOUND[self.field.choices_from]
         talk, desk = self.table.talk, self.table.open_desk
         from grpo_wizard.tui.background import in_thread
 

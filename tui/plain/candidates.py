@@ -2,13 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from grpo_wizard.steps.step import Answers, World
 from grpo_wizard.tui.i18n import _
 
 Find = Callable[[Answers, World], list[str]]
+
+
+def _names(rows: Iterable[Any]) -> list[str]:
+    return [
+        str(row) if isinstance(row, str) else str(row.get("projectId") or row.get("name")) for row in rows
+    ]
+
+
+def _projects(answers: Answers, world: World) -> list[str]:
+    return _names(world.ask("projects"))
+
+
+def _zones(answers: Answers, world: World) -> list[str]:
+    mine = answers["project"]
+    return [
+        name
+        for name in _names(world.ask("zones", project=mine["project_id"]))
+        if name.startswith(mine["region"])
+    ]
 
 
 def _reservations(answers: Answers, world: World) -> list[str]:
@@ -28,23 +47,19 @@ def _reservation(row: Mapping[str, Any]) -> str:
 
 
 def _networks(answers: Answers, world: World) -> list[str]:
-    return [str(name) for name in world.ask("networks", project=answers["project"]["project_id"])]
+    return _names(world.ask("networks", project=answers["project"]["project_id"]))
 
 
-def _versions(answers: Answers, world: World) -> list[str]:
+def _subnets(answers: Answers, world: World) -> list[str]:
     mine = answers["project"]
-    served = world.ask("gke_versions", project=mine["project_id"], location=mine["region"])
-    return [str(version) for version in served["valid"]]
-
-
-def _lustre_zones(answers: Answers, world: World) -> list[str]:
-    return [str(zone) for zone in world.ask("lustre_zones", project=answers["project"]["project_id"])]
+    return _names(world.ask("subnets", project=mine["project_id"], region=mine["region"]))
 
 
 FOUND: Mapping[str, tuple[str, Find]] = {
-    "project.zone": (_("zones with Managed Lustre"), _lustre_zones),
-    "quotas.reservation": (_("reservations found in the zone"), _reservations),
-    "networks.network": (_("networks of the project"), _networks),
-    "cluster.version": (_("versions that GKE serves there"), _versions),
+    "projects": (_("projects that you see"), _projects),
+    "zones": (_("zones of the region"), _zones),
+    "reservations": (_("reservations found in the zone"), _reservations),
+    "networks": (_("networks of the project"), _networks),
+    "subnets": (_("subnets of the region"), _subnets),
 }
-"""By step.field: what is listed, and how it is found."""
+"""By Field.choices_from: what is listed, and how it is found."""

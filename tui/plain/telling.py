@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -14,6 +15,8 @@ from grpo_wizard.tui.widgets.lane import duration_range
 
 _NAMED_AT_MOST = 3
 _SAME_AGAIN_SECONDS = 30.0
+_WORTH_SAYING_SECONDS = 10.0
+_NUMBERS = re.compile(r"\d+")
 
 
 class Teller(Story):
@@ -30,53 +33,56 @@ class Teller(Story):
         """Takes it in, then says it."""
         super().take(document)
         now = moment(str(document["time"]))
-        for line in self._lines(document, now):
+        if line := self._line(document, now):
             self.told += 1
             self._say_line(f"{duration(max(0.0, now - (self.begun or now)))}: {line}")
 
-    def _lines(self, document: Mapping[str, Any], now: float) -> list[str]:
+    def _line(self, document: Mapping[str, Any], now: float) -> str:
+        """Nothing where it is no news."""
         name = named(str(document.get("id") or ""))
         detail = str(document.get("detail") or "")
         match document["event"]:
             case "plan":
-                return [_("plan: {counts}").format(counts=_counts(document))]
+                return _("plan: {counts}").format(counts=_counts(document))
             case "resource_started":
-                return [f"{document.get('action', '')}: {name}{self._usual_words(document)}"]
+                return f"{document.get('action', '')}: {name}{self._usual_words(document)}"
             case "resource_waiting":
-                return (
-                    [_("waiting: {name}: {detail}").format(name=name, detail=detail)]
-                    if self._is_news(name, detail, now)
-                    else []
-                )
+                text = _("waiting: {name}: {detail}").format(name=name, detail=detail)
+                return text if self._is_news(f"waiting {name}", detail, now) else ""
             case "resource_done":
                 took = duration(float(document.get("seconds", 0.0)))
-                return [_("done: {name}, in {time}").format(name=name, time=took)]
+                return _("done: {name}, in {time}").format(name=name, time=took)
             case "resource_failed":
-                return [_("failed: {name}: {title}").format(name=name, title=document.get("title", ""))]
+                return _("failed: {name}: {title}").format(name=name, title=document.get("title", ""))
             case "retry":
-                return [_("trying again: {name}: {detail}").format(name=name, detail=detail)]
+                text = _("trying again: {name}: {detail}").format(name=name, detail=detail)
+                return text if self._is_news(f"again {name}", detail, now) else ""
             case "notice":
-                return [_("note: {text}").format(text=f"{name}: {detail}" if name else detail)]
+                return _("note: {text}").format(
+                    text=detail if detail.startswith(name) else f"{name}: {detail}"
+                )
             case "job":
-                return [
+                return (
                     _("job: {status} {detail}")
                     .format(status=document.get("status", ""), detail=detail)
                     .strip()
-                ]
+                )
             case "summary":
-                return [_("all done") if document.get("ok") else _("not done")]
-        return []
+                return _("all done") if document.get("ok") else _("not done")
+        return ""
 
-    def _is_news(self, name: str, detail: str, now: float) -> bool:
-        said, at = self._waits.get(name, ("", 0.0))
-        if said == detail and now - at < _SAME_AGAIN_SECONDS:
+    def _is_news(self, key: str, detail: str, now: float) -> bool:
+        """Not the same again, and not each count of a counter: those are in `still_waiting` too."""
+        text = _NUMBERS.sub("0", detail)
+        said, at = self._waits.get(key, ("", 0.0))
+        if said == text and now - at < _SAME_AGAIN_SECONDS:
             return False
-        self._waits[name] = (detail, now)
+        self._waits[key] = (text, now)
         return True
 
     def _usual_words(self, document: Mapping[str, Any]) -> str:
         usual = self.usual.get(str(document.get("id")))
-        if usual is None or document.get("action") == "delete":
+        if usual is None or usual[1] < _WORTH_SAYING_SECONDS or document.get("action") == "delete":
             return ""
         return ", " + _("usual {range}").format(range=_range(usual))
 
@@ -96,7 +102,8 @@ class Teller(Story):
     def _still(self, thing: Thing, now: float) -> str:
         usual = None if self.is_undo else self.usual.get(thing.id)
         words = ", " + _("usual {range}").format(range=_range(usual)) if usual else ""
-        return f"{named(thing.id)}, {duration(now - (thing.started or now))}{words}"
+        detail = f" ({thing.detail})" if thing.detail else ""
+        return f"{named(thing.id)}{detail}, {duration(now - (thing.started or now))}{words}"
 
     def ending(self) -> list[str]:
         """How it ended: failures with why and fix, else what stands and its price."""

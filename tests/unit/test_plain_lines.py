@@ -1,0 +1,145 @@
+"""Plain mode's lines: what is said of events, of a training, of what is waited for; and what may be typed."""
+
+from __future__ import annotations
+
+import io
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from grpo_wizard.steps.training.health import Finding
+from grpo_wizard.tui.job_run import Picture
+from grpo_wizard.tui.plain.monitor import JobLines
+from grpo_wizard.tui.plain.talk import Talk
+from grpo_wizard.tui.plain.telling import Teller
+
+LUSTRE, POOL = "lustre.lustre.nemo-lustre", "cluster.node_pool.gpu-pool"
+Told = tuple[Teller, list[str], Callable[..., None]]
+
+
+@pytest.fixture
+def told() -> Told:
+    """A teller, what it said, and a way to send it an event `at` seconds after the plan."""
+    lines: list[str] = []
+    teller = Teller(lines.append)
+    teller.usual = {LUSTRE: (2400.0, 4800.0), POOL: (1.0, 2.0)}
+
+    def send(event: str, at: int, id: str = "", **data: Any) -> None:
+        time = f"2026-06-01T10:{at // 60:02}:{at % 60:02}.000Z"
+        teller.take({"event": event, "time": time, **({"id": id} if id else {}), **data})
+
+    send("plan", 0, resources=[{"id": id, "action": "create"} for id in (LUSTRE, POOL)])
+    return teller, lines, send
+
+
+def test_each_event_is_a_line_with_the_time_that_has_passed(told: Told) -> None:
+    _teller, lines, send = told
+    send("resource_started", 5, LUSTRE, action="create", title="")
+    send("resource_started", 6, POOL, action="create", title="")
+    send("resource_done", 95, POOL, action="create", seconds=89.0)
+    send("summary", 100, ok=True, failed=[])
+    assert lines == [
+        "0.0 s: plan: 2 to create",
+        "5.0 s: create: lustre nemo-lustre, usual 40 to 80 m",
+        "6.0 s: create: node pool gpu-pool",
+        "1 m 35 s: done: node pool gpu-pool, in 1 m 29 s",
+        "1 m 40 s: all done",
+    ]
+
+
+def test_a_counter_is_not_read_out_at_each_count(told: Told) -> None:
+    _teller, lines, send = told
+    before = len(lines)
+    for at in range(1, 62):
+        send("resource_waiting", at, LUSTRE, detail=f"DEPLOYING {at} of 90", seconds=float(at))
+    assert len(lines) - before == 3
+    send("resource_waiting", 62, LUSTRE, detail="no node has room yet", seconds=62.0)
+    assert lines[-1] == "1 m 02 s: waiting: lustre nemo-lustre: no node has room yet"
+
+
+def test_what_is_still_waited_for_is_named_with_its_counter_and_its_usual_time(told: Told) -> None:
+    teller, _lines, send = told
+    send("resource_started", 5, LUSTRE, action="create", title="")
+    send("resource_waiting", 7, LUSTRE, detail="in progress", seconds=2.0)
+    assert teller.begun is not None
+    said = teller.still_waiting(teller.begun + 245)
+    assert said == "still waiting for lustre nemo-lustre (in progress), 4 m 00 s, usual 40 to 80 m"
+
+
+def test_a_failure_ends_with_why_fix_and_command(told: Told) -> None:
+    teller, _lines, send = told
+    send("resource_failed", 9, POOL, title="no capacity", detail="the zone is full", fix="try later", command="gcloud x")
+    send("summary", 10, ok=False, failed=[])
+    ending = teller.ending()
+    assert ending == ["Failed: node pool gpu-pool: no capacity.", "Why: the zone is full", "Fix: try later", "Command: gcloud x"]
+
+
+def test_nothing_left_is_said_in_these_words(told: Told) -> None:
+    teller, _lines, send = told
+    send("summary", 10, ok=True, failed=[], next="nothing left", usd_per_hour=0.0)
+    assert teller.ending() == ["Nothing left."]
+
+
+def _row(step: int, reward: float, checkpoint: bool = False) -> dict[str, Any]:
+    return {"step": step, "avg_reward": reward, "loss": 0.02, "generation_kl_error": 0.001, "total_step_seconds": 60.0, "checkpoint": checkpoint}
+
+
+def test_a_training_step_is_one_line_and_is_said_once() -> None:
+    lines = JobLines()
+    picture = Picture("job-1", "RUNNING", rows=(_row(1, 0.1), _row(2, 0.2)), total_steps=10, verdict="healthy")
+    said = lines.news(picture, 0.0)
+    assert said[0] == "job job-1: RUNNING"
+    assert said[1] == "step 1 of 10: reward 0.100, loss 0.020, KL error 0.001, 1 m 00 s"
+    assert said[2].startswith("step 2 of 10: reward 0.200 rising, loss 0.020, KL error 0.001, 1 m 00 s, 8 m 00 s left, ends about ")
+    assert said[3:] == ["health: healthy"]
+    assert lines.news(picture, 1.0) == []
+
+
+def test_health_and_checkpoints_are_said_when_they_change() -> None:
+    lines = JobLines()
+    rows = (_row(1, 0.0, True), _row(2, 0.0))
+    lines.news(Picture("j", "RUNNING", rows=rows[:1], total_steps=10, verdict="healthy", saved=(1,)), 0.0)
+    finding = Finding("zero_reward", "critical", 2, "every reward is 0", "", "look at the answers", "")
+    picture = Picture("j", "RUNNING", rows=rows, total_steps=10, verdict="critical", findings=(finding,), saved=(1, 2))
+    said = lines.news(picture, 0.0)
+    assert said[1:] == ["checkpoint: step_2", "health: critical", "health: critical: every reward is 0. Advice: look at the answers"]
+
+
+def test_a_silent_training_says_how_far_it_is_and_since_when() -> None:
+    picture = Picture("j", "RUNNING", rows=(_row(3, 0.1),), total_steps=10, phase="generation")
+    assert JobLines().still(picture, 31.0) == "still RUNNING, step 3 of 10 is done, generation; nothing new for 31 s"
+
+
+def _typed(monkeypatch: pytest.MonkeyPatch, *lines: str) -> Talk:
+    monkeypatch.setattr(sys, "stdin", io.StringIO("".join(line + "\n" for line in lines)))
+    return Talk()
+
+
+def test_arrow_keys_are_refused_in_words(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    assert _typed(monkeypatch, "\x1b[A", " yes ").ask("Name:") == "yes"
+    assert "Refused: only text" in capsys.readouterr().out
+
+
+def test_the_end_of_input_is_told_apart_from_an_empty_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    talk = _typed(monkeypatch, "")
+    assert talk.ask("Name:") == ""
+    with pytest.raises(EOFError):
+        talk.ask("Name:")
+
+
+def test_what_comes_from_outside_cannot_steer_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    Talk().say("a\x1b[2J\x1b]0;title\x07b\rc\x9bd")
+    assert capsys.readouterr().out == "abcd\n"
+
+
+def test_a_menu_takes_keys_and_words_and_says_what_is_allowed(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ways = {"n": "next", "l": "leave"}
+    assert _typed(monkeypatch, "x", "?", "Leave").choose("", ways, "n") == "l"
+    out = capsys.readouterr().out
+    assert out.startswith("Next or leave? (n/l) (n): ")
+    assert "Refused: one of n, l." in out and "  n: next" in out
+    assert _typed(monkeypatch, "").choose("", ways, "n") == "n"
