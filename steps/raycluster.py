@@ -100,29 +100,30 @@ def _namespace(name: str, where: Mapping[str, str], cluster: str) -> list[Resour
     ]
 
 
-def _log_writer(answers: Answers) -> list[Resource]:
-    """fluent-bit under Workload Identity writes as the head's ServiceAccount (tutorial-defects 29)."""
+def _log_writers(answers: Answers) -> list[Resource]:
+    """fluent-bit under Workload Identity writes as its pod's ServiceAccount (tutorial-defects 29): the head's, and the workers' default one."""
     if not answers["raycluster"]["fluentbit"]:
         return []
-    place, mine = answers["project"], answers["raycluster"]
-    member = f"principal://KSA/{mine['namespace']}/{access.account_name(answers)}"
     return [
-        Resource(
-            "raycluster",
-            "iam_binding",
-            "roles/logging.logWriter",
-            {"role": "roles/logging.logWriter", "member": member},
-            {"project": place["project_id"]},
-            (resource_id("project", "api", "cloudresourcemanager.googleapis.com"),),
-            gcloud(
-                "projects add-iam-policy-binding",
-                {"member": member, "role": "roles/logging.logWriter"},
-                place["project_id"],
-            ),
-            kept=True,
-            note="stays at destroy: others may need it",
-        )
+        _log_writer(answers, account, who)
+        for account, who in ((access.account_name(answers), "head"), ("default", "workers"))
     ]
+
+
+def _log_writer(answers: Answers, account: str, who: str) -> Resource:
+    place, role = answers["project"], "roles/logging.logWriter"
+    member = f"principal://KSA/{answers['raycluster']['namespace']}/{account}"
+    return Resource(
+        "raycluster",
+        "iam_binding",
+        f"{role}/{who}",
+        {"role": role, "member": member},
+        {"project": place["project_id"]},
+        (resource_id("project", "api", "cloudresourcemanager.googleapis.com"),),
+        gcloud("projects add-iam-policy-binding", {"member": member, "role": role}, place["project_id"]),
+        kept=True,
+        note="stays at destroy: others may need it",
+    )
 
 
 def _resources(answers: Answers) -> Sequence[Resource]:
@@ -161,7 +162,7 @@ def _resources(answers: Answers) -> Sequence[Resource]:
         note=f"head first, then {answers['quotas']['gpu_nodes']} workers; " + release_note(answers),
         watch=("spec.workerGroupSpecs",),
     )
-    return [*namespace, *objects, *_log_writer(answers), ray]
+    return [*namespace, *objects, *_log_writers(answers), ray]
 
 
 def release_note(answers: Answers) -> str:

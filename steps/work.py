@@ -19,7 +19,7 @@ from .events import Event
 from .job_record import remember_job
 from .plan import Decision, foreign_drift, origin_of
 from .session import Session
-from .step import Resource, Sight
+from .step import Resource, Sight, Trouble
 from .survey import look, task_for
 from .teardown import delete_and_wait
 
@@ -86,6 +86,8 @@ class _Pursuit:
         self.made = False  # our own create was seen to succeed
         self.again = False  # its create answered "already exists": look before judging
         self.said = ""
+        self.trouble: Trouble | None = None  # what it was in at the last look, and since when
+        self.troubled = started
         self.driver = driver(resource.kind)
 
     @property
@@ -108,21 +110,31 @@ class _Pursuit:
             except WizardError as error:
                 await self._again_or_raise(error)
                 continue
-            if _clock() - self.started > pace.patience(self.resource, self.pace):
-                raise CloudError(
-                    "slow",
-                    f"{self.resource.kind} {self.resource.name} takes longer than it should",
-                    self.said,
-                    "look at it in the console, then run apply again: it goes on by looking",
-                )
+            self._patient_enough()
             await asyncio.sleep(wait)
+
+    def _patient_enough(self) -> None:
+        """Raises when it takes too long, or when what is wrong with it will not mend by waiting."""
+        trouble, now = self.trouble, _clock()
+        senseless = trouble and now - self.troubled > pace.senseless(trouble, self.resource, self.pace)
+        if not senseless and now - self.started <= pace.patience(self.resource, self.pace):
+            return
+        raise CloudError(
+            "slow",
+            f"{self.resource.kind} {self.resource.name} takes longer than it should",
+            trouble.why if trouble else self.said,
+            (trouble.fix if trouble else "")
+            or "look at it in the console, then run apply again: it goes on by looking",
+        )
 
     async def _again_or_raise(self, error: WizardError) -> None:
         """Temporary trouble is told and tried again, after a look; anything else ends this resource."""
         if isinstance(error, CloudError) and error.kind == "exists" and not self.again:
             self.again = True
             return
-        patient = isinstance(error, CloudError) and error.kind in ("busy", "api_disabled")
+        # Nothing here switches on an API in the caller's own project, which creating another one needs.
+        waits_for = ("busy",) if self.resource.kind == "project" else ("busy", "api_disabled")
+        patient = isinstance(error, CloudError) and error.kind in waits_for
         waited = _clock() - self.started
         if (
             not (isinstance(error, CloudError) and error.transient)
@@ -159,6 +171,8 @@ class _Pursuit:
                 "run apply again: it is deleted and made anew where that loses nothing, else the plan says how",
             )
         self._say(sight.detail or sight.state)
+        if sight.trouble != self.trouble:
+            self.trouble, self.troubled = sight.trouble, _clock()
         if sight.state == "creating":
             await asyncio.to_thread(self.driver.nudge, self.session.cloud, self.task(), sight)
         return False
