@@ -57,7 +57,24 @@ def _zone_there(answers: Answers, world: World) -> Iterable[Finding]:
 
 
 def _identity(answers: Answers, world: World) -> Iterable[Finding]:
-    yield Finding("pass", f"signed in as {world.ask('identity')}")
+    who = world.ask("who")
+    account, kind = who["account"], who["kind"]
+    yield Finding("pass", f"signed in as {account}", who.get("title", ""))
+    if kind == "authorized_user" and not who["quota_project"]:
+        yield Finding(
+            "warn",
+            "your credentials name no quota project",
+            "some of Google's APIs refuse a person's credentials without one",
+            f"gcloud auth application-default set-quota-project {answers['project']['project_id']}",
+        )
+    other = who.get("gcloud_account", "")
+    if other and "@" in account and other != account:
+        yield Finding(
+            "warn",
+            f"gcloud is signed in as {other}, the wizard's credentials are {account}'s",
+            "what the one may do the other may not",
+            "gcloud auth application-default login",
+        )
 
 
 def _project_exists(answers: Answers, world: World) -> Iterable[Finding]:

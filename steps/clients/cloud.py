@@ -6,9 +6,12 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from grpo_wizard.state.secret import Secret
+
+if TYPE_CHECKING:
+    from .identity import Identity
 
 AuditSink = Callable[[str, str, str, str, str], None]  # identity, method, url, operation, result
 _TIMEOUT = 60.0  # of one request, seconds
@@ -28,6 +31,7 @@ class Cloud:
     pace: float = 1.0  # how many times faster than real life things happen there
     audit: AuditSink = lambda *parts: None
     secrets: Mapping[str, Secret] = field(default_factory=dict)
+    who: Identity | None = None  # whose credentials; none are looked at in a rehearsal
     made_up: frozenset[str] = frozenset()  # of the secrets, those that nobody gave: a rehearsal's stand-ins
     _clients: dict[str, Any] = field(default_factory=dict)
     _lock: threading.RLock = field(default_factory=threading.RLock)

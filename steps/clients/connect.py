@@ -5,17 +5,15 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from grpo_wizard.state.errors import WrongUsage
 from grpo_wizard.state.secret import Secret
 
 from ..rehearsal import life
+from . import identity
 from .cloud import AuditSink, Cloud
-from .errors import translate
 
 REHEARSAL_IDENTITY = "rehearsal-user@example.com"
-_SCOPE = "https://www.googleapis.com/auth/cloud-platform"
 _MADE_UP_TOKEN = "hf_rehearsal_made_up"  # a rehearsal needs some text; it opens nothing
 
 
@@ -47,25 +45,8 @@ def rehearsal(home: Path, speed: str | None, audit: AuditSink, secrets: Mapping[
 
 def real(audit: AuditSink, secrets: Mapping[str, Secret]) -> Cloud:
     """Application default credentials: gcloud's, a service account's file, an external account's file, or the metadata server's."""
-    import google.auth
-    from google.auth.transport.requests import Request
-
-    try:
-        credentials, _ = google.auth.default(scopes=[_SCOPE])
-        if not credentials.valid:
-            credentials.refresh(Request())
-    except Exception as error:
-        raise translate("google.auth", error) from error
-    return Cloud("real", credentials, _identity(credentials), "", "", 1.0, audit, dict(secrets))
-
-
-def _identity(credentials: Any) -> str:
-    """Who the credentials speak for, as IAM names it; the sort of credentials when they do not say."""
-    for name in ("service_account_email", "account", "signer_email"):
-        value = getattr(credentials, name, "")
-        if value and value != "default":
-            return str(value)
-    return f"{type(credentials).__module__.split('.')[-1]} credentials"
+    credentials, who = identity.find()
+    return Cloud("real", credentials, who.account, "", "", 1.0, audit, dict(secrets), who)
 
 
 def secrets_from(environment: Mapping[str, str]) -> dict[str, Secret]:

@@ -226,15 +226,15 @@ def translate(service: str, error: BaseException) -> WizardError:
         return CloudError(
             "transient",
             f"{service} could not be reached",
-            _short(error),
+            short(error),
             "see whether the network is up",
             transient=True,
         )
-    return CloudError("refused", f"{service}: {type(error).__name__}", _short(error))
+    return CloudError("refused", f"{service}: {type(error).__name__}", short(error))
 
 
 def _from_auth(error: BaseException) -> CloudError:
-    text = _short(error)
+    text = short(error)
     if "reasonable timeframe" in text:
         return CloudError(
             "clock",
@@ -249,5 +249,6 @@ def _from_auth(error: BaseException) -> CloudError:
     )
 
 
-def _short(error: BaseException) -> str:
+def short(error: BaseException) -> str:
+    """Its text in one line of at most 300 characters."""
     return " ".join(str(error).split())[:300] or type(error).__name__

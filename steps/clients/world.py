@@ -46,6 +46,12 @@ def identity(cloud: Cloud) -> str:
 
 
 @question
+def who(cloud: Cloud) -> JSON:
+    """{account, kind, title, quota_project, gcloud_account}; of a rehearsal its account only."""
+    return cloud.who.document() if cloud.who else {"account": cloud.identity, "kind": cloud.mode}
+
+
+@question
 def project(cloud: Cloud, project: str) -> JSON | None:
     """{number, state}."""
     seen = fetch_project(cloud, project)
