@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from .step import Resource
+from .step import Resource, Trouble
 
 _FIRST_LOOK, _LAST_LOOK, _GROWTH = 1.0, 10.0, 1.5  # seconds in real life
 _SHORTEST = 0.05
@@ -35,4 +35,15 @@ def until_insisting(pace: float) -> float:
 
 def patience(resource: Resource, pace: float) -> float:
     """Seconds after which waiting for a resource is given up: three times what is usual at most, and half an hour."""
-    return _PATIENCE_FLOOR + (3 * resource.usual.high + 1800) / (pace if math.isfinite(pace) else 1e9)
+    return _PATIENCE_FLOOR + _divided(3 * resource.usual.high + 1800, pace)
+
+
+def senseless(trouble: Trouble, resource: Resource, pace: float) -> float:
+    """Seconds after which one and the same trouble ends the waiting for a resource."""
+    if trouble.patience is None:
+        return patience(resource, pace)
+    return _PATIENCE_FLOOR + _divided(trouble.patience, pace)
+
+
+def _divided(seconds: float, pace: float) -> float:
+    return seconds / (pace if math.isfinite(pace) else 1e9)

@@ -145,6 +145,21 @@ class Drift:
 
 
 @dataclass(frozen=True)
+class Trouble:
+    """Why something is not ready yet, and the one thing to do about it.
+
+    `patience`: seconds after which waiting on is senseless; None: as long as is usual for its kind.
+    """
+
+    why: str
+    fix: str
+    patience: float | None = None
+
+    def __str__(self) -> str:
+        return f"{self.why}: {self.fix}" if self.fix else self.why
+
+
+@dataclass(frozen=True)
 class Sight:
     """What was seen of a resource in the cloud just now."""
 
@@ -154,6 +169,7 @@ class Sight:
     drift: tuple[Drift, ...] = ()
     detail: str = ""  # what it waits for, or what is wrong with it
     facts: Mapping[str, str] = field(default_factory=dict)
+    trouble: Trouble | None = None  # what keeps it from getting ready, where that is known
 
 
 ABSENT = Sight()

@@ -171,8 +171,9 @@ class _Pursuit:
                 "run apply again: it is deleted and made anew where that loses nothing, else the plan says how",
             )
         self._say(sight.detail or sight.state)
-        if sight.trouble != self.trouble:
-            self.trouble, self.troubled = sight.trouble, _clock()
+        if (sight.trouble and sight.trouble.fix) != (self.trouble and self.trouble.fix):
+            self.troubled = _clock()  # the same fix is the same trouble, however often it restarted since
+        self.trouble = sight.trouble
         if sight.state == "creating":
             await asyncio.to_thread(self.driver.nudge, self.session.cloud, self.task(), sight)
         return False

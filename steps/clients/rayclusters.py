@@ -6,12 +6,12 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from ..step import Sight, State
+from ..step import Sight, State, Trouble
 from .cloud import Cloud
 from .driver import Task
 from .kube import Kube
 from .kube_objects import KubeDriver
-from .pods import explain
+from .pods import is_head, is_ready, pods_of, trouble
 from .wire import JSON
 
 RELEASED = "grpo-wizard/released"
@@ -28,20 +28,21 @@ class RayClusterDriver(KubeDriver):
         if kube is None or seen.state in ("absent", "deleting"):
             return seen
         live = kube.get(self.path(task)) or {}
-        state, detail = self._state(kube, task, live)
-        return Sight(
-            state, seen.mark, seen.identity, self._drift(seen, live, state), detail, self._facts(live)
-        )
+        state, detail, why = self._state(kube, task, live)
+        drift = self._drift(seen, live, state)
+        return Sight(state, seen.mark, seen.identity, drift, detail, self._facts(live), why)
 
-    def _state(self, kube: Kube, task: Task, live: JSON) -> tuple[State, str]:
-        head_ready = head_is_ready(live)
+    def _state(self, kube: Kube, task: Task, live: JSON) -> tuple[State, str, Trouble | None]:
+        """Pods are counted themselves: what the operator wrote into the status may be older than they are."""
+        pods = pods_of(kube, task.at("namespace"), task.name)
+        head_ready = head_is_ready(live) and any(is_head(p) and is_ready(p) for p in pods)
         wanted = int(task.spec["spec"]["workerGroupSpecs"][0]["replicas"])
-        ready = workers_ready(live)
+        ready = sum(1 for p in pods if not is_head(p) and is_ready(p))
         if head_ready and (released(live) or (ready >= wanted and _replicas(live) >= wanted)):
-            return "ready", f"head and {ready} workers ready"
+            return "ready", f"head and {ready} workers ready", None
         what = f"head ready, workers {ready} of {wanted}" if head_ready else "waiting for the head"
-        trouble = explain(kube, task.at("namespace"), task.name)
-        return "creating", f"{what}: {trouble}" if trouble else what
+        why = trouble(kube, task.at("namespace"), task.name, pods)
+        return "creating", f"{what}: {why}" if why else what, why
 
     def _drift(self, seen: Sight, live: JSON, state: State) -> tuple[Any, ...]:
         """Fewer replicas than wanted are no drift while they are being raised, nor after a release."""
