@@ -12,6 +12,7 @@ from grpo_wizard.state.errors import WizardError
 from . import events
 from .events import Event
 from .plan import Decision, make_plan, order, price
+from .run_folder import steps_left
 from .session import Session
 from .step import Resource
 from .steps import NAMES
@@ -57,7 +58,8 @@ async def plan(session: Session, options: Options) -> list[Decision]:
     seen = await survey(session, [*wanted, *orphans])
     last = NAMES.index(options.until)
     within = [r for r in wanted if NAMES.index(r.step) <= last]
-    return make_plan(within, orphans, seen, session.deployment, options.replace)
+    decisions = make_plan(within, orphans, seen, session.deployment, options.replace)
+    return [await steps_left(session, decision, seen) for decision in decisions]
 
 
 def refusals(decisions: Sequence[Decision], options: Options) -> list[dict[str, str]]:

@@ -90,17 +90,24 @@ class JobDriver(Driver):
             raise CloudError("busy", "the Ray head is not ready", transient=True)
         wanted = int(task.spec["workers"])
         if released(live):
+            asyncio.run(self._worth_waking(cloud, task))
             task.tell(f"the GPU nodes were released: asking for {wanted} workers again")
             raise_workers(kube, path, wanted)
             raise CloudError("busy", "waiting for the workers to come back", transient=True)
         if workers_ready(live) < wanted:
             raise CloudError("busy", f"workers ready: {workers_ready(live)} of {wanted}", transient=True)
 
+    async def _worth_waking(self, cloud: Cloud, task: Task) -> None:
+        """Before GPU nodes are asked for again."""
+        async with open_head(cloud, task.resource.where) as head:
+            await _steps_are_left(head, task)
+
     async def _submit(self, cloud: Cloud, task: Task) -> None:
         script = str(task.spec["entrypoint"])
         metadata = {MARK: self._lineage(task), PARAMETERS: parameters(script), "name": task.name}
         try:
             async with open_head(cloud, task.resource.where) as head:
+                await _steps_are_left(head, task)
                 job = await head.jobs.submit(script, job_id(task.request_id), metadata)
         except RayError as error:
             raise _busy(error) from error
@@ -143,6 +150,29 @@ async def checkpoints(head: Head, folder: str) -> Listing:
     """What stands below a checkpoint folder on Lustre, listed by `du` in the head's container."""
     done = await run_in_pod(head, "ray-head", ["du", "-ab", folder])
     return read(parse_du(done.stdout))
+
+
+def no_step_left(listing: Listing, task_spec: Mapping[str, Any]) -> str:
+    """Why a run in this folder would have nothing to do, empty when it would: NeMo RL takes the highest step_N by name
+    (v0.5.0, checkpoint.py:272), sees that it is at max_num_steps, and ends as if it had succeeded (grpo.py:1063)."""
+    latest, last = listing.latest_step, int(task_spec["max_num_steps"])
+    if latest is None or latest < last:
+        return ""
+    return f"{task_spec['checkpoint_dir']} holds step_{latest} already, and the run ends at step {last}: not one step would be made"
+
+
+STEPS_FIX = "raise grpo.max_num_steps, or choose another grpo.checkpoint_dir"
+
+
+async def _steps_are_left(head: Head, task: Task) -> None:
+    """Raises CloudError before a submission that would only pretend to train. A folder that cannot be listed stops nothing."""
+    try:
+        why = no_step_left(await checkpoints(head, str(task.spec["checkpoint_dir"])), task.spec)
+    except CloudError as error:
+        task.tell(f"the checkpoint folder could not be listed: {error.title}")
+        return
+    if why:
+        raise CloudError("conflict", "the run has no step left to make", why, STEPS_FIX)
 
 
 async def _with_resume_point(head: Head, task: Task, sight: Sight) -> Sight:
