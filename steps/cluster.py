@@ -50,6 +50,7 @@ FIELDS = (
         parse.cluster_name,
         "nemo-cluster",
         env=("CLUSTER_NAME",),
+        choices_from="clusters",
     ),
     Field(
         "cpu_machine_type",
@@ -84,6 +85,7 @@ FIELDS = (
         "1.35 takes the newest patch of 1.35; empty takes the channel's default.",
         parse.optional(_VERSION),
         "1.35",
+        choices_from="versions",
         advanced=True,
         optional=True,
     ),
@@ -118,6 +120,15 @@ FIELDS = (
         "Nodes' service account",
         "Whom the nodes act as, instead of the project's default account.",
         parse.optional(parse.service_account),
+        "",
+        advanced=True,
+        optional=True,
+    ),
+    Field(
+        "placement_policy",
+        "Placement policy",
+        "The resource policy that the reservation was made with, where it was made with one.",
+        parse.optional(parse.resource_name),
         "",
         advanced=True,
         optional=True,
@@ -282,6 +293,7 @@ def _gpu_pool(answers: Answers) -> Resource:
         **_POOL_DEFAULTS,
         "management": {"autoRepair": chosen.repair, "autoUpgrade": True},
     }
+    spec |= {"placementPolicy": {"policyName": policy}} if (policy := mine["placement_policy"]) else {}
     cluster = resource_id("cluster", "cluster", mine["cluster_name"])
     listed = catalogue.usd_per_hour(quotas["machine_type"], place["region"])
     price = listed if chosen.list_price else None
@@ -319,6 +331,7 @@ def _pool_command(answers: Answers, networks: Sequence[tuple[str, str]]) -> str:
         ("disk-type", mine["gpu_boot_disk"] or None),
         *capacity.pool_flags(answers),
         ("service-account", mine["node_service_account"] or None),
+        ("placement-policy", mine["placement_policy"] or None),
         ("enable-autoscaling", True),
         ("num-nodes", 0),
         ("total-max-nodes", quotas["gpu_nodes"]),

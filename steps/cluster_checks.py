@@ -141,9 +141,18 @@ def _there_already(answers: Answers, world: World) -> Iterable[Finding]:
         yield Finding("pass", f"no cluster {name} is there yet")
     else:
         mark = mark_of(found, "resourceLabels")
-        yield from already(
-            f"cluster {name}", str(found.get("status")), mark, "cluster.cluster_name", answers, world
-        )
+        wrong = [*_unfit(answers, found)] if found.get("status") == "RUNNING" else []
+        if wrong and mark != world.ask("lineage"):
+            yield Finding(
+                "block",
+                f"another cluster {name} is there already and cannot carry the run",
+                "; ".join(wrong),
+                "set cluster.cluster_name to another name",
+            )
+        else:
+            yield from already(
+                f"cluster {name}", str(found.get("status")), mark, "cluster.cluster_name", answers, world
+            )
     pool = _pool(found, mine["gpu_pool"])
     if pool is not None:
         mark = mark_of(pool, "config.resourceLabels")

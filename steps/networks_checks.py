@@ -89,10 +89,24 @@ def _there_already(answers: Answers, world: World) -> Iterable[Finding]:
         named = name == mine["network"] and mine["use_existing"]
         if name in have and not named:
             yield from already(f"network {name}", "READY", mark_of(have[name]), setting, answers, world)
+    yield from _has_profile(answers, have)
     if mine["use_existing"]:
         yield from _named(answers, have.get(mine["network"]), world)
     elif not set(_own(answers)) & set(have):
         yield Finding("pass", "no network of these names is there yet")
+
+
+def _has_profile(answers: Answers, have: Mapping[str, Mapping[str, Any]]) -> Iterable[Finding]:
+    """A profile is given to a network when it is made, and belongs to one zone."""
+    name = f"{answers['networks']['rdma_prefix']}-net"
+    wanted, link = f"{answers['project']['zone']}-vpc-roce", str(have.get(name, {}).get("networkProfile", ""))
+    if name in have and link.rpartition("/")[2] != wanted:
+        yield Finding(
+            "block",
+            f"network {name} is there already and is no RDMA network of this zone",
+            f"its profile is {link.rpartition('/')[2] or 'none'}, wanted is {wanted}",
+            "set networks.rdma_prefix to another prefix",
+        )
 
 
 def _named(answers: Answers, vpc: Mapping[str, Any] | None, world: World) -> Iterable[Finding]:

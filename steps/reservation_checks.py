@@ -104,6 +104,7 @@ def _holds(answers: Answers, seen: Mapping[str, Any], owner: str) -> Iterable[Fi
             "make one with --require-specific-reservation",
         )
     yield from _shared(answers["project"]["project_id"], owner, seen)
+    yield from _placement(answers["cluster"]["placement_policy"], seen)
     yield from _enough(mine, seen, machine)
     if seen.get("deleteAtTime"):
         yield Finding(
@@ -130,6 +131,19 @@ def _shared(consumer: str, owner: str, seen: Mapping[str, Any]) -> Iterable[Find
             f"its shareSettings say {settings.get('shareType', 'LOCAL')}",
             f"have its owner share it: gcloud compute reservations update {seen['name']} --project={owner} "
             f"--add-share-with={consumer}",
+        )
+
+
+def _placement(chosen: str, seen: Mapping[str, Any]) -> Iterable[Finding]:
+    """Machines of a reservation that was made with a placement policy must name the same one."""
+    policies = {str(link).rpartition("/")[2] for link in seen.get("resourcePolicies", {}).values()}
+    if policies and chosen not in policies:
+        wanted = sorted(policies)[0]
+        yield Finding(
+            "block",
+            f"reservation {seen['name']} was made with placement policy {wanted}",
+            "the nodes must name the same one, or none of them would start",
+            f"set cluster.placement_policy={wanted}",
         )
 
 

@@ -14,7 +14,8 @@ from .stamps import zulu
 
 SERVICE = "cloudresourcemanager.googleapis.com"
 _CREATING_S = 8.0  # inferred: gcloud projects create takes 5 to 15 s
-_ID = re.compile(r"[a-z][-a-z0-9]{4,28}[a-z0-9]")
+# With a domain before it in projects of old; Google makes no such ids any more, a world may hold one.
+_ID = re.compile(r"(?:[a-z0-9-]+(?:\.[a-z0-9-]+)+:)?[a-z][-a-z0-9]{4,28}[a-z0-9]")
 _DENIED = "The caller does not have permission"
 
 

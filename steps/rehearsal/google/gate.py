@@ -22,7 +22,8 @@ _OWN = {
 # Without a quota project these ask on the identity's home project, as a service account's calls do.
 _HOME = "my-project"
 _NO_GATE = {USAGE, "huggingface.co", "api.wandb.ai"}
-_PROJECT = re.compile(r"(?:^|/)projects/([^/:]+)")
+# Old ids begin with a domain, `example.com:my-proj`; any other colon begins a custom method.
+_PROJECT = re.compile(r"(?:^|/)projects/((?:[a-z0-9-]+(?:\.[a-z0-9-]+)+:)?[^/:]+)")
 
 
 def refuse_disabled(call: Call, headers: Mapping[str, str]) -> None:
