@@ -142,7 +142,7 @@ def _there_already(answers: Answers, world: World) -> Iterable[Finding]:
     else:
         mark = mark_of(found, "resourceLabels")
         wrong = [*_unfit(answers, found)] if found.get("status") == "RUNNING" else []
-        if wrong and mark != world.ask("lineage"):
+        if wrong and not (mark and mark == world.ask("lineage")):
             yield Finding(
                 "block",
                 f"another cluster {name} is there already and cannot carry the run",

@@ -1,0 +1,130 @@
+"""A rehearsal server on which all checks are asked, in this process, through the real clients."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import tomllib
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from conftest import Rehearsal, start_rehearsal, stop_rehearsal
+from google.oauth2.credentials import Credentials
+
+from grpo_wizard.state.secret import Secret
+from grpo_wizard.steps.access import APIS
+from grpo_wizard.steps.checking import Checked, run_checks
+from grpo_wizard.steps.clients.cloud import Cloud
+from grpo_wizard.steps.clients.world import LiveWorld
+from grpo_wizard.steps.steps import STEPS, complete
+
+JSON = dict[str, Any]
+TUTORIAL = Path(__file__).parents[2] / "assets" / "answers-tutorial.toml"
+_ASKS = (":testIamPermissions", ":getIamPolicy")
+
+
+def answers(**changes: Any) -> dict[str, dict[str, Any]]:
+    """The tutorial's, with `step__field=value` laid over; None takes one out."""
+    given = tomllib.loads(TUTORIAL.read_text("utf-8"))
+    for key, value in changes.items():
+        step, _, field = key.partition("__")
+        given[step].pop(field, None)
+        if value is not None:
+            given[step][field] = value
+    return complete(given)
+
+
+@dataclass(frozen=True)
+class Ground:
+    """The server, and how checks are asked on it."""
+
+    server: Rehearsal
+
+    def cloud(self, token: str = "hf_made_up_for_a_test") -> Cloud:
+        secrets = {"hf_token": Secret(token)} if token else {}
+        return Cloud(
+            "rehearsal",
+            Credentials(self.server.token),
+            "rehearsal-user@example.com",
+            self.server.base_url,
+            self.server.token,
+            float("inf"),
+            secrets=secrets,
+        )
+
+    def check(self, lineage: str = "", token: str = "hf_made_up_for_a_test", **changes: Any) -> list[Checked]:
+        """Every check of every step, as `check` runs them."""
+        world = LiveWorld(self.cloud(token), lineage)
+        return asyncio.run(run_checks(STEPS, answers(**changes), world))
+
+    def writes(self, since: int = 0) -> list[JSON]:
+        """Requests that may change something."""
+        return [
+            r
+            for r in self.server.recorded()[since:]
+            if r["method"] != "GET" and not r["path"].endswith(_ASKS) and r["service"] != "api.wandb.ai"
+        ]
+
+    def make(self, path: str, body: JSON) -> None:
+        status, answer = self.server.ask("POST", path, body)
+        assert status == 200, (path, answer)
+
+    def reserve(
+        self,
+        name: str,
+        zone: str = "us-central1-b",
+        machine: str = "a4-highgpu-8g",
+        count: int = 4,
+        project: str = "my-project",
+        **more: Any,
+    ) -> None:
+        """A reservation, as an administrator makes it."""
+        specific = {"count": str(count), "instanceProperties": {"machineType": machine}}
+        body = {"name": name, "specificReservationRequired": True, "specificReservation": specific} | more
+        self.make(f"/compute/v1/projects/{project}/zones/{zone}/reservations", body)
+
+    def project(self, name: str) -> None:
+        """Another project with billing and all APIs on."""
+        status, operation = self.server.ask("POST", "/cloudresourcemanager/v3/projects", {"projectId": name})
+        assert status == 200, operation
+        while not operation.get("done"):
+            _, operation = self.server.ask("GET", f"/cloudresourcemanager/v3/{operation['name']}")
+        info = {"billingAccountName": "billingAccounts/012345-567890-ABCDEF"}
+        path = f"/cloudbilling/v1/projects/{name}/billingInfo"
+        assert self.server.ask("PUT", path, info)[0] == 200
+        self.server.enable(*APIS, project=name)
+
+
+@contextmanager
+def ground(home: Path, faults: list[JSON]) -> Iterator[Ground]:
+    """my-project with all APIs on, and what `faults` make of it."""
+    home.mkdir(parents=True, exist_ok=True)
+    file = home / "faults.json"
+    file.write_text(json.dumps(faults))
+    server = start_rehearsal(home, ray="none", faults=file)
+    try:
+        server.enable(*APIS)
+        yield Ground(server)
+    finally:
+        stop_rehearsal(server)
+
+
+def get(service: str, path: str, body: Any, status: int = 200, **do: Any) -> JSON:
+    """A fault that answers a question so."""
+    match = {"service": f"{service}.googleapis.com", "method": "GET", "path": path}
+    return {"match": match, "do": {"status": status, "body": body, **do}}
+
+
+def blocks(found: list[Checked]) -> dict[str, str]:
+    """What blocks, by id, with all its words."""
+    said: Mapping[str, str]
+    listed: dict[str, str] = {}
+    for one in found:
+        said = one.document()
+        if said["level"] == "block":
+            text = f"{said['title']}; {said['detail']}; {said['fix']}"
+            listed[one.id] = f"{listed[one.id]}; {text}" if one.id in listed else text
+    return listed
