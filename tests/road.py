@@ -227,7 +227,7 @@ def comparable(rows: list[JSON]) -> dict[str, JSON]:
             "spec": _plain(row["spec"]),
         }
         for row in rows
-        if not row["derived"]
+        if not row["derived"] or row["kind"] == "api"
     }
 
 

@@ -176,7 +176,9 @@ def test_a_strangers_broken_cluster_is_a_conflict_and_beside_it_only_ours_goes(
         rows = {row["id"]: row for row in walk.json("plan", code=1)["resources"]}
         assert rows["cluster.cluster.nemo-cluster"]["action"] == "conflict"
         assert "not made by this deployment, and failed" in rows["cluster.cluster.nemo-cluster"]["note"]
-        ended = walk.lines("apply", "--yes", "--until", "networks", "--json", "--adopt")[-1]
+        blocked = walk.lines(*ADOPT, code=1)[-1]["failed"]
+        assert [entry["id"] for entry in blocked] and walk.run("check").returncode == 1
+        ended = walk.lines("apply", "--yes", "--until", "networks", "--json", "--adopt", "--skip-checks")[-1]
         assert ended["ok"] and ended["adopted"] == 1
         assert walk.lines(*DESTROY)[-1]["ok"]
         assert {row["name"] for row in lasting(walk.server.world())} == {
