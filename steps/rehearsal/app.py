@@ -13,15 +13,14 @@ from typing import Any
 
 from aiohttp import web
 
-from . import batch
+from . import batch, drills
 from .answers import error_body, refuse, respond, unauthenticated
 from .contract import KUBES, ApiError
 from .dispatch import Asked, Dispatcher
-from .drills import faults_of
 from .front import proxy_password
 from .life import Address
 from .routes import Place, locate
-from .wire import OPERATION_ERROR, Wire
+from .wire import OPERATION_ERROR, Fault, Wire
 from .world import Store
 
 JSON = dict[str, Any]
@@ -77,8 +76,7 @@ class Application:
             )
 
     def _authenticate(self, request: web.Request, place: Place) -> None:
-        """Raises 401 unless the token came as Bearer, as proxy password, in X-Rehearsal-Token or in the path.
-        """
+        """Raises 401 unless the token came as Bearer, as proxy password, in X-Rehearsal-Token or in the path."""
         bearer = request.headers.get("Authorization", "")
         given = [
             bearer.removeprefix("Bearer ") if bearer.startswith("Bearer ") else None,
@@ -105,15 +103,17 @@ class Application:
                 self._stop()
                 return respond({"stopping": True})
             case "DELETE", "/_rehearsal/drills":
-                self.wire.faults.clear()
+                drills.end_all(self.wire.faults)
                 return respond({"faults": 0})
             case "POST", drill if drill.startswith("/_rehearsal/drills/"):
-                return self._drill(drill.rpartition("/")[2])
+                return self._drill(drills.begin, drill.rpartition("/")[2])
+            case "DELETE", drill if drill.startswith("/_rehearsal/drills/"):
+                return self._drill(drills.end, drill.rpartition("/")[2])
         raise ApiError(404, f"The rehearsal has no {path}.")
 
-    def _drill(self, name: str) -> web.Response:
+    def _drill(self, change: Callable[[str, list[Fault]], None], name: str) -> web.Response:
         try:
-            self.wire.faults += faults_of(name)
+            change(name, self.wire.faults)
         except ValueError as unknown:
             raise ApiError(404, str(unknown)) from None
         return respond({"faults": len(self.wire.faults)})

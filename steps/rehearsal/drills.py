@@ -1,13 +1,15 @@
-"""Troubles that can be rehearsed by name: each is a list of faults (wire.py), worded as in real failures.
+"""Troubles that can be rehearsed by name, worded as in real failures: lists of faults (wire.py), and those of Kubernetes (kube/drills.py).
 
 At the start by `--drill NAME`, in a running server by `POST /_rehearsal/drills/NAME`.
-`DELETE /_rehearsal/drills` ends them all.
+`DELETE /_rehearsal/drills/NAME` ends one, `DELETE /_rehearsal/drills` all.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
+from .contract import KUBES
+from .kube import drills as kubernetes
 from .wire import Fault
 
 JSON = dict[str, Any]
@@ -53,7 +55,7 @@ DRILLS: dict[str, tuple[JSON, ...]] = {
             "do": _error(
                 403,
                 "PERMISSION_DENIED",
-                "Insufficient regional quota to satisfy request: resource \"N2_CPUS\": request requires "
+                'Insufficient regional quota to satisfy request: resource "N2_CPUS": request requires '
                 "'240.0' "
                 "and is short '40.0'. project has a quota of '200.0' with '200.0' available. View and manage "
                 "quotas at https://console.cloud.google.com/iam-admin/quotas?usage=USED&project=my-project.",
@@ -141,8 +143,41 @@ DRILLS: dict[str, tuple[JSON, ...]] = {
 }
 
 
+def begin(name: str, faults: list[Fault]) -> None:
+    """Starts a drill: its faults are added, or Kubernetes begins to misbehave. Raises ValueError with the names that there are."""
+    if name in kubernetes.WORLD:
+        kubernetes.begin(name)
+        _wake()
+    else:
+        faults += faults_of(name)
+
+
+def end(name: str, faults: list[Fault]) -> None:
+    """Ends one drill. Raises ValueError with the names that there are."""
+    if name in kubernetes.WORLD:
+        kubernetes.end(name)
+        _wake()
+    else:
+        mine = [(fault.match, fault.do) for fault in faults_of(name)]
+        faults[:] = [fault for fault in faults if (fault.match, fault.do) not in mine]
+
+
+def end_all(faults: list[Fault]) -> None:
+    """Ends all drills, and every fault of a fault file with them."""
+    faults.clear()
+    kubernetes.end_all()
+    _wake()
+
+
+def _wake() -> None:
+    for kube in KUBES.values():
+        kube.pools_changed()
+
+
 def faults_of(name: str) -> list[Fault]:
     """The faults of a drill. Raises ValueError with the names that there are."""
     if name not in DRILLS:
-        raise ValueError(f"No drill is called {name!r}; there are: {', '.join(DRILLS)}.")
+        raise ValueError(
+            f"No drill is called {name!r}; there are: {', '.join([*DRILLS, *kubernetes.WORLD])}."
+        )
     return [Fault(entry["match"], entry["do"]) for entry in DRILLS[name]]

@@ -21,7 +21,7 @@ from . import environment, google
 from .app import Application, kube_urls
 from .contract import KUBES, Heads, House, set_house
 from .dispatch import Dispatcher
-from .drills import faults_of
+from .drills import begin
 from .front import Front
 from .google.kubeground import revive
 from .google.seed import CALLER, seed
@@ -85,8 +85,9 @@ async def _serve(options: Options, root: Path, out: TextIO) -> None:
     google.load()
     authority = Authority(root)
     token = _token(root / "token")
-    drilled = [fault for name in options.drills for fault in faults_of(name)]
-    faults = read_faults(options.faults) + drilled
+    faults = read_faults(options.faults)
+    for name in options.drills:
+        begin(name, faults)
     wire = Wire(Recorder(options.record), faults)
     speed = normal_speed(options.speed)
     world = Store(root / "world.json", FastClock(float("inf") if speed == "max" else float(speed)))

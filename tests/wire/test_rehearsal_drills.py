@@ -35,6 +35,17 @@ def test_credentials_expire_in_the_middle_when_asked_to(tmp_path: Path) -> None:
         life.stop(tmp_path)
 
 
+def test_one_of_two_drills_is_ended_by_its_name(rehearsal: Rehearsal) -> None:
+    rehearsal.enable("container.googleapis.com")
+    for name in ("api-disabled", "quota-short", "pool-maximum"):
+        assert rehearsal.ask("POST", f"/_rehearsal/drills/{name}")[0] == 200
+    assert rehearsal.ask("GET", CLUSTERS)[0] == 403
+    assert rehearsal.ask("DELETE", "/_rehearsal/drills/api-disabled") == (200, {"faults": 1})
+    assert rehearsal.ask("GET", CLUSTERS)[0] == 200
+    assert rehearsal.ask("DELETE", "/_rehearsal/drills/pool-maximum") == (200, {"faults": 1})
+    assert rehearsal.ask("DELETE", "/_rehearsal/drills/spoons")[0] == 404
+
+
 @pytest.mark.parametrize("name", DRILLS)
 def test_every_drill_is_a_list_of_faults(name: str) -> None:
     for fault in faults_of(name):

@@ -5,12 +5,22 @@ from __future__ import annotations
 from collections import Counter
 
 from grpo_wizard.steps.rehearsal.contract import JSON
-from grpo_wizard.steps.rehearsal.kube import kinds, machines, nodes, placing, scheduler, volumes
+from grpo_wizard.steps.rehearsal.kube import (
+    drills,
+    kinds,
+    machines,
+    nodes,
+    nodetroubles,
+    placing,
+    scheduler,
+    volumes,
+)
 from grpo_wizard.steps.rehearsal.kube.core import Kube
 from grpo_wizard.steps.rehearsal.kube.placing import Amounts
 
 _SOURCE = "cluster-autoscaler"
 UNNEEDED_S = 600.0  # GKE's balanced profile removes a node that was not needed for 10 min
+_NONE_LEFT = "scale.up.error.out.of.resources: GCE out of resources"
 RETRY_S = 60.0  # a refused pool is asked again after about this long
 _LEAST_REAL_S = 3.0  # with no durations at all a node must still live long enough to be used
 
@@ -54,9 +64,11 @@ def _zone(pool: JSON) -> str:
 
 def _limit(kube: Kube, pool: JSON) -> int:
     scaling = pool["autoscaling"]
-    return int(scaling.get("totalMaxNodeCount") or 0) or int(scaling.get("maxNodeCount") or 0) * max(
+    less = 1 if drills.runs("pool-maximum") and machines.accelerators(pool)[0] else 0
+    most = int(scaling.get("totalMaxNodeCount") or 0) or int(scaling.get("maxNodeCount") or 0) * max(
         len(pool.get("locations") or [1]), 1
     )
+    return most - less
 
 
 def _size(kube: Kube, pool: JSON) -> int:
@@ -119,7 +131,9 @@ def _ask(kube: Kube, pool: JSON) -> str | None:
     if pool["name"] in refused and not kube.due(key, RETRY_S, _LEAST_REAL_S):
         return str(refused[pool["name"]])
     kube.forget(key)
-    why = kube.ground.take_node(kube.cluster_key, pool["name"])
+    why = (
+        _NONE_LEFT if nodetroubles.none_left(kube) else kube.ground.take_node(kube.cluster_key, pool["name"])
+    )
     if why is None:
         refused.pop(pool["name"], None)
     else:

@@ -1,4 +1,9 @@
-"""Drills: an annotation `rehearsal/drill` on a pod or a node makes it fail as the real one does.
+"""Drills of Kubernetes, two sorts.
+
+By name for the whole world (`WORLD`, begun and ended in steps/rehearsal/drills.py): they last until ended, and what they broke then mends
+itself as the real thing would.
+
+For one object: an annotation `rehearsal/drill` on a pod or a node makes it fail as the real one does.
 
 Pods: `oom`, `crash`, `evict`, `image`, `mount` (with `:CONTAINER` after oom and crash; default the first
 container).
@@ -12,6 +17,31 @@ from __future__ import annotations
 from grpo_wizard.steps.rehearsal.contract import JSON
 
 ANNOTATION = "rehearsal/drill"
+WORLD = {
+    "lustre-mount": "no new pod can mount Lustre: the file system does not answer",
+    "image-gone": "the Ray image is gone from its registry; nodes that have it keep it",
+    "head-lost": "the node that carries the ready Ray head falls silent",
+    "worker-preempted": "the first node with a ready worker is taken back, and the zone has no other",
+    "pool-maximum": "the GPU pool may have one node less than was asked for",
+}
+_RUNNING: set[str] = set()
+
+
+def begin(name: str) -> None:
+    """Starts a drill of WORLD."""
+    _RUNNING.add(name)
+
+
+def end(name: str) -> None:
+    _RUNNING.discard(name)
+
+
+def end_all() -> None:
+    _RUNNING.clear()
+
+
+def runs(name: str) -> bool:
+    return name in _RUNNING
 
 
 def of(obj: JSON) -> str:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from grpo_wizard.steps.rehearsal.contract import JSON
-from grpo_wizard.steps.rehearsal.kube import daemonsets, kinds
+from grpo_wizard.steps.rehearsal.kube import daemonsets, kinds, netpolicy
 from grpo_wizard.steps.rehearsal.kube.core import Kube
 
 HEAD_WAIT = "wait-gcs-ready"  # KubeRay's own init container of workers
 _RUN_S = 3.0
+_GCS = 6379
 _GIB, _DRIVER = "/home/kubernetes/bin/gib", "/home/kubernetes/bin/nvidia"
 
 
@@ -66,5 +67,6 @@ def _head_ready(kube: Kube, pod: JSON) -> bool:
         (p["metadata"].get("labels") or {}).get("ray.io/cluster") == cluster
         and p["metadata"]["labels"].get("ray.io/node-type") == "head"
         and daemonsets.is_ready(p)
+        and netpolicy.reaches(kube, pod, p, _GCS)
         for p in kube.store.list(kinds.POD, pod["metadata"]["namespace"])
     )

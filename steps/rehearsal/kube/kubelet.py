@@ -235,7 +235,7 @@ def _image(kube: Kube, pod: JSON, container: JSON, state: JSON) -> bool:
     """Whether the image is there; pulls it, or fails and backs off."""
     image, node = container["image"], pod["spec"]["nodeName"]
     cached: JSON = kube.note("images").setdefault(node, {})
-    takes = None if drills.of(pod) == "image" else images.seconds(image, kube.project)
+    takes = None if _gone(pod, image in cached) else images.seconds(image, kube.project)
     key = timer(pod, f"pull/{container['name']}")
     if takes is None:
         _pull_failed(kube, pod, container, state)
@@ -257,6 +257,15 @@ def _image(kube: Kube, pod: JSON, container: JSON, state: JSON) -> bool:
         _SOURCE,
     )
     return True
+
+
+def _gone(pod: JSON, cached: bool) -> bool:
+    """Whether a drill takes the image away; Ray's from its registry, so that what a node has stays."""
+    if drills.of(pod) == "image":
+        return True
+    return (
+        drills.runs("image-gone") and not cached and "ray.io/cluster" in (pod["metadata"].get("labels") or {})
+    )
 
 
 def _pull_failed(kube: Kube, pod: JSON, container: JSON, state: JSON) -> None:

@@ -50,7 +50,7 @@ def trouble(kube: Kube, pod: JSON) -> str:
             pv = volumes.volume_of(kube, pod, volume)
             if pv is None:
                 return f'MountVolume.SetUp failed for volume "{volume["name"]}" : persistentvolume not found'
-            if drills.of(pod) == "mount":
+            if drills.of(pod) == "mount" or (drills.runs("lustre-mount") and volumes.is_lustre(pv)):
                 return _DRILLED.format(name=pv["metadata"]["name"])
             if why := volumes.mount_error(kube, pv):
                 return why

@@ -15,7 +15,7 @@ _UNREACHABLE = {"key": "node.kubernetes.io/unreachable", "effect": "NoExecute"}
 
 def preempted(kube: Kube, node: JSON) -> bool:
     """The drill `preempt`: GKE's taint first; True once the machine is to go."""
-    if drills.of(node) != "preempt":
+    if drills.of(node) != "preempt" and not _first_worker(kube, node):
         return False
     if not _taint(kube, node, _ENDING):
         text = "Node is scheduled for termination."
@@ -23,10 +23,47 @@ def preempted(kube: Kube, node: JSON) -> bool:
     return kube.due(f"drill/{node['metadata']['uid']}", NOTICE_S)
 
 
+def _first_worker(kube: Kube, node: JSON) -> bool:
+    """The drill `worker-preempted` takes one machine: the first that carries a ready worker."""
+    taken, uid = kube.note("preempted"), node["metadata"]["uid"]
+    if not drills.runs("worker-preempted"):
+        taken.clear()
+    elif not taken and _carries(kube, node, "worker"):
+        taken[uid] = True
+    return uid in taken
+
+
+def none_left(kube: Kube) -> bool:
+    """Whether the zone has no machine to replace the one that `worker-preempted` took."""
+    return drills.runs("worker-preempted") and bool(kube.note("preempted"))
+
+
+def _carries(kube: Kube, node: JSON, what: str) -> bool:
+    """A Ray pod of this sort that is ready."""
+    return any(
+        p["spec"].get("nodeName") == node["metadata"]["name"]
+        and (p["metadata"].get("labels") or {}).get("ray.io/node-type") == what
+        and any(c["type"] == "Ready" and c["status"] == "True" for c in p["status"].get("conditions", ()))
+        for p in kube.store.list(kinds.POD)
+    )
+
+
+def _silenced(kube: Kube, node: JSON) -> str:
+    """`lost` or `repair` while a drill silences the node."""
+    word = drills.of(node)
+    if word in ("lost", "repair"):
+        return word
+    hit = drills.runs("head-lost") and (
+        node["metadata"]["name"] in kube.note("lost") or _carries(kube, node, "head")
+    )
+    return "lost" if hit else ""
+
+
 def broken(kube: Kube, node: JSON) -> bool:
     """The drills `lost` and `repair`: the node is NotReady; True once auto-repair is to replace it."""
     name, lost = node["metadata"]["name"], kube.note("lost")
-    if drills.of(node) not in ("lost", "repair"):
+    word = _silenced(kube, node)
+    if not word:
         if name in lost:
             _back(kube, node)
         return False
@@ -37,7 +74,7 @@ def broken(kube: Kube, node: JSON) -> bool:
     _ready(kube, node, "Unknown", "NodeStatusUnknown", "Kubelet stopped posting node status.")
     _taint(kube, node, _UNREACHABLE)
     _pods(kube, node)
-    return drills.of(node) == "repair" and kube.due(f"drill/{node['metadata']['uid']}", REPAIR_S)
+    return word == "repair" and kube.due(f"drill/{node['metadata']['uid']}", REPAIR_S)
 
 
 def _pods(kube: Kube, node: JSON) -> None:

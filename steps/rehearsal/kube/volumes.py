@@ -168,11 +168,15 @@ def volume_of(kube: Kube, pod: JSON, volume: JSON) -> JSON | None:
     return kube.store.find(kinds.PV, "", claim["spec"].get("volumeName", "")) if claim else None
 
 
+def is_lustre(pv: JSON) -> bool:
+    return (pv["spec"].get("csi") or {}).get("driver") == LUSTRE
+
+
 def mount_error(kube: Kube, pv: JSON) -> str:
     """What the Lustre CSI node driver says when it cannot mount; empty when it can."""
     csi = pv["spec"].get("csi") or {}
     name = pv["metadata"]["name"]
-    if csi.get("driver") != LUSTRE:
+    if not is_lustre(pv):
         return ""
     if "lustre" not in kube.addons:
         return (
