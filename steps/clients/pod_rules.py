@@ -287,6 +287,15 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule("node_coming", "event", "TriggeredScaleUp", "", "a node is being added for it", ""),
     Rule(
+        "device_network",
+        "event",
+        "FailedScheduling",
+        r"^(?!.*Insufficient nvidia\.com/gpu).*Insufficient networking\.gke\.io\.networks/(?P<network>[-a-z0-9]+)",
+        "no node offers device network {network}",
+        "see that the GPU pool has its additional networks and that GKENetworkParamSet {network} is there",
+        _SOON,
+    ),
+    Rule(
         "no_pool",
         "event",
         "NotTriggerScaleUp",
