@@ -28,12 +28,15 @@ class Teller(Story):
         self._waits: dict[str, tuple[str, float]] = {}
         self.told = 0
         """How many lines were said."""
+        self.is_quiet = False
+        """Takes events in without a word: a story of before is told by `so_far`."""
 
     def take(self, document: Mapping[str, Any]) -> None:
         """Takes it in, then says it."""
         super().take(document)
         now = moment(str(document["time"]))
-        if line := self._line(document, now):
+        line = self._line(document, now)
+        if line and not self.is_quiet:
             self.told += 1
             self._say_line(f"{duration(max(0.0, now - (self.begun or now)))}: {line}")
 
@@ -104,6 +107,16 @@ class Teller(Story):
         words = ", " + _("usual {range}").format(range=_range(usual)) if usual else ""
         detail = f" ({thing.detail})" if thing.detail else ""
         return f"{named(thing.id)}{detail}, {duration(now - (thing.started or now))}{words}"
+
+    def so_far(self) -> list[str]:
+        """What the run had come to, in a sentence."""
+        if not self.things:
+            return []
+        ended = sum(thing.sign in ("done", "kept", "gone") for thing in self.things.values())
+        lines = [_("So far: {n} of {all} things are done.").format(n=ended, all=len(self.things))]
+        if self.summary is None and ended < len(self.things):
+            lines.append(_("The run has not ended: it goes on, or was cut short."))
+        return lines
 
     def ending(self) -> list[str]:
         """How it ended: failures with why and fix, else what stands and its price."""

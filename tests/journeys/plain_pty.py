@@ -1,0 +1,92 @@
+"""Driving plain mode as its users do: a terminal, lines in, lines out."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pexpect
+from road import clean_environment
+
+PATIENCE_S = 90.0
+PROMPT = re.compile(r"([^\r\n]*\): ?)$")
+
+
+class Terminal:
+    """The real command on a pty. `seen` is all that it wrote, escape sequences and echoes too."""
+
+    def __init__(self, home: Path, *words: str, speed: str = "max", **environment: str) -> None:
+        self.seen = ""
+        self._child: Any = pexpect.spawn(
+            sys.executable,
+            ["-m", "grpo_wizard", "--home", str(home), "--rehearse", "--speed", speed, *words],
+            env=clean_environment(**{"TERM": "dumb", "LANG": "C.UTF-8", **environment}),
+            encoding="utf-8",
+            codec_errors="replace",
+            timeout=PATIENCE_S,
+            dimensions=(24, 80),
+        )
+        self._child.delaybeforesend = None
+        self._child.logfile_read = self
+
+    def write(self, text: str) -> None:
+        """What pexpect read."""
+        self.seen += text
+
+    def flush(self) -> None:
+        """Nothing is held back."""
+
+    def until(self, text: str, patience: float = PATIENCE_S) -> str:
+        """Waits for this text; returns what came before it."""
+        self._child.expect_exact(text, timeout=patience)
+        return str(self._child.before)
+
+    def question(self) -> str:
+        """Waits for the next prompt; returns it."""
+        self._child.expect(PROMPT)
+        return str(self._child.match.group(1))
+
+    def answer(self, text: str) -> None:
+        """Types a line."""
+        self._child.sendline(text)
+
+    def reply(self, prompt: str, text: str) -> None:
+        """Waits for a prompt that holds this text, then types a line."""
+        self.until(prompt)
+        self.question()
+        self.answer(text)
+
+    def interrupt(self) -> None:
+        """ctrl+c"""
+        self._child.sendintr()
+
+    def end(self, patience: float = PATIENCE_S) -> int:
+        """Waits for its end; the exit code."""
+        self._child.expect(pexpect.EOF, timeout=patience)
+        self._child.close()
+        return int(
+            self._child.exitstatus if self._child.exitstatus is not None else -self._child.signalstatus
+        )
+
+    def kill(self) -> None:
+        """Whatever it does."""
+        self._child.close(force=True)
+
+    def __enter__(self) -> Terminal:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.kill()
+
+
+def through_steps(terminal: Terminal, keys: Sequence[str] = ("n", "g")) -> None:
+    """All seven steps with the values that are there, up to Review."""
+    for number in range(1, 8):
+        terminal.until(f"Step {number} of 7")
+        while "/l)" not in (prompt := terminal.question()):
+            terminal.answer("" if number == 1 else "!")
+        terminal.answer(keys[0] if "(n/" in prompt else keys[1])
+    terminal.until("Review.")

@@ -1,0 +1,234 @@
+"""Plain mode's seven steps on a terminal: every field reachable, answerable, refusable; nothing moves a cursor; resume."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from plain_pty import Terminal
+from rehearsing import Rehearsal
+
+from grpo_wizard.state.home import Home
+from grpo_wizard.state.store import Store
+from grpo_wizard.steps.step import Field, Refused, Step
+from grpo_wizard.steps.steps import NAMES, STEPS, fields
+
+_WRONG = ("two words here", "-1", "x" * 200, "0", "Ä", "9" * 16)
+_RIGHT = (
+    "other-name", "europe-west4", "europe-west4-b", "us-gov", "012345-6789AB-CDEF01", "user:me@example.com", "1.34", "pd-ssd", "fs2",
+    "example.com/image:v2", "google/gemma-3-4b-it", "openai/gsm8k", "/data/other", "me@proj-1.iam.gserviceaccount.com",
+    "2", "7", "1500", "36000", "0.5", "grpo.val_period=5", "reservation-2", "2026-12-01T00:00:00Z",
+)  # fmt: skip
+TOKENS = {"hf_token": "hf_canaryPlainModeOnly7Q", "wandb_api_key": "0123456789abcdef0123456789abcdef01234567"}
+
+
+@pytest.fixture
+def joined(
+    shared_rehearsal: Rehearsal, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> tuple[Path, dict[str, str]]:
+    """A home of its own whose rehearsals live on the module's server, and the environment that says so."""
+    home = tmp_path / "home"
+    home.mkdir()
+    server = {
+        name: value
+        for name, value in shared_rehearsal.address.env.items()
+        if name.startswith("GRPO_WIZARD_REHEARSAL")
+    }
+    return home, server
+
+
+def _begin(home: Path, name: str, place: str) -> None:
+    store = Store(Home(home))
+    deployment = store.create(name, "rehearsal", {each: {} for each in NAMES[: NAMES.index(place)]})
+    deployment.place = place
+    store.save(deployment)
+
+
+def _takes(field: Field, text: str) -> bool:
+    try:
+        field.parse(text)
+    except Refused:
+        return False
+    return True
+
+
+def _right(field: Field) -> str:
+    """A text that this field takes, where possible other than its default."""
+    if field.kind == "secret":
+        return TOKENS[field.name]
+    if field.kind == "switch":
+        return "no" if field.default else "yes"
+    if field.choices:
+        return field.choices[-1]
+    found = [text for text in _RIGHT if _takes(field, text)]
+    assert found, f"no text here is right for {field.name}: name one in _RIGHT"
+    return next((text for text in found if field.parse(text) != field.default), found[0])
+
+
+def _wrong(field: Field) -> str:
+    """A text that this field refuses."""
+    return (
+        "two words here"
+        if field.kind == "secret"
+        else next(text for text in _WRONG if not _takes(field, text))
+    )
+
+
+class Walk:
+    """Goes through the questions of a step by what the prompt says, and keeps what it typed."""
+
+    def __init__(self, terminal: Terminal, step: Step) -> None:
+        self.terminal, self.step = terminal, step
+        self.typed: dict[str, str] = {}
+
+    def field_of(self, prompt: str) -> Field | None:
+        named = [
+            f for f in self.step.fields if prompt.startswith((f"{f.label} (", f"{f.label}, ", f"{f.label} ["))
+        ]
+        return max(named, key=lambda f: len(f.label), default=None)
+
+    def first(self, field: Field) -> None:
+        """Help, then a refusal, then an answer."""
+        terminal, secret = self.terminal, field.kind == "secret"
+        terminal.answer("?")
+        terminal.until(f"Help: {field.help[:30]}".encode("ascii", "ignore").decode()[:20])
+        terminal.until("! goes on to the checks.")
+        assert self.field_of(terminal.question()) is field
+        terminal.answer(_wrong(field))
+        terminal.until("Refused: ")
+        assert self.field_of(terminal.question()) is field
+        terminal.answer(_right(field))
+        if secret:
+            assert _right(field) not in terminal.seen
+            terminal.until("Given: ********" + _right(field)[-4:])
+
+    def questions(self, answer: Callable[[Field], str | None]) -> None:
+        """To the menu; `answer` says what to type, or None to do all that `first` does."""
+        while "/l)" not in (prompt := self.terminal.question()):
+            field = self.field_of(prompt)
+            if field is None:
+                assert prompt.startswith("Advanced"), prompt
+                self.terminal.answer("yes")
+                continue
+            text = answer(field)
+            if text is None:
+                self.first(field)
+                self.typed[field.name] = _right(field)
+            else:
+                self.terminal.answer(text)
+                self.typed |= {field.name: text} if text else {}
+        self.menu = prompt
+
+    def again(self, field: Field) -> str | None:
+        """The second time the other value of what may hide questions; those that were hidden now do all."""
+        if field.name not in self.typed:
+            return None
+        if field.kind == "switch":
+            return "yes" if field.default else "no"
+        return field.choices[0] if field.choices and len(field.choices) < 7 else ""
+
+
+def test_every_field_is_reached_helped_refused_and_answered(joined: tuple[Path, dict[str, str]]) -> None:
+    """In one go through all seven steps, on a dumb terminal; what was typed is what is kept."""
+    home, server = joined
+    Store(Home(home)).create("alpha", "rehearsal", {})
+    walked: dict[str, set[str]] = {}
+    with Terminal(home, "--deployment", "alpha", **server) as terminal:
+        before = None
+        for number, step in enumerate(STEPS, 1):
+            terminal.until(f"Step {number} of 7: {step.title}")
+            if before is not None:
+                _holds(home, before)
+            before = walk = Walk(terminal, step)
+            walk.questions(lambda field, walk=walk: "" if field.name in walk.typed else None)  # type: ignore[misc]
+            if len(walk.typed) < len(step.fields):
+                terminal.answer("c")
+                terminal.reply("Which answer", "a")
+                walk.questions(walk.again)
+            walked[step.name] = set(walk.typed)
+            terminal.answer("n" if "(n/" in walk.menu else "g")
+        terminal.until("Review.")
+        _holds(home, walk)
+        terminal.interrupt()
+        assert terminal.end() == 130
+    assert walked == {step.name: {field.name for field in step.fields} for step in STEPS}
+    assert "\x1b" not in terminal.seen and terminal.seen.isascii()
+    assert not any(token in terminal.seen or token in _everything(home) for token in TOKENS.values())
+
+
+def _holds(home: Path, walk: Walk) -> None:
+    kept = _state(home)["answers"][walk.step.name]
+    for name, text in walk.typed.items():
+        field = walk.step.field(name)
+        if field.kind != "secret" and (name in kept or not callable(field.default)):
+            assert kept.get(name, field.default) == field.parse(text), name
+
+
+def _state(home: Path) -> Any:
+    return json.loads((home / "deployments" / "alpha" / "state.json").read_text())
+
+
+def _everything(home: Path) -> str:
+    return "".join(file.read_text("utf-8", "replace") for file in home.rglob("*") if file.is_file())
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_it_opens_again_at_the_step_where_it_was_left(name: str, joined: tuple[Path, dict[str, str]]) -> None:
+    """ctrl+c in the middle of a step keeps what was answered, says how to go on, and ends with 130."""
+    home, server = joined
+    _begin(home, "alpha", name)
+    step = STEPS[NAMES.index(name)]
+    field = next(f for f in step.fields if not f.advanced and f.kind in ("text", "integer"))
+    with Terminal(home, "--deployment", "alpha", **server) as terminal:
+        terminal.until(f"Rehearsal. Step {NAMES.index(name) + 1} of 7: {step.title}")
+        while not terminal.question().startswith(field.label):
+            terminal.answer("")
+        terminal.answer(_right(field))
+        terminal.question()
+        terminal.interrupt()
+        terminal.until("To go on: grpo-wizard --plain --deployment alpha")
+        assert terminal.end() == 130
+    assert _state(home)["place"] == name
+    assert _state(home)["answers"][name][field.name] == field.parse(_right(field))
+
+
+def test_the_first_line_says_the_mode_and_what_chose_it(tmp_path: Path) -> None:
+    for words, environment, said in (
+        (["--plain"], {"TERM": "xterm"}, "--plain"),
+        ([], {"TERM": "xterm", "ACCESSIBLE": "1"}, "ACCESSIBLE=1"),
+        ([], {"TERM": "dumb", "NO_COLOR": "1"}, "TERM=dumb"),
+    ):
+        with Terminal(tmp_path / "home", *words, **environment) as terminal:
+            assert terminal.until("\r\n") == f"grpo-wizard, plain mode, chosen by {said}."
+            terminal.reply("leave", "l")
+            assert terminal.end() == 0
+            assert "\x1b" not in terminal.seen
+
+
+@pytest.mark.parametrize("locale", ["C", "en_GB.ISO-8859-1"])
+def test_a_terminal_that_knows_only_ascii_gets_only_ascii(
+    locale: str, joined: tuple[Path, dict[str, str]]
+) -> None:
+    home, server = joined
+    _begin(home, "alpha", "raycluster")
+    with Terminal(
+        home, "--deployment", "alpha", "--plain", TERM="xterm", LANG=locale, LC_ALL=locale, **server
+    ) as terminal:
+        terminal.reply("RayCluster (", "b\N{LATIN SMALL LETTER U WITH DIAERESIS}")
+        terminal.until("Refused: ")
+        terminal.question()
+        terminal.answer("?")
+        terminal.until("! goes on")
+        terminal.interrupt()
+        assert terminal.end() == 130
+    assert "\x1b" not in terminal.seen
+    assert terminal.seen.replace("b\N{LATIN SMALL LETTER U WITH DIAERESIS}", "").isascii()
+
+
+def test_all_fields_have_labels_that_a_prompt_can_be_told_apart_by() -> None:
+    seen: dict[tuple[str, str], Any] = {}
+    for step, field in fields():
+        assert seen.setdefault((step.name, field.label), field) is field
