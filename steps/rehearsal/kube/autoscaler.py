@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
 
 from grpo_wizard.steps.rehearsal.contract import JSON
 from grpo_wizard.steps.rehearsal.kube import (
@@ -23,15 +25,25 @@ UNNEEDED_S = 600.0  # GKE's balanced profile removes a node that was not needed 
 _NONE_LEFT = "scale.up.error.out.of.resources: GCE out of resources"
 RETRY_S = 60.0  # a refused pool is asked again after about this long
 _LEAST_REAL_S = 3.0  # with no durations at all a node must still live long enough to be used
+_LEAST_TOLD_S = 30.0  # thousands of waiting pods must not drown the rest in events
 
 
-def reconcile(kube: Kube) -> None:
+@dataclass(frozen=True)
+class Refusal:
+    """Why a pod gets no node, as an event."""
+
+    reason: str
+    message: str
+
+
+def reconcile(kube: Kube) -> Iterator[None]:
+    """Yields between pods, so that requests get their turn."""
     pools = [p for p in kube.ground.pools(kube.cluster_key) if (p.get("autoscaling") or {}).get("enabled")]
     waiting = [
         p for p in scheduler.pending(kube) if p["status"].get("conditions") and not volumes.unbound(kube, p)
     ]
     if waiting:
-        _scale_up(kube, pools, waiting)
+        yield from _scale_up(kube, pools, waiting)
     _scale_down(kube, pools, busy=bool(waiting))
 
 
@@ -90,21 +102,29 @@ def _upcoming(kube: Kube, pools: list[JSON]) -> list[tuple[JSON, Amounts]]:
     return found
 
 
-def _scale_up(kube: Kube, pools: list[JSON], waiting: list[JSON]) -> None:
+def _scale_up(kube: Kube, pools: list[JSON], waiting: list[JSON]) -> Iterator[None]:
+    """Coming nodes first, then new ones. A shape that no pool can grow for is judged once."""
     virtual = _upcoming(kube, pools)
+    judged: dict[str, Refusal] = {}
     for pod in waiting:
-        wanted = placing.requests(pod)
+        yield
+        wanted, shape = placing.requests(pod), placing.shape(pod)
+        if shape in judged:
+            _repeat(kube, pod, judged[shape])
+            continue
         home = next((room for node, room in virtual if not placing.refusals(pod, wanted, node, room)), None)
         if home is None:
             grown = _grow(kube, pools, pod, wanted)
-            if grown is None:
+            if isinstance(grown, Refusal):
+                judged[shape] = grown
+                _repeat(kube, pod, grown)
                 continue
             virtual.append(grown)
             home = grown[1]
         scheduler.take(home, wanted)
 
 
-def _grow(kube: Kube, pools: list[JSON], pod: JSON, wanted: Amounts) -> tuple[JSON, Amounts] | None:
+def _grow(kube: Kube, pools: list[JSON], pod: JSON, wanted: Amounts) -> tuple[JSON, Amounts] | Refusal:
     reasons: Counter[str] = Counter()
     for pool in pools:
         node, room = template(kube, pool, _zone(pool))
@@ -117,11 +137,9 @@ def _grow(kube: Kube, pools: list[JSON], pod: JSON, wanted: Amounts) -> tuple[JS
             _told_up(kube, pod, pool, size)
             return node, room
         else:
-            _told_refusal(kube, pod, pool, refused)
-            return None
+            return _refusal(pool, refused)
     listed = ", ".join(f"{n} {text}" for text, n in sorted(reasons.items()))
-    _repeat(kube, pod, "NotTriggerScaleUp", f"pod didn't trigger scale-up: {listed}")
-    return None
+    return Refusal("NotTriggerScaleUp", f"pod didn't trigger scale-up: {listed}")
 
 
 def _ask(kube: Kube, pool: JSON) -> str | None:
@@ -161,7 +179,7 @@ def _told_up(kube: Kube, pod: JSON, pool: JSON, size: int) -> None:
     )
 
 
-def _told_refusal(kube: Kube, pod: JSON, pool: JSON, refused: str) -> None:
+def _refusal(pool: JSON, refused: str) -> Refusal:
     """What the cloud said, in the autoscaler's frame: an error is a failed scale-up, a limit none at all."""
     if refused.startswith("scale.up.error"):
         refused = (
@@ -171,14 +189,15 @@ def _told_refusal(kube: Kube, pod: JSON, pool: JSON, refused: str) -> None:
         )
     elif not refused.startswith(("pod didn't trigger", "Node scale up")):
         refused = f"pod didn't trigger scale-up: 1 {refused}"
-    _repeat(kube, pod, "FailedScaleUp" if refused.startswith("Node") else "NotTriggerScaleUp", refused)
+    return Refusal("FailedScaleUp" if refused.startswith("Node") else "NotTriggerScaleUp", refused)
 
 
-def _repeat(kube: Kube, pod: JSON, reason: str, message: str) -> None:
+def _repeat(kube: Kube, pod: JSON, refusal: Refusal) -> None:
     """Tells it at once, and again about once a minute."""
     told = kube.note("told")
     uid = pod["metadata"]["uid"]
-    if told.get(f"scale/{uid}") == message and not kube.due(f"told/{uid}", RETRY_S, _LEAST_REAL_S):
+    reason, message = refusal.reason, refusal.message
+    if told.get(f"scale/{uid}") == message and not kube.due(f"told/{uid}", RETRY_S, _LEAST_TOLD_S):
         return
     told[f"scale/{uid}"] = message
     kube.forget(f"told/{uid}")

@@ -7,7 +7,7 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from grpo_wizard.steps.rehearsal.kube import (
     autoscaler,
@@ -32,7 +32,9 @@ _GAP_S = 0.02  # changes that come in a burst are looked at together
 _LONGEST_GAP_S = 0.5
 _IDLE_S = 20.0  # the longest sleep; capacity of the cloud below can come back without a word
 
-CONTROLLERS: tuple[Callable[[Kube], None], ...] = (
+_SLICE_S = 0.005  # how long a controller that can be interrupted works before requests get their turn
+
+CONTROLLERS: tuple[Callable[[Kube], Iterator[None] | None], ...] = (
     garbage.reconcile,
     nodes.reconcile,
     gkenetworks.reconcile,
@@ -92,13 +94,21 @@ class Manager:
             self._pause = max(_GAP_S, min(time.perf_counter() - began, _LONGEST_GAP_S))
 
 
+async def _in_slices(work: Iterator[None] | None) -> None:
+    began = time.perf_counter()
+    for _ in work or ():
+        if time.perf_counter() - began > _SLICE_S:
+            await asyncio.sleep(0)
+            began = time.perf_counter()
+
+
 async def settle(kube: Kube) -> None:
     """Runs all controllers until nothing changes any more; requests get their turn between any two."""
     for _ in range(_ROUNDS):
         before = kube.store.version
         for reconcile in CONTROLLERS:
             try:
-                reconcile(kube)
+                await _in_slices(reconcile(kube))
             except Exception:  # one controller's mistake must not stop the cluster; it is in the log
                 _LOG.exception("controller %s", reconcile.__module__)
             await asyncio.sleep(0)

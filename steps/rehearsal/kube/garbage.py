@@ -10,7 +10,9 @@ from grpo_wizard.steps.rehearsal.kube.kinds import Kind
 _PVC_GUARD, _PV_GUARD = "kubernetes.io/pvc-protection", "kubernetes.io/pv-protection"
 
 
-EVENTS = 3000  # Kubernetes forgets events after an hour; here the oldest go when there are more than these
+# Kubernetes forgets events after an hour; here the oldest go when there are more than these. Fewer than what waiting
+# pods are told again and again would make events come and go for ever.
+EVENTS, EVENTS_A_POD = 3000, 6
 
 
 def reconcile(kube: Kube) -> None:
@@ -32,7 +34,7 @@ def reconcile(kube: Kube) -> None:
 
 
 def _forget_events(kube: Kube) -> None:
-    if kube.store.count(kinds.EVENT) <= EVENTS:
+    if kube.store.count(kinds.EVENT) <= EVENTS + EVENTS_A_POD * kube.store.count(kinds.POD):
         return
     events = sorted(kube.store.list(kinds.EVENT), key=lambda e: int(e["metadata"]["resourceVersion"]))
     for event in events[: EVENTS // 3]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from grpo_wizard.steps.rehearsal.contract import JSON
 from grpo_wizard.steps.rehearsal.kube import (
     drills,
@@ -21,13 +23,15 @@ BACKOFF_S = (10, 20, 40, 80, 160, 300)  # kubelet's restart and image back-off
 _SOURCE = "kubelet"
 
 
-def reconcile(kube: Kube) -> None:
-    """Moves every pod that has a node one step on."""
-    live = set()
-    for pod in kube.store.list(kinds.POD):
-        live.add(pod["metadata"]["uid"])
-        if pod["spec"].get("nodeName") and pod["spec"]["nodeName"] not in kube.note("lost"):
+def reconcile(kube: Kube) -> Iterator[None]:
+    """Moves every pod that has a node one step on; yields between two, so that requests get their turn."""
+    for seen in kube.store.list(kinds.POD):
+        meta = seen["metadata"]
+        pod = kube.store.find(kinds.POD, meta["namespace"], meta["name"])
+        if pod and pod["spec"].get("nodeName") and pod["spec"]["nodeName"] not in kube.note("lost"):
             _step(kube, pod)
+            yield
+    live = {pod["metadata"]["uid"] for pod in kube.store.list(kinds.POD)}
     for uid in [u for u in kube.note("pods") if u not in live]:
         kube.note("pods").pop(uid)
         kube.forget(f"pod/{uid}/")

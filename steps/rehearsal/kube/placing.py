@@ -3,6 +3,7 @@ words."""
 
 from __future__ import annotations
 
+import json
 from fractions import Fraction
 
 from grpo_wizard.steps.rehearsal.contract import JSON
@@ -13,6 +14,7 @@ Amounts = dict[str, Fraction]
 NO_MATCH = "node(s) didn't match Pod's node affinity/selector"
 
 
+_SHAPES: dict[str, str] = {}
 _KNOWN: dict[str, Amounts] = {}  # a pod's requests never change, and they are asked for in every pass
 
 
@@ -24,6 +26,22 @@ def requests(pod: JSON) -> Amounts:
             _KNOWN.clear()
         _KNOWN[uid] = _requests(pod)
     return _KNOWN[uid]
+
+
+def shape(pod: JSON) -> str:
+    """Pods of one shape are refused by the same nodes for the same reasons: thousands of them are looked at once."""
+    uid = pod["metadata"].get("uid", "")
+    if uid not in _SHAPES:
+        if len(_SHAPES) > 20000:
+            _SHAPES.clear()
+        spec = pod["spec"]
+        claims = [
+            v["persistentVolumeClaim"] for v in spec.get("volumes") or () if "persistentVolumeClaim" in v
+        ]
+        parts = (spec.get("nodeSelector"), spec.get("affinity"), spec.get("tolerations"), claims)
+        wanted = sorted((key, str(value)) for key, value in requests(pod).items())
+        _SHAPES[uid] = json.dumps([pod["metadata"].get("namespace"), wanted, parts], sort_keys=True)
+    return _SHAPES[uid]
 
 
 def _requests(pod: JSON) -> Amounts:

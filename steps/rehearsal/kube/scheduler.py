@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from fractions import Fraction
 
 from grpo_wizard.steps.rehearsal.contract import JSON
@@ -11,7 +12,7 @@ from grpo_wizard.steps.rehearsal.kube.core import Kube
 from grpo_wizard.steps.rehearsal.kube.placing import Amounts
 
 _AGAIN_S = 300.0  # an unchanged verdict is told again after the scheduler's own flush interval
-_LEAST_REAL_S = 10.0
+_LEAST_REAL_S = 30.0
 
 
 def pending(kube: Kube) -> list[JSON]:
@@ -47,46 +48,53 @@ def take(room: Amounts, wanted: Amounts) -> None:
         room[key] = room.get(key, Fraction(0)) - value
 
 
-def reconcile(kube: Kube) -> None:
+def reconcile(kube: Kube) -> Iterator[None]:
+    """Yields between pods, so that requests get their turn. Room only shrinks meanwhile: a shape refused once stays refused."""
     waiting = pending(kube)
     if not waiting:
         return
     room, nodes = free_room(kube), kube.store.list(kinds.NODE)
-    for pod in waiting:
-        _place(kube, pod, nodes, room)
+    refused: dict[str, str] = {}
+    for seen in waiting:
+        pod = kube.store.find(kinds.POD, seen["metadata"]["namespace"], seen["metadata"]["name"])
+        if pod is not None and "deletionTimestamp" not in pod["metadata"]:
+            shape = placing.shape(pod)
+            why = refused.get(shape) or _place(kube, pod, nodes, room)
+            if why:
+                refused[shape] = why
+                _failed(kube, pod, why)
+        yield
 
 
-def _place(kube: Kube, pod: JSON, nodes: list[JSON], room: dict[str, Amounts]) -> None:
+def _place(kube: Kube, pod: JSON, nodes: list[JSON], room: dict[str, Amounts]) -> str:
+    """Binds the pod, or says why no node takes it."""
     claim = volumes.unbound(kube, pod)
     if claim:
-        _failed(
-            kube,
-            pod,
+        return (
             f"0/{len(nodes)} nodes are available: {claim}. preemption: 0/{len(nodes)} nodes are "
-            f"available: {len(nodes)} Preemption is not helpful for scheduling.",
+            f"available: {len(nodes)} Preemption is not helpful for scheduling."
         )
-        return
     wanted, reasons = placing.requests(pod), Counter[str]()
     for node in nodes:
         name = node["metadata"]["name"]
+        if kube.store.find(kinds.NODE, "", name) is None:
+            continue  # it went while others had their turn
         why = placing.refusals(pod, wanted, node, room[name])
         if not why:
             take(room[name], wanted)
             _bind(kube, pod, name)
-            return
+            return ""
         reasons.update(why)
     listed = (
         ", ".join(f"{n} {text}" for text, n in sorted(reasons.items()))
         or "no nodes available to schedule pods"
     )
     total = len(nodes)
-    _failed(
-        kube,
-        pod,
+    if not nodes:
+        return listed
+    return (
         f"0/{total} nodes are available: {listed}. preemption: 0/{total} nodes are available: "
         f"{total} Preemption is not helpful for scheduling."
-        if nodes
-        else listed,
     )
 
 

@@ -7,6 +7,7 @@ they got.
 
 from __future__ import annotations
 
+import bisect
 import uuid
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
@@ -47,6 +48,7 @@ class Store:
         self.history: deque[Change] = deque(maxlen=HISTORY)
         self.listeners: set[Callable[[Change], None]] = set()
         self._objects: dict[Kind, dict[tuple[str, str], JSON]] = {kind: {} for kind in kinds}
+        self._keys: dict[Kind, list[tuple[str, str]]] = {kind: [] for kind in kinds}  # sorted
         self._sorted: dict[Kind, list[JSON]] = {}
         self.departures = 0  # counts deletions, begun and done: the garbage collector looks when it moved
 
@@ -67,7 +69,7 @@ class Store:
         found = self._sorted.get(kind)
         if found is None:
             rows = self._objects.get(kind, {})
-            found = self._sorted[kind] = [rows[key] for key in sorted(rows)]
+            found = self._sorted[kind] = [rows[key] for key in self._keys.get(kind, ())]
         return [o for o in found if not namespace or o["metadata"].get("namespace") == namespace]
 
     def count(self, kind: Kind) -> int:
@@ -167,14 +169,21 @@ class Store:
         if what == "DELETED" or "deletionTimestamp" in meta:
             self.departures += 1
         if what == "DELETED":
-            self._objects[kind].pop(key, None)
+            self._out(kind, key)
         else:
+            if key not in self._objects[kind]:
+                bisect.insort(self._keys[kind], key)
             self._objects[kind][key] = new
         change = Change(self.version, what, kind, new, old)
         self.history.append(change)
         for listener in list(self.listeners):
             listener(change)
         return new
+
+    def _out(self, kind: Kind, key: tuple[str, str]) -> None:
+        if self._objects[kind].pop(key, None) is not None:
+            keys = self._keys[kind]
+            del keys[bisect.bisect_left(keys, key)]
 
     def since(self, version: int) -> Sequence[Change]:
         """Changes after `version`. 410 when the ring no longer reaches back that far."""
@@ -198,6 +207,5 @@ class Store:
         by_name = {kind.qualified: kind for kind in self.kinds}
         for qualified, objects in saved["objects"]:
             if qualified in by_name:
-                self._objects[by_name[qualified]] = {
-                    (o["metadata"].get("namespace", ""), o["metadata"]["name"]): o for o in objects
-                }
+                rows = {(o["metadata"].get("namespace", ""), o["metadata"]["name"]): o for o in objects}
+                self._objects[by_name[qualified]], self._keys[by_name[qualified]] = rows, sorted(rows)
