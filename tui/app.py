@@ -6,6 +6,7 @@ measured in tests/bench/first_paint.py.
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable
 from importlib import import_module
@@ -19,15 +20,18 @@ from grpo_wizard.state.errors import WizardError
 from grpo_wizard.state.home import Home
 from grpo_wizard.tui.background import in_thread
 from grpo_wizard.tui.i18n import _
-from grpo_wizard.tui.palette import Actions
 from grpo_wizard.tui.screens.base import WizardScreen
 from grpo_wizard.tui.theme import WizardLook
 from grpo_wizard.tui.title import TitleState
 
 if TYPE_CHECKING:
+    from textual.command import Provider
+
     from grpo_wizard.tui.desk import Desk
     from grpo_wizard.tui.engine_run import EngineRun
 
+# How long a thread that imports an SDK may keep the screen waiting at a time; Python's own 5 ms add up over a key's way.
+_SWITCH_SECONDS = 0.0005
 # Where each place is built: module, class. A step's place is its name.
 _SCREENS = {
     "review": ("review", "ReviewScreen"),
@@ -37,11 +41,18 @@ _SCREENS = {
 }
 
 
+def _actions() -> type[Provider]:
+    """The palette is loaded when it is opened: textual.command brings half of the widgets along."""
+    from grpo_wizard.tui.palette import Actions
+
+    return Actions
+
+
 class Wizard(WizardLook[int]):
     """`start` is the deployment to open at once; `create` begins it when it is not there. `rehearse`: new ones are rehearsals."""
 
     TITLE = "grpo-wizard"
-    COMMANDS: ClassVar[set[Any]] = {Actions}
+    COMMANDS: ClassVar[set[Any]] = {_actions}
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding(
             "ctrl+q",
@@ -80,6 +91,7 @@ class Wizard(WizardLook[int]):
         """The opening, or the deployment that was named."""
         from grpo_wizard.tui.screens.opening import OpeningScreen
 
+        sys.setswitchinterval(_SWITCH_SECONDS)
         self.push_screen(OpeningScreen())
         if self._start is not None:
             self.open_deployment(self._start, create=self._create)
@@ -112,15 +124,17 @@ class Wizard(WizardLook[int]):
                 raise ValueError(_("{name} is there already").format(name=name))
             return name
 
+        def named(name: str | None) -> None:
+            if name:
+                self.open_deployment(name, create=True, rehearsal=rehearsal, prefill=prefill)
+
         title = _("New rehearsal") if rehearsal else _("New deployment")
         text = _("Its name here. It is no resource's name; those you answer in the steps.")
         stem = "rehearsal" if rehearsal else "grpo"
         proposed = next(name for n in range(1, 1000) if (name := f"{stem}-{n}") not in known)
         self.push_screen(
             AskName(title, text, proposed, free),
-            lambda name: (
-                name and self.open_deployment(name, create=True, rehearsal=rehearsal, prefill=prefill)
-            ),
+            named,
         )
 
     def take_over(self) -> None:

@@ -28,7 +28,7 @@ def _parser() -> argparse.ArgumentParser:
         allow_abbrev=False,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--version", action="version", version=_version())
+    parser.add_argument("--version", action=_Version, nargs=0, help="show the version and exit")
     parser.add_argument(
         "--plain",
         action="store_true",
@@ -49,10 +49,14 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _version() -> str:
-    from importlib.metadata import version
+class _Version(argparse.Action):
+    """Asks for the version only when it is wanted: importlib.metadata costs as much as argparse itself."""
 
-    return f"grpo-wizard {version('grpo-wizard')}"
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
+        from importlib.metadata import version
+
+        print(f"grpo-wizard {version('grpo-wizard')}")
+        parser.exit()
 
 
 def _common(parser: argparse.ArgumentParser, again: bool = False) -> None:
@@ -126,6 +130,12 @@ def _apply(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--max-usd-per-hour", metavar="X", type=float, help="do not start what would cost more"
+    )
+    parser.add_argument(
+        "--max-usd",
+        metavar="X",
+        type=float,
+        help="start nothing more once so much is spent (default: the answer project.max_usd)",
     )
     parser.add_argument("--skip-checks", action="store_true", help="start although a check blocks")
     _json(parser, "one JSON object a line")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
@@ -17,7 +16,7 @@ def start(
     """Runs `grpo-wizard <words>` for a deployment. Returns its process id and the file that holds what it says."""
     log = home.folder(name) / "apply.log"
     with log.open("ab") as out:
-        os.chmod(log, 0o600)
+        log.chmod(0o600)
         child = subprocess.Popen(
             [sys.executable, "-m", "grpo_wizard", *words],
             stdin=subprocess.DEVNULL,

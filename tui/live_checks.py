@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -56,13 +56,17 @@ class LiveChecks:
         for check in checks:
             self._asking.add(check.id)
             self._screen.run_worker(
-                partial(self._look, check),
+                self._looker(check),
                 group=f"check-{check.id}",
                 exclusive=True,
                 exit_on_error=False,
                 description=f"check {check.id}",
             )
         self._screen.show_findings(list(checks))
+
+    def _looker(self, check: Check) -> Callable[[], Awaitable[None]]:
+        """Not the coroutine itself: one that is replaced before it began would never be awaited."""
+        return partial(self._look, check)
 
     async def forget(self) -> None:
         """The next looks ask the cloud again."""

@@ -35,6 +35,15 @@ class Row:
     on: bool | None = None
     switch: tuple[str, Any] = ("", None)
 
+    @property
+    def about(self) -> str:
+        """In full, where the line itself has no room for it."""
+        return (
+            ""
+            if not self.body or (self.key != "always" and self.on is None and len(self.body) < 40)
+            else f"{self.title}: {self.body}"
+        )
+
     def text(self, colours: Mapping[str, str], width: int) -> Text:
         """Fitted to the width; what is wrong stands out."""
         text = Text(no_wrap=True, end="", overflow="ellipsis")
@@ -46,9 +55,13 @@ class Row:
             room = width - 6 - cell_len(self.title)
             return text.append("  " + fit(self.body, room), colours["muted"]) if room > 8 else text
         if self.key == "always":
-            mark = sign(self.sign)
-            text.append(f" {mark.glyph}  ", colours[mark.colour]).append(fit(self.title, min(cell_len(self.title), width - 4)))
-            return text.append("  " + fit(self.body, max(0, width - 6 - cell_len(self.title))), colours["muted"])
+            done = sign(self.sign)
+            text.append(f" {done.glyph}  ", colours[done.colour]).append(
+                fit(self.title, min(cell_len(self.title), width - 4))
+            )
+            return text.append(
+                "  " + fit(self.body, max(0, width - 6 - cell_len(self.title))), colours["muted"]
+            )
         mark = sign(self.sign) if self.sign else None
         text.append(fit(self.title, 13), "bold")
         tail = f" {mark}" if mark else ""
@@ -176,7 +189,7 @@ def _plan(decisions: Sequence[Decision] | None, choices: Choices) -> Iterator[Ro
 
 
 def _differences(draft: Draft) -> Iterator[Row]:
-    answers, missing = draft.look()
+    answers, _missing = draft.look()
     yield Row("", _("Better than the tutorial (space switches one off)"))
     for d in DIFFERENCES:
         try:

@@ -153,7 +153,7 @@ class Story:
         return self.things.setdefault(id, Thing(id, str(document.get("action", "create"))))
 
     def _say(self, document: Mapping[str, Any], sign: str, text: str) -> None:
-        name = str(document.get("id") or "").partition(".")[2].replace(".", " ", 1)
+        name = str(document.get("id") or "").partition(".")[2].replace(".", " ", 1).replace("_", " ", 1)
         self.log.append((clock_time(document), sign, f"{name}  {text}" if name else text))
 
     # --- as lanes

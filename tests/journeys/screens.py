@@ -67,7 +67,7 @@ async def run_ended(pilot: Drive, patience: float = 120.0) -> RunScreen:
     await until(
         pilot, lambda: app.engine is not None and not app.engine.is_running, "the end of the run", patience
     )
-    await until(pilot, lambda: screen.story.summary is not None, "its summary")
+    await until(pilot, lambda: screen.finished, "its summary")
     return screen
 
 

@@ -59,7 +59,11 @@ def _left(home: Path) -> list[str]:
     """Resources that are there and that neither stay by design nor were made by controllers."""
     address = life.find(home)
     assert address is not None
-    return [f"{row['kind']} {row['name']}" for row in life.world(address) if not row["kept_by_design"] and not row["derived"]]
+    return [
+        f"{row['kind']} {row['name']}"
+        for row in life.world(address)
+        if not row["kept_by_design"] and not row["derived"]
+    ]
 
 
 def test_from_the_first_set_up_to_a_rising_curve_and_back_to_nothing_left(tmp_path: Path) -> None:
@@ -100,9 +104,26 @@ def test_from_the_first_set_up_to_a_rising_curve_and_back_to_nothing_left(tmp_pa
 def test_a_failing_step_says_why_and_goes_on_when_it_is_tried_again(tmp_path: Path) -> None:
     """One subnet's operation fails once; what hangs on it is not begun; the second run makes the rest."""
     faults = tmp_path / "faults.json"
-    error = {"errors": [{"code": "RESOURCE_IN_USE_BY_ANOTHER_RESOURCE", "message": "The range is used by another subnet."}]}
-    faults.write_text(json.dumps([{"match": {"service": "compute.googleapis.com", "method": "POST", "path": "*/subnetworks", "nth": 2},
-                                   "do": {"operation_error": error}}]))
+    error = {
+        "errors": [
+            {"code": "RESOURCE_IN_USE_BY_ANOTHER_RESOURCE", "message": "The range is used by another subnet."}
+        ]
+    }
+    faults.write_text(
+        json.dumps(
+            [
+                {
+                    "match": {
+                        "service": "compute.googleapis.com",
+                        "method": "POST",
+                        "path": "*/subnetworks",
+                        "nth": 2,
+                    },
+                    "do": {"operation_error": error},
+                }
+            ]
+        )
+    )
     home = start_rehearsal(tmp_path / "home", ray="none", faults=faults).home
 
     async def journey() -> None:
@@ -119,9 +140,18 @@ def test_a_failing_step_says_why_and_goes_on_when_it_is_tried_again(tmp_path: Pa
             text = shown(pilot)
             assert "Failed" in text and "used by another subnet" in text and "r Try again" in text
             await pilot.press("r")
-            await until(pilot, lambda: app.engine is not None and any(
-                thing.id.startswith("raycluster.raycluster") and thing.sign in ("work", "done") for thing in app.engine.story.things.values()),
-                "the RayCluster, which hangs on that subnet", 120)
+            await until(
+                pilot,
+                lambda: (
+                    app.engine is not None
+                    and any(
+                        thing.id.startswith("raycluster.raycluster") and thing.sign in ("work", "done")
+                        for thing in app.engine.story.things.values()
+                    )
+                ),
+                "the RayCluster, which hangs on that subnet",
+                120,
+            )
             lane = next(lane for lane in app.engine.story.lanes(app.clock()) if "networks" in lane.title)  # type: ignore[union-attr]
             assert lane.sign == "done"
             await pilot.press("q")
@@ -139,7 +169,9 @@ def test_a_failing_step_says_why_and_goes_on_when_it_is_tried_again(tmp_path: Pa
 
 def test_another_process_at_work_is_watched_and_not_disturbed(joined: Path) -> None:
     home = Home(joined)
-    Store(home).create("alpha", "rehearsal", {"project": {"project_id": "my-project"}, "quotas": {"reservation": "nemo-res"}})
+    Store(home).create(
+        "alpha", "rehearsal", {"project": {"project_id": "my-project"}, "quotas": {"reservation": "nemo-res"}}
+    )
     journal = Journal(home.journal_file("alpha"))
 
     def tell(event: str, second: int, **data: object) -> None:

@@ -23,6 +23,8 @@ class WizardScreen(Screen[None]):
     PLACE: ClassVar[str] = ""
     HELP: ClassVar[str | None] = ""
     CSS_PATH = "base.tcss"
+    help_text = ""
+    """Help of this very screen, where one class has several."""
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("f1", "help", _("Help"), id="screen.help", tooltip=_("What this screen is for, and its keys"))
     ]
@@ -73,4 +75,4 @@ class WizardScreen(Screen[None]):
         from grpo_wizard.tui.screens.dialogs import HelpBox
 
         keys = [(key, label, tooltip) for key, label, tooltip, _action in keys_of(self)]
-        self.app.push_screen(HelpBox(self.HELP or "", keys))
+        self.app.push_screen(HelpBox(self.help_text or self.HELP or "", keys))

@@ -120,14 +120,15 @@ class MonitorScreen(WizardScreen):
         """Draws it in the panes that are there."""
         if not self.is_mounted:
             return
-        had_ended, self.picture = self.picture.ended, picture
+        before, self.picture = self.picture, picture
         self._draw_status()
         for pane in self.query(Pane):
             pane.show_picture(picture)
-        if picture.ended and not had_ended:
-            self.app.bell()
+        if picture.status != before.status:
             self.say_title()
             self.refresh_bindings()
+        if picture.ended and not before.ended:
+            self.app.bell()
 
     def _clock(self) -> None:
         self._draw_status()
@@ -198,9 +199,11 @@ class MonitorScreen(WizardScreen):
             ),
             ("stay", _("Stay"), _("the training goes on")),
         )
-        self.app.push_screen(
-            Choose(_("Stop the job?"), "", ways), lambda way: self._stop() if way == "stop" else None
-        )
+        self.app.push_screen(Choose(_("Stop the job?"), "", ways), self._chosen)
+
+    def _chosen(self, way: str | None) -> None:
+        if way == "stop":
+            self._stop()
 
     @work(exclusive=True, group="stop", exit_on_error=False)
     async def _stop(self) -> None:

@@ -103,7 +103,7 @@ class Overview(Pane):
             "critical": _("critical"),
             "unknown": _("nothing known yet"),
         }
-        text = Text(no_wrap=one_line, overflow="ellipsis" if one_line else "fold", end="")
+        text = Text(end="")
         text.append(f"{mark.glyph} {words[picture.verdict]}", f"bold {colours[mark.colour]}")
         for finding in picture.findings[: 1 if one_line else 6]:
             level = sign(_LEVEL_SIGNS[finding.level])
@@ -170,13 +170,11 @@ class _Asking(Pane):
     def on_mount(self) -> None:
         """Asks at once."""
         self.ask()
-        self.set_interval(_ASK_EVERY_SECONDS, self.ask)
+        self.set_interval(_ASK_EVERY_SECONDS, lambda: self.ask() if self.display else None)
 
     @work(exclusive=True, exit_on_error=False)
     async def ask(self) -> None:
         """Draws the answer, or why there is none."""
-        if not self.display:
-            return
         try:
             session = self.monitor.session or await self.monitor.desk.session()
             self.say(await self.answer(session))

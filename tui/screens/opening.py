@@ -63,7 +63,12 @@ class OpeningScreen(WizardScreen):
             tooltip=_("Take down what a deployment made"),
         ),
         Binding(
-            "q", "app.quit", _("Quit"), id="opening.quit", tooltip=_("Leave; what runs in the cloud goes on")
+            "q",
+            "app.quit",
+            _("Quit"),
+            id="opening.quit",
+            tooltip=_("Leave; what runs in the cloud goes on"),
+            show=False,
         ),
     ]
 
@@ -131,13 +136,15 @@ class OpeningScreen(WizardScreen):
 
     def _row(self, row: Summary) -> Text:
         colours, mark = self.app.theme_variables, sign(row.sign)
-        width = self.size.width - 6
-        text = Text(no_wrap=True, end="").append(fit(row.name, 18) + " ", "bold")
-        text.append(fit(f"{mark.glyph} {row.word}", 12) + " ", colours[mark.colour])
-        tail = fit(row.price, 14) + fit(row.age, 10) + fit(row.place, 14)
-        room = width - 32 - (38 if width >= 76 else 24)
+        width = self.size.width - 4
+        text = Text(no_wrap=True, end="").append(fit(row.name, 18 if width >= 96 else 13) + " ", "bold")
+        text.append(fit(f"{mark.glyph} {row.word}", 12 if width >= 96 else 11) + " ", colours[mark.colour])
+        tail = fit(row.price, 16) + (
+            fit(row.age, 11) + fit(row.place, 15) if width >= 96 else fit(row.place, 13)
+        )
+        room = width - (75 if width >= 96 else 56)
         text.append(fit(row.detail, max(10, room)) + " ")
-        return text.append(tail if width >= 76 else fit(row.price, 14) + fit(row.place, 10), colours["muted"])
+        return text.append(tail, colours["muted"])
 
     def on_resize(self) -> None:
         """Columns follow the width."""

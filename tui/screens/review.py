@@ -94,6 +94,8 @@ class ReviewScreen(WizardScreen):
         """The plan and every check, side by side."""
         self.decisions = self.found = self.error = None
         self.draw()
+        if self.desk.draft.look()[1]:
+            return
         try:
             session = await self.desk.session()
             world = await self.desk.world(anew=True)
@@ -111,7 +113,8 @@ class ReviewScreen(WizardScreen):
             decisions, found = await asyncio.gather(
                 plan(session, Options(replace=replaced)), run_checks(STEPS, session.answers, world)
             )
-            self._looking and self._looking.say(self._seen, decisions, found)
+            assert self._looking is not None
+            self._looking.say(self._seen, decisions, found)
 
         self._looking = Background("review", main)
         error_seen = await self._looking.ended
@@ -129,8 +132,8 @@ class ReviewScreen(WizardScreen):
 
     def draw(self) -> None:
         """All lines anew; the cursor stays where it is."""
-        if not self.is_mounted:
-            return
+        if not self.query("#reason"):
+            return  # a resize may come before the widgets
         lines = self.query_one(OptionList)
         at = lines.highlighted
         self._rows = rows(self.desk.draft, self.decisions, self.found, self.choices)
@@ -168,7 +171,7 @@ class ReviewScreen(WizardScreen):
 
     def reason(self) -> str:
         """Why it cannot be launched yet; empty when it can."""
-        if self.error is not None:
+        if self.error is not None and not self.desk.draft.look()[1]:
             return f"{self.error.title}. {self.error.fix}".strip()
         return reason_against(self.desk, self.decisions, self.found, self.choices)
 
@@ -192,7 +195,7 @@ class ReviewScreen(WizardScreen):
     @on(OptionList.OptionHighlighted)
     def _moved(self) -> None:
         row = self._row_here()
-        self.query_one("#about", Static).update(f"{row.title}: {row.body}" if row is not None and row.body else "")
+        self.query_one("#about", Static).update(row.about if row is not None else "")
         self.refresh_bindings()
 
     @on(OptionList.OptionSelected)
@@ -240,8 +243,12 @@ class ReviewScreen(WizardScreen):
         ]
         self.app.push_screen(
             Confirm(_("Launch {name}?").format(name=self.desk.name), lines, self.desk.name, _("Launch")),
-            lambda yes: self._launch() if yes else None,
+            self._confirmed,
         )
+
+    def _confirmed(self, yes: bool | None) -> None:
+        if yes:
+            self._launch()
 
     @on(Button.Pressed, "#launch")
     async def _pressed(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import ClassVar
 
 from rich.text import Text
@@ -72,6 +73,11 @@ class RunScreen(WizardScreen):
         """Of the run that is shown."""
         return self._source.story if self._source else Story()
 
+    @property
+    def finished(self) -> bool:
+        """Whether the run is over and its end has been drawn."""
+        return self._finished
+
     def on_mount(self) -> None:
         """Takes this process's run, or the journal's."""
         self._source = self.wizard.engine or Attached(self.desk)
@@ -132,7 +138,8 @@ class RunScreen(WizardScreen):
         horizon = max(now - begun, high, 1.0)
         self._fit_lanes(len(lanes))
         for lane, state in zip(self.query(Lane), lanes, strict=False):
-            lane.show(state, now - begun, horizon)
+            still = replace(state, sign="paused") if state.sign == "work" and not running else state
+            lane.show(still, now - begun, horizon)
         self.query_one("#progress", Static).update(self._progress(story, now - begun, (low, high), running))
         self._draw_failures(story)
         self._draw_log(story)

@@ -78,7 +78,7 @@ class StepScreen(WizardScreen):
     def __init__(self, name: str) -> None:
         self.step: Step = step(name)
         super().__init__()
-        self.HELP = f"{self.step.title}. {self.step.purpose} " + _(
+        self.help_text = f"{self.step.title}. {self.step.purpose} " + _(
             "What you type is judged at once. Checks look at the cloud and change nothing. Enter goes on, Esc goes back; answers are kept either way."
         )
         self._later: Timer | None = None

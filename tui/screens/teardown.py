@@ -92,7 +92,8 @@ class TeardownScreen(WizardScreen):
 
         async def main() -> None:
             decisions = await plan(session, Options())
-            self._looking and self._looking.say(self._seen, decisions)
+            assert self._looking is not None
+            self._looking.say(self._seen, decisions)
 
         self._looking = Background("survey", main)
         error_seen = await self._looking.ended
@@ -117,7 +118,7 @@ class TeardownScreen(WizardScreen):
 
     def draw(self) -> None:
         """What is known."""
-        if not self.is_mounted:
+        if not self.query("#after"):
             return
         colours = self.app.theme_variables
         goes, stays = self._sides()
@@ -155,7 +156,7 @@ class TeardownScreen(WizardScreen):
 
     def action_keep(self) -> None:
         """The switch by its key."""
-        self.query_one("#keep", YesNo).action_toggle()
+        self.query_one("#keep", YesNo).action_change()
 
     def action_destroy(self) -> None:
         """Asks for the name."""
@@ -178,8 +179,12 @@ class TeardownScreen(WizardScreen):
             Confirm(
                 _("Tear down {name}?").format(name=self.desk.name), lines, self.desk.name, _("Tear down")
             ),
-            lambda yes: self._destroy() if yes else None,
+            self._confirmed,
         )
+
+    def _confirmed(self, yes: bool | None) -> None:
+        if yes:
+            self._destroy()
 
     @work(exclusive=True, group="destroy", exit_on_error=False)
     async def _destroy(self) -> None:
@@ -203,7 +208,11 @@ def _lines(listed: Sequence[Fate], looking: bool) -> Text:
     if looking:
         return Text(_("looking…"))
     text = Text(end="", no_wrap=True, overflow="ellipsis")
+    reason = ""
     for fate in listed:
+        if fate.why != reason:
+            reason = fate.why
+            text.append(f"{reason}:\n", "bold")
         text.append(f"{sign('gone').glyph if fate.goes else sign('kept').glyph} {fate.kind} {fate.name}")
-        text.append(f" ({fate.why})\n" if fate.why else "\n")
+        text.append("\n")
     return text if listed else Text(_("nothing"))

@@ -11,16 +11,17 @@ import math
 from collections.abc import Sequence
 from itertools import groupby
 
-from grpo_wizard.tui.glyphs import fit
-from grpo_wizard.tui.i18n import _
-from grpo_wizard.tui.theme import is_ascii
-from grpo_wizard.tui.widgets.braille import Axis, Canvas, Series, draw, step_axis, value_axis
 from rich.cells import cell_len
 from rich.segment import Segment
 from rich.style import Style
 from textual.reactive import reactive
 from textual.strip import Strip
 from textual.widget import Widget
+
+from grpo_wizard.tui.glyphs import fit
+from grpo_wizard.tui.i18n import _
+from grpo_wizard.tui.theme import is_ascii
+from grpo_wizard.tui.widgets.braille import Axis, Canvas, Series, draw, step_axis, value_axis
 
 
 class Chart(Widget):

@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 from typing import ClassVar
 
-from grpo_wizard.tui.i18n import _
 from rich.text import Text
 from textual.binding import Binding, BindingType
 from textual.content import Content
 from textual.reactive import reactive
 from textual.widget import Widget
+
+from grpo_wizard.tui.i18n import _
 
 
 def fold(command: str, width: int) -> str:

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
-from grpo_wizard.tui.glyphs import sign
-from grpo_wizard.tui.i18n import _
 from rich.text import Text
 from textual import on
 from textual.app import ComposeResult
@@ -15,6 +13,9 @@ from textual.containers import Horizontal, VerticalScroll
 from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widgets import Button, Input, Label, Static
+
+from grpo_wizard.tui.glyphs import sign
+from grpo_wizard.tui.i18n import _
 
 
 class Confirm(ModalScreen[bool]):

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
-from grpo_wizard.tui.glyphs import fit
-from grpo_wizard.tui.i18n import _
 from rich.cells import cell_len
 from rich.text import Text
 from textual.app import ComposeResult
@@ -19,6 +17,9 @@ from textual.screen import ModalScreen
 from textual.widget import Widget
 from textual.widgets import Input, OptionList
 from textual.widgets.option_list import Option
+
+from grpo_wizard.tui.glyphs import fit
+from grpo_wizard.tui.i18n import _
 
 
 class Line(Input):
@@ -50,7 +51,7 @@ class YesNo(Widget, can_focus=True):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding(
             "space,left,right",
-            "toggle",
+            "change",
             _("Change"),
             key_display="space",
             id="yesno.toggle",
@@ -79,14 +80,14 @@ class YesNo(Widget, can_focus=True):
         """Mark and word."""
         return Text("[x] " + _("yes") if self.value else "[ ] " + _("no"), end="")
 
-    def action_toggle(self) -> None:
+    def action_change(self) -> None:
         """The other value."""
         self.value = not self.value
         self.post_message(self.Changed(self))
 
     def on_click(self) -> None:
         """A click is Space."""
-        self.action_toggle()
+        self.action_change()
 
 
 class Choice(Widget, can_focus=True):

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
+from textual.binding import Binding, BindingType
+
 from grpo_wizard.steps.step import Resource
 from grpo_wizard.tui.i18n import _, ngettext
 from grpo_wizard.tui.widgets.commandline import CommandLine
-from textual.binding import Binding, BindingType
 
 
 class Creates(CommandLine):

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from grpo_wizard.steps.step import Field
-from grpo_wizard.tui.i18n import _
-from grpo_wizard.tui.widgets.controls import Choice, Line, YesNo
 from rich.text import Text
 from textual import events, on
 from textual.app import ComposeResult
@@ -14,6 +11,10 @@ from textual.containers import Horizontal, Vertical
 from textual.message import Message
 from textual.widget import Widget
 from textual.widgets import Input, Label, Static
+
+from grpo_wizard.steps.step import Field
+from grpo_wizard.tui.i18n import _
+from grpo_wizard.tui.widgets.controls import Choice, Line, YesNo
 
 _RESTRICT: dict[str, str] = {"integer": r"[0-9,_ -]*", "number": r"[0-9.eE+-]*"}
 

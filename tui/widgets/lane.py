@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from grpo_wizard.tui.glyphs import fit, sign
-from grpo_wizard.tui.i18n import _
 from rich.cells import cell_len
 from rich.text import Text
 from textual.reactive import reactive
 from textual.widget import Widget
+
+from grpo_wizard.tui.glyphs import fit, sign
+from grpo_wizard.tui.i18n import _
 
 _NARROW = 100
 

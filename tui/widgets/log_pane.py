@@ -5,14 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 from typing import ClassVar
 
-from grpo_wizard.tui.i18n import _, ngettext
-from grpo_wizard.tui.widgets.log_view import LogView
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.events import Key
 from textual.widgets import Input, Static
+
+from grpo_wizard.tui.i18n import _, ngettext
+from grpo_wizard.tui.widgets.log_view import LogView
 
 
 class LogPane(Vertical):

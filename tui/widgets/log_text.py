@@ -5,9 +5,10 @@ from __future__ import annotations
 import codecs
 import re
 
-from grpo_wizard.tui.i18n import ngettext
 from rich.cells import cell_len, chop_cells
 from rich.text import Text
+
+from grpo_wizard.tui.i18n import ngettext
 
 MAX_CELLS = 1000
 """A line is cut behind this many cells."""

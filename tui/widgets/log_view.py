@@ -13,9 +13,6 @@ from bisect import bisect_left
 from pathlib import Path
 from typing import ClassVar
 
-from grpo_wizard.tui.i18n import _
-from grpo_wizard.tui.widgets.log_text import coloured, shown
-from grpo_wizard.tui.widgets.spool import ERROR, Spool
 from rich.segment import Segment
 from rich.style import Style
 from textual import on, work
@@ -29,6 +26,10 @@ from textual.scroll_view import ScrollView
 from textual.scrollbar import ScrollTo, ScrollUp
 from textual.strip import Strip
 from textual.worker import get_current_worker
+
+from grpo_wizard.tui.i18n import _
+from grpo_wizard.tui.widgets.log_text import coloured, shown
+from grpo_wizard.tui.widgets.spool import ERROR, Spool
 
 _IDLE_SECONDS = 0.1
 _STYLES = {

@@ -7,14 +7,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from grpo_wizard.tui.glyphs import fit, sign
-from grpo_wizard.tui.i18n import _
 from rich.text import Text
 from textual.binding import Binding, BindingType
 from textual.events import Click
 from textual.message import Message
 from textual.reactive import reactive
 from textual.widget import Widget
+
+from grpo_wizard.tui.glyphs import fit, sign
+from grpo_wizard.tui.i18n import _
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
-from grpo_wizard.tui.glyphs import fit, sign
-from grpo_wizard.tui.widgets.braille import sparkline, trend
 from rich.text import Text
 from textual.reactive import reactive
 from textual.widget import Widget
+
+from grpo_wizard.tui.glyphs import fit, sign
+from grpo_wizard.tui.widgets.braille import sparkline, trend
 
 
 def short_number(value: float) -> str:

@@ -1,0 +1,385 @@
+"""Every screen at both sizes. After a wanted change: `pytest tests/looks --snapshot-update`, and look at them.
+
+The clock stands still, the world is a fresh rehearsal's, and what Run and Monitor show is recorded.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from textual.pilot import Pilot
+
+from grpo_wizard.state.errors import WizardError
+from grpo_wizard.state.home import Home
+from grpo_wizard.state.journal import Journal
+from grpo_wizard.state.model import JobRecord
+from grpo_wizard.state.store import Store
+from grpo_wizard.steps.steps import NAMES, all_resources, complete
+from grpo_wizard.steps.training.health import diagnose
+from grpo_wizard.steps.training.metrics import read
+from grpo_wizard.tui.app import Wizard
+from grpo_wizard.tui.job_run import Picture
+from grpo_wizard.tui.prefill import tutorial
+from grpo_wizard.tui.screens.monitor import MonitorScreen
+from grpo_wizard.tui.screens.review import ReviewScreen
+from grpo_wizard.tui.screens.step import StepScreen
+from grpo_wizard.tui.screens.teardown import TeardownScreen
+from grpo_wizard.tui.summaries import moment
+from grpo_wizard.tui.widgets.log_view import LogView
+
+SIZES = {"80x24": (80, 24), "120x40": (120, 40)}
+LOG = Path(__file__).parents[1] / "unit" / "fixtures" / "training" / "rl_loop.log"
+NOW = moment("2026-11-30T09:22:00Z")
+Snap = Callable[..., bool]
+Before = Callable[[Pilot[int]], Awaitable[None]]
+sized = pytest.mark.parametrize("size", SIZES)
+
+
+@pytest.fixture
+def home(shared_rehearsal: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Home]:
+    """A home folder whose rehearsals live on the module's fresh server; times are those of UTC."""
+    for name, value in shared_rehearsal.address.env.items():
+        if name.startswith("GRPO_WIZARD_REHEARSAL"):
+            monkeypatch.setenv(name, value)
+    for name in ("HF_TOKEN", "WANDB_API_KEY"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("TZ", "UTC")
+    time.tzset()
+    yield Home(tmp_path)
+    monkeypatch.undo()
+    time.tzset()
+
+
+def _deployment(
+    home: Home, name: str, place: str = "", created: str = "2026-11-30T09:00:00Z", **changes: Any
+) -> None:
+    store = Store(home)
+    deployment = store.create(name, changes.pop("mode", "rehearsal"), changes.pop("answers", {}))
+    deployment.place, deployment.created_at = place, created
+    for key, value in changes.items():
+        setattr(deployment, key, value)
+    store.save(deployment)
+
+
+def _app(home: Home, start: str | None = None) -> Wizard:
+    return Wizard(
+        home, rehearse=True, speed="max", start=start, clock=lambda: NOW, warm=False, ascii_only=False
+    )
+
+
+async def _until(pilot: Pilot[int], holds: Callable[[], object]) -> None:
+    for _ in range(1200):
+        if holds():
+            break
+        await pilot.pause(0.05)
+    else:
+        raise AssertionError("it never came to what was to be seen")
+    await pilot.pause(0.2)
+
+
+def _shows(pilot: Pilot[int], kind: type) -> bool:
+    return isinstance(pilot.app.screen, kind) and pilot.app.screen.is_mounted
+
+
+# --- the screens, one after the other
+
+
+@sized
+def test_opening_looks_as_it_was_seen(size: str, home: Home, snap_compare: Snap) -> None:
+    _deployment(
+        home,
+        "gsm8k-27b",
+        mode="real",
+        answers=complete(tutorial()),
+        created="2026-11-30T00:10:00Z",
+        job=JobRecord(submission_id="grpo-1", parameters_hash="0", status="RUNNING"),
+    )
+    Journal(home.journal_file("gsm8k-27b")).append(
+        {
+            "event": "job",
+            "time": "2026-11-30T09:20:00.000Z",
+            "status": "RUNNING",
+            "step": 6,
+            "total_steps": 10,
+            "avg_reward": 0.61,
+        }
+    )
+    _deployment(
+        home,
+        "llama-8b",
+        mode="real",
+        answers={"project": {"project_id": "p-12345", "zone": "europe-west4-b"}, "quotas": {}},
+    )
+    _deployment(home, "rehearsal-1", answers=complete(tutorial()), created="2026-11-29T09:00:00Z")
+    Journal(home.journal_file("rehearsal-1")).append(
+        {"event": "summary", "time": "2026-11-29T10:00:00.000Z", "ok": True, "next": "nothing left"}
+    )
+
+    async def before(pilot: Pilot[int]) -> None:
+        await _until(pilot, lambda: len(getattr(pilot.app.screen, "rows", ())) == 3)
+
+    assert snap_compare(_app(home), terminal_size=SIZES[size], run_before=before)
+
+
+@sized
+def test_empty_opening_looks_as_it_was_seen(size: str, home: Home, snap_compare: Snap) -> None:
+    async def before(pilot: Pilot[int]) -> None:
+        await pilot.pause(1.0)
+
+    assert snap_compare(_app(home), terminal_size=SIZES[size], run_before=before)
+
+
+def _at_step(name: str, *keys: str) -> Before:
+    async def before(pilot: Pilot[int]) -> None:
+        await _until(pilot, lambda: _shows(pilot, StepScreen))
+        screen = pilot.app.screen
+        assert isinstance(screen, StepScreen)
+        await _until(pilot, lambda: screen.checks.is_settled)
+        await pilot.press(*keys)
+        await pilot.pause(0.5)
+        await _until(pilot, lambda: screen.checks.is_settled)
+
+    return before
+
+
+@sized
+@pytest.mark.parametrize("name", NAMES)
+def test_step_looks_as_it_was_seen(name: str, size: str, home: Home, snap_compare: Snap) -> None:
+    _deployment(home, "gsm8k-27b", name, answers={each: {} for each in NAMES[: NAMES.index(name)]})
+    assert snap_compare(_app(home, "gsm8k-27b"), terminal_size=SIZES[size], run_before=_at_step(name))
+
+
+@sized
+def test_refused_value_looks_as_it_was_seen(size: str, home: Home, snap_compare: Snap) -> None:
+    _deployment(home, "gsm8k-27b", "networks", answers={"project": {}, "quotas": {}})
+    keys = ("end", "ctrl+u", *"My-Net")
+    assert snap_compare(
+        _app(home, "gsm8k-27b"), terminal_size=SIZES[size], run_before=_at_step("networks", *keys)
+    )
+
+
+@sized
+@pytest.mark.parametrize("missing", [False, True], ids=["ready", "missing"])
+def test_review_looks_as_it_was_seen(missing: bool, size: str, home: Home, snap_compare: Snap) -> None:
+    answers: dict[str, dict[str, Any]] = {each: {} for each in NAMES}
+    _deployment(home, "gsm8k-27b", "review", answers=answers)
+
+    async def before(pilot: Pilot[int]) -> None:
+        await _until(pilot, lambda: _shows(pilot, ReviewScreen))
+        screen = pilot.app.screen
+        assert isinstance(screen, ReviewScreen)
+        if missing:
+            app = pilot.app
+            assert isinstance(app, Wizard) and app.desk is not None
+            app.desk.draft.working["quotas"].pop("reservation")
+            await screen.action_look().wait()
+            screen.draw()
+        else:
+            await _until(pilot, lambda: screen.found is not None)
+
+    assert snap_compare(_app(home, "gsm8k-27b"), terminal_size=SIZES[size], run_before=before)
+
+
+def _journal_of_a_run(home: Home, name: str, until: str) -> None:
+    """The tutorial's deployment at 9:22: the networks stand, Lustre is the long pole. `until`: half, failed, done."""
+    journal, resources = Journal(home.journal_file(name)), all_resources(complete(tutorial()))
+
+    def tell(event: str, at: str, **data: Any) -> None:
+        journal.append({"event": event, "time": f"2026-11-30T{at}.000Z", **data})
+
+    tell(
+        "plan",
+        "09:00:00",
+        resources=[{"id": r.id, "action": "create", "needs": list(r.needs)} for r in resources],
+    )
+    for r in resources:
+        if r.step in ("project", "networks") or r.kind in ("address", "peering", "firewall"):
+            begin = "09:00:01" if r.step == "project" else "09:00:09"
+            tell("resource_started", begin, id=r.id, action="create")
+            tell(
+                "resource_done",
+                "09:01:52" if r.step == "networks" else "09:02:31",
+                id=r.id,
+                action="create",
+                seconds=1.0,
+            )
+    tell("resource_started", "09:01:53", id="cluster.cluster.nemo-cluster", action="create")
+    tell("resource_started", "09:02:32", id="lustre.lustre.nemo-lustre", action="create")
+    tell("resource_done", "09:11:00", id="cluster.cluster.nemo-cluster", action="create", seconds=547.0)
+    tell("resource_started", "09:11:01", id="cluster.node_pool.gpu-pool", action="create")
+    tell(
+        "resource_waiting", "09:14:10", id="cluster.node_pool.gpu-pool", detail="nodes 0 of 0", seconds=189.0
+    )
+    if until == "failed":
+        tell(
+            "resource_failed",
+            "09:20:00",
+            id="lustre.lustre.nemo-lustre",
+            title="Lustre nemo-lustre is in an error",
+            detail="Internal error [the zone is out of capacity]",
+            fix="choose another zone, or try again later",
+            command="gcloud lustre instances describe nemo-lustre --location=us-central1-b",
+        )
+        tell("summary", "09:20:01", ok=False, failed=[])
+
+
+@sized
+@pytest.mark.parametrize("state", ["half", "failed"])
+def test_run_looks_as_it_was_seen(state: str, size: str, home: Home, snap_compare: Snap) -> None:
+    _deployment(home, "gsm8k-27b", "run", answers=complete(tutorial()))
+    _journal_of_a_run(home, "gsm8k-27b", state)
+
+    async def before(pilot: Pilot[int]) -> None:
+        await _until(pilot, lambda: _shows(pilot, StepScreen) or pilot.app.screen.id != "_default")
+        app = pilot.app
+        assert isinstance(app, Wizard)
+        app.go("run")
+        await pilot.pause(1.5)
+
+    app = _app(home, "gsm8k-27b")
+    app.speed = "1"
+    assert snap_compare(app, terminal_size=SIZES[size], run_before=before)
+
+
+def _picture(spool: Path) -> Picture:
+    reader = read(LOG.read_bytes())
+    verdict = diagnose(reader)
+    rows = tuple(row.as_json() for row in reader.rows)
+    return Picture(
+        "grpo-1",
+        "RUNNING",
+        "",
+        rows,
+        20,
+        "Training policy",
+        verdict.verdict,
+        verdict.findings,
+        spool,
+        (5, 10),
+    )
+
+
+@sized
+@pytest.mark.parametrize("pane", ["overview", "charts", "log"])
+def test_monitor_looks_as_it_was_seen(
+    pane: str, size: str, home: Home, snap_compare: Snap, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _deployment(
+        home,
+        "gsm8k-27b",
+        "monitor",
+        answers=complete(tutorial()),
+        job=JobRecord(submission_id="grpo-1", parameters_hash="0", status="RUNNING"),
+    )
+    spool = home.spool_file("gsm8k-27b")
+    spool.write_bytes(LOG.read_bytes())
+    monkeypatch.setattr(
+        MonitorScreen, "_begin", lambda screen: None
+    )  # no head is asked: the picture is given
+
+    async def before(pilot: Pilot[int]) -> None:
+        await _until(pilot, lambda: _shows(pilot, MonitorScreen))
+        screen = pilot.app.screen
+        assert isinstance(screen, MonitorScreen)
+        screen.show_picture(_picture(spool))
+        await screen.action_pane(pane)
+        lines = spool.read_bytes().count(b"\n")
+        await _until(pilot, lambda: all(view.rows >= lines for view in screen.query(LogView)))
+        screen.say_title()
+        await pilot.pause(0.3)
+
+    assert snap_compare(_app(home, "gsm8k-27b"), terminal_size=SIZES[size], run_before=before)
+
+
+@sized
+@pytest.mark.parametrize("asked", [False, True], ids=["lists", "name"])
+def test_teardown_looks_as_it_was_seen(asked: bool, size: str, home: Home, snap_compare: Snap) -> None:
+    from grpo_wizard.tui.teardown_view import Fate
+
+    _deployment(home, "gsm8k-27b", "teardown", answers=complete(tutorial()))
+    home.spool_file("gsm8k-27b").write_bytes(LOG.read_bytes())
+
+    async def before(pilot: Pilot[int]) -> None:
+        app = pilot.app
+        assert isinstance(app, Wizard)
+        await _until(pilot, lambda: app.desk is not None and len(app.screen_stack) > 2)
+        app.go("teardown")
+        await _until(pilot, lambda: _shows(pilot, TeardownScreen) and pilot.app.screen.fates is not None)  # type: ignore[attr-defined]
+        screen = pilot.app.screen
+        assert isinstance(screen, TeardownScreen)
+        screen.fates = [
+            Fate(
+                r.id,
+                r.kind,
+                r.name,
+                r.name != "nemo-net" and not r.kept,
+                "adopted"
+                if r.name == "nemo-net"
+                else "stays at destroy: others may need it"
+                if r.kept
+                else "",
+            )
+            for r in all_resources(complete(tutorial()))
+        ]
+        screen.draw()
+        if asked:
+            screen.action_destroy()
+        await pilot.pause(0.5)
+
+    assert snap_compare(_app(home, "gsm8k-27b"), terminal_size=SIZES[size], run_before=before)
+
+
+@sized
+@pytest.mark.parametrize("box", ["error", "help", "name", "leave", "palette"])
+def test_box_looks_as_it_was_seen(box: str, size: str, home: Home, snap_compare: Snap) -> None:
+    error = WizardError(
+        "permission compute.networks.create is missing",
+        "403 for [user@example.com] on project [/b]my-project",
+        "ask for the role roles/compute.networkAdmin",
+        "gcloud projects add-iam-policy-binding my-project --role=…",
+    )
+
+    async def before(pilot: Pilot[int]) -> None:
+        app = pilot.app
+        assert isinstance(app, Wizard)
+        await pilot.pause(0.8)
+        if box == "error":
+            app.show_error(error)
+        elif box == "leave":
+            from grpo_wizard.tui.leaving import ask
+
+            ask(app)
+        else:
+            await pilot.press({"help": "f1", "name": "r", "palette": "ctrl+p"}[box])
+        await pilot.pause(0.8)
+
+    assert snap_compare(_app(home), terminal_size=SIZES[size], run_before=before)
+
+
+def test_steps_in_ascii(home: Home, snap_compare: Snap) -> None:
+    _deployment(home, "gsm8k-27b", "quotas", answers={"project": {}})
+    app = Wizard(
+        home, rehearse=True, speed="max", start="gsm8k-27b", clock=lambda: NOW, warm=False, ascii_only=True
+    )
+    assert snap_compare(app, terminal_size=SIZES["80x24"], run_before=_at_step("quotas"))
+
+
+def test_without_colour_the_same_is_said(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    """NO_COLOR takes hues; glyphs and words stay."""
+    monkeypatch.setenv("NO_COLOR", "1")
+    _deployment(home, "gsm8k-27b", "quotas", answers={"project": {}})
+
+    async def journey() -> None:
+        app = _app(home, "gsm8k-27b")
+        async with app.run_test(size=SIZES["80x24"]) as pilot:
+            await _at_step("quotas")(pilot)
+            picture = app.export_screenshot()
+            for sign in ("REHEARSAL", "(•)", "info"):
+                assert sign in picture
+
+    asyncio.run(journey())
