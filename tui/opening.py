@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from grpo_wizard.state.errors import WrongUsage
+from grpo_wizard.state.errors import WizardError, WrongUsage
 from grpo_wizard.state.home import Home
 from grpo_wizard.state.store import Store
 
@@ -66,9 +66,23 @@ def open_session(args: argparse.Namespace) -> Session:
     from grpo_wizard.steps.session import Session
 
     store, deployment = load(args)
+    _complete_or_say(deployment)
     audit = Audit(store.home.audit_file(deployment.name))
     cloud = open_cloud(deployment.mode, Path(store.home.root), args.speed, audit.append)
     return Session.of(store, deployment, cloud)
+
+
+def _complete_or_say(deployment: Deployment) -> None:
+    """The screens save step by step: a command may meet answers that are not all there yet."""
+    from grpo_wizard.steps.steps import Refusals, complete
+
+    try:
+        complete(deployment.answers)
+    except Refusals as refused:
+        rules = "\n       ".join(f"{key}: {rule}" for key, rule in refused.by_field.items())
+        raise WizardError(
+            f"{deployment.name} is not answered yet", rules, "answer the rest in the wizard, or by init --set"
+        ) from refused
 
 
 @contextlib.contextmanager
