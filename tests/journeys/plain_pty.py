@@ -11,7 +11,7 @@ from typing import Any
 import pexpect
 from road import clean_environment
 
-PATIENCE_S = 90.0
+PATIENCE_S = 60.0
 PROMPT = re.compile(r"([^\r\n]*\): ?)$")
 
 

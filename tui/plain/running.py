@@ -60,17 +60,17 @@ class RunRoom:
         attached = Attached(self.desk)
         teller = Teller(self.talk.say)
         teller.usual, attached.story = attached.story.usual, teller
-        teller.is_quiet = True
-        attached.read()
-        teller.is_quiet = False
-        for line in teller.so_far():
-            self.talk.say(line)
         if self.desk.held_by is not None:
             self.talk.say(
                 _("{command} (process {pid}) works on it.").format(
                     command=self.desk.held_by.command or "grpo-wizard", pid=self.desk.held_by.pid
                 )
             )
+        teller.is_quiet = True
+        attached.read()
+        teller.is_quiet = False
+        for line in teller.so_far():
+            self.talk.say(line)
         return attached
 
     async def _follow(self, source: EngineRun | Attached) -> None:

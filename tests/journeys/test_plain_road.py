@@ -1,0 +1,145 @@
+"""The whole road in plain mode on a terminal: from nothing to a deployment, left in the middle, gone on with, taken down."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from plain_pty import Terminal, through_steps
+from rehearsing import stop_rehearsal
+from road import Road, lasting, road
+
+NAME = "alpha"
+
+
+@pytest.fixture
+def walk(tmp_path: Path) -> Iterator[Road]:
+    with road(tmp_path / "home", ray="none") as made:
+        yield made
+        stop_rehearsal(made.server)
+
+
+def _first_questions(terminal: Terminal) -> None:
+    """A new rehearsal, each step with the values that are there."""
+    terminal.reply("leave", "r")
+    terminal.reply("Its name here (rehearsal-1", NAME)
+    through_steps(terminal)
+
+
+def test_from_nothing_to_a_deployment_and_back(walk: Road) -> None:
+    """Review switches and asks for the word yes; ctrl+c says what goes on; a second terminal watches; nothing is left."""
+    walk.server.enable("compute.googleapis.com")
+    with Terminal(walk.home) as terminal:
+        _first_questions(terminal)
+        _switch_mtu_off(terminal)
+        terminal.reply("Launch, change", "go")
+        terminal.reply("Type yes to launch alpha", "y")
+        terminal.until("Not launched.")
+        terminal.reply("Launch, change", "go")
+        terminal.reply("Type yes to launch alpha", "yes")
+        terminal.until("create: job")
+        _watched_by_another(walk)
+        terminal.interrupt()
+        terminal.until("The cloud goes on with: grpo.job.")
+        terminal.until("To go on in the background: grpo-wizard apply --yes --detach --deployment alpha")
+        assert terminal.end() == 130
+        assert "\x1b" not in terminal.seen
+    made = {row["kind"] for row in walk.server.world()}
+    assert {"network", "cluster", "node_pool", "lustre", "raycluster"} <= made
+    _taken_down(walk)
+
+
+def _switch_mtu_off(terminal: Terminal) -> None:
+    before = terminal.until("Ready to launch.")
+    number = re.search(r"(\d+)\. an MTU of 8896.*: on:", before)
+    assert number is not None, before
+    terminal.reply("Launch, change", "c")
+    terminal.reply("Which line", number.group(1))
+    assert f"{number.group(1)}. an MTU of 8896 in the cluster's network: off:" in terminal.until(
+        "Ready to launch."
+    )
+
+
+def _watched_by_another(walk: Road) -> None:
+    """Somebody else looks on, and leaves without harm."""
+    with Terminal(walk.home, "--deployment", NAME) as other:
+        other.until("works on it.")
+        other.until("The run has not ended")
+        other.interrupt()
+        other.until("The other process goes on")
+        assert other.end() == 130
+
+
+def _taken_down(walk: Road) -> None:
+    """Opened again where it was left; the wrong name changes nothing, the right one leaves nothing."""
+    with Terminal(walk.home) as terminal:
+        terminal.reply("leave", "1")
+        terminal.until("The run has not ended: it goes on, or was cut short.")
+        terminal.reply("Try again, review, tear down", "t")
+        terminal.reply("Keep Lustre", "")
+        terminal.until("Goes: lustre nemo-lustre")
+        terminal.until("Stays: api compute.googleapis.com: ")
+        terminal.reply("Type the deployment's name, alpha", "beta")
+        terminal.until("Nothing was changed.")
+        terminal.reply("leave", "d")
+        terminal.reply("Which one", "1")
+        terminal.reply("Keep Lustre", "no")
+        terminal.reply("Type the deployment's name, alpha", NAME)
+        terminal.until("Nothing left.")
+        terminal.until("1. alpha, torn down, nothing left")
+        terminal.reply("leave", "l")
+        assert terminal.end() == 0
+        assert "\x1b" not in terminal.seen
+    assert lasting(walk.server.world()) == []
+
+
+def test_a_failure_is_told_with_its_fix_and_can_be_tried_again(tmp_path: Path) -> None:
+    """Google refuses a network once and for all: why and fix are lines of their own; the menu goes on."""
+    refusal = {
+        "error": {
+            "code": 403,
+            "message": "Required 'compute.networks.create' permission",
+            "status": "PERMISSION_DENIED",
+        }
+    }
+    from road import fault
+
+    faults = [fault("compute*", "POST", "*/networks", nth=n, status=403, body=refusal) for n in (1, 2, 3)]
+    with road(tmp_path / "home", faults) as walk, Terminal(walk.home) as terminal:
+        _first_questions(terminal)
+        terminal.reply("Launch, change", "go")
+        terminal.reply("Type yes to launch", "yes")
+        terminal.until("Failed: network ")
+        terminal.until("Fix: ")
+        terminal.reply("Try again", "a")
+        terminal.until("create: cluster nemo-cluster")
+        terminal.interrupt()
+        terminal.until("To go on here: grpo-wizard --plain --deployment alpha")
+        assert terminal.end() == 130
+
+
+@pytest.mark.heavy
+def test_through_the_training_to_the_end(tmp_path: Path) -> None:
+    """A real GRPO run as lines: ten steps, a checkpoint, healthy, and back to nothing."""
+    with road(tmp_path / "home", ray="real") as walk, Terminal(walk.home) as terminal:
+        _first_questions(terminal)
+        terminal.reply("Launch, change", "go")
+        terminal.reply("Type yes to launch", "yes")
+        terminal.until("Monitor.", 400)
+        rewards = []
+        for step in range(1, 11):
+            terminal.until(f"step {step} of 10: reward ", 200)
+            rewards.append(float(terminal.until(",").split()[0]))
+        terminal.until("SUCCEEDED", 120)
+        assert sum(rewards[-3:]) >= 2 * sum(rewards[:3])
+        terminal.reply("The job is SUCCEEDED.", "t")
+        terminal.reply("Keep Lustre", "")
+        terminal.until("checkpoint on Lustre is lost with it: step_10")
+        terminal.reply("Type the deployment's name", NAME)
+        terminal.until("Nothing left.", 200)
+        terminal.interrupt()
+        assert terminal.end() == 130
+        assert "\x1b" not in terminal.seen
+        assert lasting(walk.server.world()) == []
