@@ -52,6 +52,8 @@ class Wizard(WizardLook[int]):
     """`start` is the deployment to open at once; `create` begins it when it is not there. `rehearse`: new ones are rehearsals."""
 
     TITLE = "grpo-wizard"
+    # Its magnifying glass is an emoji, which many fonts lack.
+    CSS = "CommandPalette SearchIcon { display: none; }"
     COMMANDS: ClassVar[set[Any]] = {_actions}
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding(

@@ -42,9 +42,16 @@ class Actions(Provider):
     """What the keys of this screen do, to be found by its name."""
 
     def _commands(self) -> Iterator[tuple[str, str, Any]]:
-        screen = self.screen
+        screen, seen = self.screen, set[str]()
         for node, binding, enabled, tooltip in screen.active_bindings.values():
-            if enabled and binding.id and binding.description and binding.action not in _SILENT:
+            if (
+                enabled
+                and binding.id
+                and binding.description
+                and binding.description not in seen
+                and binding.action not in _SILENT
+            ):
+                seen.add(binding.description)
                 run = partial(screen.app.run_action, binding.action, default_namespace=node)
                 yield (
                     f"{binding.description} ({screen.app.get_key_display(binding)})",

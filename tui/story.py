@@ -77,6 +77,16 @@ class Story:
         """Whether it ended well."""
         return bool(self.summary and self.summary.get("ok"))
 
+    @property
+    def leaves_nothing(self) -> bool:
+        """Whether it took everything down that was to go."""
+        return (
+            self.ok
+            and self.is_undo
+            and self.summary is not None
+            and self.summary.get("next") == "nothing left"
+        )
+
     def _plan(self, document: Mapping[str, Any], now: float) -> None:
         self.things = {
             row["id"]: Thing(row["id"], row["action"], tuple(row.get("needs", ())))

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from importlib.resources import files
 from pathlib import Path
 
 import pytest
 from rehearsing import start_rehearsal
 from screens import Drive, joined, on, play, run_ended, shown, step_settled, type_in, until, wizard
+from textual.widgets import Static
 
 from grpo_wizard.state.home import Home
 from grpo_wizard.state.journal import Journal
@@ -16,6 +18,7 @@ from grpo_wizard.state.store import Store
 from grpo_wizard.steps.rehearsal import life
 from grpo_wizard.steps.steps import NAMES
 from grpo_wizard.tui.app import Wizard
+from grpo_wizard.tui.cli import main
 from grpo_wizard.tui.screens.monitor import MonitorScreen
 from grpo_wizard.tui.screens.opening import OpeningScreen
 from grpo_wizard.tui.screens.review import ReviewScreen
@@ -42,12 +45,14 @@ async def _launch(pilot: Drive) -> None:
     await until(pilot, lambda: on(pilot, RunScreen), "Run")
 
 
-async def _tear_down(pilot: Drive, name: str) -> None:
+async def _tear_down(pilot: Drive, name: str, staying: str = "") -> None:
     await pilot.press("t")
     await until(pilot, lambda: on(pilot, TeardownScreen), "Teardown")
     screen = pilot.app.screen
     assert isinstance(screen, TeardownScreen)
     await until(pilot, lambda: screen.fates is not None, "what goes and what stays")
+    stays = str(screen.query_one("#stays Static", Static).content)
+    assert staying in stays and "others may need it" in stays
     await pilot.press("d")
     await until(pilot, lambda: isinstance(pilot.app.screen, Confirm), "the question for the name")
     await type_in(pilot, name)
@@ -165,6 +170,31 @@ def test_a_failing_step_says_why_and_goes_on_when_it_is_tried_again(tmp_path: Pa
             pass  # it was given back
     finally:
         life.stop(home)
+
+
+def test_what_was_adopted_stays_and_the_end_says_nothing_left(tmp_path: Path) -> None:
+    server = start_rehearsal(tmp_path / "home", ray="none")
+    try:
+        server.enable("compute.googleapis.com")
+        network = {"name": "nemo-net", "autoCreateSubnetworks": True}
+        status, answer = server.ask("POST", "/compute/v1/projects/my-project/global/networks", network)
+        assert status == 200, answer
+        common = ["--rehearse", "--home", str(server.home), "--speed", "max"]
+        answers = files("grpo_wizard.assets").joinpath("answers-tutorial.toml")
+        assert main(["init", *common, "--deployment", "alpha", "--answers", str(answers)]) == 0
+        assert main(["apply", *common, "--yes", "--adopt", "--until", "networks"]) == 0
+
+        async def journey() -> None:
+            async with wizard(server.home, start="alpha") as pilot:
+                await until(pilot, lambda: on(pilot, RunScreen), "Run, where it was left")
+                await pilot.pause(0.6)
+                await _tear_down(pilot, "alpha", "nemo-net")
+                assert "nothing left" in shown(pilot)
+
+        play(journey)
+        assert {name for name in _left(server.home) if "subnet" not in name} == {"network nemo-net"}
+    finally:
+        life.stop(server.home)
 
 
 def test_another_process_at_work_is_watched_and_not_disturbed(joined: Path) -> None:

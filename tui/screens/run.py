@@ -123,7 +123,8 @@ class RunScreen(WizardScreen):
         self.refresh_bindings()
         if self.story.ok and isinstance(self._source, EngineRun):
             self.app.bell()
-            self.notify(_("Everything stands. The job runs: m shows it."), title=_("Done"))
+            stands = _("Everything stands. The job runs: m shows it.")
+            self.notify(_("nothing left") if self.story.is_undo else stands, title=_("Done"))
 
     # --- drawing
 
@@ -165,7 +166,9 @@ class RunScreen(WizardScreen):
         doing = _("Taking down {name}") if story.is_undo else _("Deploying {name}")
         if not running:
             state = sign("failed") if story.failures else sign("done") if story.ok else sign("paused")
-            hint = "" if story.ok else "   r " + _("Try again")
+            hint = "   r " + _("Try again")
+            if story.ok:
+                hint = "   " + _("nothing left") if story.leaves_nothing else ""
             return f"{doing.format(name=name)}   {state} · {duration(elapsed)}{hint}"
         text = f"{doing.format(name=name)}   {duration(elapsed)}"
         if expected[1] > 0 and not story.is_undo:
@@ -209,6 +212,8 @@ class RunScreen(WizardScreen):
         running = self._source is not None and self._source.is_running
         if action == "again":
             return not running and self.desk.writable and not self.story.ok
+        if action == "monitor" and self.story.is_undo:
+            return False
         if action == "monitor":
             return self.desk.draft.deployment.job is not None or self.story.job is not None
         if action == "copy":
