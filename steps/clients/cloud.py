@@ -77,6 +77,7 @@ class Cloud:
 
     def watch(self, session: Any, service: str) -> None:
         """Every write that goes through a requests session is audited at one place."""
+        _unharmed_colons(session)
         session.hooks["response"].append(
             lambda response, *a, **k: self._note(response.request.method, response.url, response.status_code)
         )
@@ -98,6 +99,26 @@ class Cloud:
 
             self.credentials.refresh(Request())
         return str(self.credentials.token)
+
+
+def plain_colons(url: str) -> str:
+    """`example.com:my-proj` in a path as it is: the SDKs write %3A, which not every service reads (cases e01)."""
+    path, mark, query = url.partition("?")
+    return path.replace("%3A", ":").replace("%3a", ":") + mark + query
+
+
+def _unharmed_colons(session: Any) -> None:
+    """For what a requests session sends; one that carries a client certificate keeps its own adapter."""
+    from requests.adapters import HTTPAdapter
+
+    class Plain(HTTPAdapter):
+        def send(self, request: Any, *args: Any, **options: Any) -> Any:
+            request.url = plain_colons(request.url)
+            return super().send(request, *args, **options)
+
+    for scheme in ("https://", "http://"):
+        if type(session.get_adapter(scheme)) is HTTPAdapter:
+            session.mount(scheme, Plain())
 
 
 def call(service: str, function: Callable[..., Any], **arguments: Any) -> Any:

@@ -88,6 +88,7 @@ class Ground:
 
     def project(self, name: str) -> None:
         """Another project with billing and all APIs on."""
+        self.server.enable("cloudbilling.googleapis.com", "cloudresourcemanager.googleapis.com")
         status, operation = self.server.ask("POST", "/cloudresourcemanager/v3/projects", {"projectId": name})
         assert status == 200, operation
         while not operation.get("done"):

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from urllib.parse import unquote
 
 from ..contract import ApiError, Call, World
 from .apis import TITLES
@@ -69,7 +70,7 @@ def _refuse_gone(call: Call, project: str) -> None:
 
 def _named(call: Call) -> str | None:
     texts = [
-        call.path,
+        unquote(call.path),
         *(str(value) for value in call.params.values()),
         str(call.body.get("network", "")),
         str(call.body.get("consumerNetwork", "")),
