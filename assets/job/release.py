@@ -10,6 +10,8 @@ It may get and patch one RayCluster and nothing else.
   MAX_HOURS            hours after the job's start (without a job that can be seen:
                        after this script's) at which the job is stopped
                        and the workers go, whatever AFTER_JOB says; 0: no limit
+                       These three also as a JSON object in settings.json beside this file (a ConfigMap: it may change while this
+                       runs); the file wins.
   RAYCLUSTER NAMESPACE the one resource that is patched
   RAY_URL              default http://127.0.0.1:8265; RAY_AUTH_TOKEN_PATH or
                        RAY_AUTH_TOKEN where Ray asks for a token
@@ -52,6 +54,15 @@ class Settings:
         divisor = max(_number(env, "TIME_DIVISOR", 1.0), 1e-9)
         minutes, hours = _number(env, "RELEASE_MINUTES", 30), _number(env, "MAX_HOURS", 24)
         return cls(env.get("AFTER_JOB", "release") != "keep", minutes * 60 / divisor, hours * 3600 / divisor)
+
+
+def asked_now(env: dict[str, str], beside: Path) -> Settings:
+    """The environment's, with what settings.json says instead. A file that cannot be read changes nothing."""
+    try:
+        told = json.loads((beside / "settings.json").read_text(encoding="utf-8"))
+        return Settings.read({**env, **{key: str(value) for key, value in told.items()}})
+    except (OSError, ValueError, AttributeError):
+        return Settings.read(env)
 
 
 def _number(env: dict[str, str], name: str, default: float) -> float:
@@ -218,13 +229,16 @@ def say(text: str) -> None:
 
 
 def main() -> int:
-    env = dict(os.environ)
-    settings, ray, cluster = Settings.read(env), Ray(env), Cluster(env)
+    env, beside = dict(os.environ), Path(__file__).parent
+    settings, ray, cluster = asked_now(env, beside), Ray(env), Cluster(env)
     unit = 1.0 / max(_number(env, "TIME_DIVISOR", 1.0), 1.0)
     began, done = time.time(), ""
     known: list[dict[str, Any]] | None = None
     say(f"watching {env['NAMESPACE']}/{env['RAYCLUSTER']}: {settings}")
     while True:
+        if (asked := asked_now(env, beside)) != settings:
+            settings, done = asked, ""
+            say(f"settings changed: {settings}")
         known = ray.jobs() or known  # a Ray that has gone silent does not make its job younger
         decision = decide(settings, known, time.time(), began)
         # One release for one reason: who raises the workers again for a new job is not undone.

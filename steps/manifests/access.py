@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from ..catalogue import asset
@@ -38,11 +39,18 @@ def tokens(answers: Answers) -> dict[str, Any]:
 
 
 def release_script(answers: Answers) -> dict[str, Any]:
+    """The sidecar's script, and what it is asked to do. The settings are a file, so that they may change under a running head."""
+    job = answers["grpo"]
+    asked = {
+        "AFTER_JOB": job["after_job"],
+        "RELEASE_MINUTES": f"{job['release_minutes']:g}",
+        "MAX_HOURS": f"{job['max_hours']:g}",
+    }
     return {
         "apiVersion": "v1",
         "kind": "ConfigMap",
         "metadata": _meta(account_name(answers), answers),
-        "data": {"release.py": asset("job/release.py")},
+        "data": {"release.py": asset("job/release.py"), "settings.json": json.dumps(asked)},
     }
 
 

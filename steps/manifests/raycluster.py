@@ -119,14 +119,7 @@ def _head(answers: Answers) -> dict[str, Any]:
 
 def _release(answers: Answers) -> dict[str, Any]:
     """Asks Ray on 127.0.0.1 whether the job has ended, and then lets the GPU nodes go. The same file runs in a rehearsal."""
-    mine, job = answers["raycluster"], answers["grpo"]
-    env = {
-        "AFTER_JOB": job["after_job"],
-        "RELEASE_MINUTES": job["release_minutes"],
-        "MAX_HOURS": job["max_hours"],
-        "RAYCLUSTER": mine["raycluster_name"],
-        "NAMESPACE": mine["namespace"],
-    }
+    mine = answers["raycluster"]
     return {
         "name": "release",
         "image": mine["image"],
@@ -136,8 +129,8 @@ def _release(answers: Answers) -> dict[str, Any]:
             "limits": {"cpu": "500m", "memory": "256Mi"},
         },
         "env": [
-            {"name": name, "value": f"{value:g}" if isinstance(value, int | float) else value}
-            for name, value in env.items()
+            {"name": "RAYCLUSTER", "value": mine["raycluster_name"]},
+            {"name": "NAMESPACE", "value": mine["namespace"]},
         ],
         "command": ["python3", f"{RELEASE_PATH}/release.py"],
         "volumeMounts": [{"name": "release", "mountPath": RELEASE_PATH, "readOnly": True}],

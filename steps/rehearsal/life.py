@@ -214,7 +214,7 @@ def stop(home: Path, wait_s: float = 20.0) -> bool:
     _ask(address.base_url, address.token, "POST", "/_rehearsal/stop")
     until = time.monotonic() + wait_s
     while time.monotonic() < until:
-        if not (folder(home) / "address.json").exists() or not _alive(address.pid):
+        if not _alive(address.pid):
             return True
         time.sleep(0.05)
     raise RehearsalError(

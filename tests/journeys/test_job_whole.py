@@ -13,11 +13,11 @@ from pathlib import Path
 
 import psutil
 import pytest
-from rehearsing import Rehearsal
 from road import ANSWERS, JSON, NAME, Road, road
 
 from grpo_wizard.steps.clients.head import Head
-from grpo_wizard.steps.following import JobWatch
+from grpo_wizard.steps.clients.kube import connect
+from grpo_wizard.steps.following import JobWatch, job_resource
 from grpo_wizard.steps.rehearsal import life
 from grpo_wizard.tui.opening import open_session
 
@@ -113,7 +113,7 @@ def test_the_token_is_in_the_secret_and_the_mounted_file_and_nowhere_else(traine
     }
     # the world's file counts as the cluster's Secret store
     assert all(
-        "pods/" in name and name.endswith("/hf_token") or name.startswith("rehearsal/world")
+        ("pods/" in name and name.endswith("/hf_token")) or name.startswith("rehearsal/world")
         for name in holders
     ), holders
     assert any(name.endswith("/hf_token") for name in holders)
@@ -135,7 +135,7 @@ def test_the_token_is_in_the_secret_and_the_mounted_file_and_nowhere_else(traine
 
 def test_the_gpu_nodes_are_released_with_no_wizard_running(trained: Road) -> None:
     until = time.monotonic() + 90
-    while not _released(trained.server):
+    while not _released(trained):
         assert time.monotonic() < until, (
             "20 rehearsed minutes after the job's end the workers are still there"
         )
@@ -147,11 +147,17 @@ def test_the_gpu_nodes_are_released_with_no_wizard_running(trained: Road) -> Non
     assert again[-1]["ok"] and again[-1]["created"] == 0  # SUCCEEDED with the same parameters: kept
 
 
-def _released(server: Rehearsal) -> bool:
-    ray = next(row for row in server.world() if row["kind"] == "raycluster")
-    return bool(ray["spec"]["metadata"].get("annotations", {}).get("grpo-wizard/released")) and not any(
-        row["kind"] == "pod" and "worker" in row["name"] for row in server.world()
+def _released(walk: Road) -> bool:
+    """The sidecar's note is on the RayCluster, and no worker pod is left."""
+    session = open_session(
+        argparse.Namespace(home=str(walk.home), deployment=NAME, rehearse=True, speed=None)
     )
+    where = job_resource(session).where
+    kube = connect(session.cloud, where["project"], where["location"], where["cluster"])
+    path = f"/apis/ray.io/v1/namespaces/{where['namespace']}/rayclusters/{where['raycluster']}"
+    ray = kube.get(path) if kube else None
+    workers = [row for row in walk.server.world() if row["kind"] == "pod" and "worker" in row["name"]]
+    return bool(ray and ray["metadata"].get("annotations", {}).get("grpo-wizard/released")) and not workers
 
 
 def test_other_parameters_conflict_while_running_and_a_stopped_job_goes_on_from_its_checkpoint(
@@ -169,14 +175,20 @@ def test_other_parameters_conflict_while_running_and_a_stopped_job_goes_on_from_
         "grpo.overrides=checkpointing.save_period=5",
     )
     assert trained.run(*longer).returncode == 0
+    fault = trained.home / "rehearsal" / "job-faults.json"
+    fault.write_text('{"fault": "stall@8"}')
     started = trained.lines("apply", "--yes", "--json")
     assert started[-1]["ok"], started[-1]
+    assert "raycluster.raycluster.ray-cluster-kuberay" not in {
+        e["id"] for e in started if e["event"] == "resource_started"
+    }
     assert trained.run("init", "--set", "grpo.seed=7").returncode == 0
     plan = trained.json("plan", code=1)
     assert next(r for r in plan["resources"] if r["kind"] == "job")["action"] == "conflict"
     assert trained.run("init", "--set", "grpo.seed=42").returncode == 0
-    _wait_for_step(trained, 6)
+    _wait_for_step(trained, 7)
     assert trained.run("stop").returncode == 0
+    fault.unlink()
     assert trained.json("status")["job"]["status"] == "STOPPED"
     plan = trained.json("plan")
     job = next(r for r in plan["resources"] if r["kind"] == "job")
