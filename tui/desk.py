@@ -19,7 +19,6 @@ from grpo_wizard.tui.draft import Draft, Given, Unanswered
 from grpo_wizard.tui.i18n import _
 
 if TYPE_CHECKING:
-    from grpo_wizard.state.secret import Secret
     from grpo_wizard.steps.clients.cloud import Cloud
     from grpo_wizard.steps.clients.world import LiveWorld
     from grpo_wizard.steps.session import Session
@@ -107,7 +106,7 @@ class Desk:
     async def cloud(self) -> Cloud:
         """The clients; opened once. Raises WizardError."""
         cloud, _world = await asyncio.shield(self._opened())
-        cloud.secrets = self._secrets(cloud)
+        self._give_secrets(cloud)
         return cloud
 
     def _opened(self) -> asyncio.Task[tuple[Cloud, LiveWorld]]:
@@ -127,17 +126,17 @@ class Desk:
 
         audit = Audit(self.home.audit_file(self.name))
         cloud = open_cloud(self.mode, Path(self.home.root), self.speed, audit.append)
-        cloud.secrets = self._secrets(cloud)
+        self._give_secrets(cloud)
         return cloud, LiveWorld(cloud)
 
-    def _secrets(self, cloud: Cloud) -> dict[str, Secret]:
+    def _give_secrets(self, cloud: Cloud) -> None:
         """Those of the environment, under those that were typed."""
         from grpo_wizard.steps.clients.connect import netrc
 
         merged = {**cloud.secrets, **self.draft.secrets}
         if "wandb_api_key" in self.draft.secrets:
             merged["wandb_netrc"] = netrc(self.draft.secrets["wandb_api_key"])
-        return merged
+        cloud.secrets, cloud.made_up = merged, cloud.made_up - set(self.draft.secrets)
 
     async def session(self) -> Session:
         """For the engine. Raises WizardError, also when answers are missing."""

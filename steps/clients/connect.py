@@ -39,7 +39,7 @@ def rehearsal(home: Path, speed: str | None, audit: AuditSink, secrets: Mapping[
         pace,
         audit,
         {**secrets, **made_up},
-        frozenset(made_up),
+        made_up=frozenset(made_up),
     )
 
 

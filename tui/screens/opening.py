@@ -139,10 +139,10 @@ class OpeningScreen(WizardScreen):
         width = self.size.width - 4
         text = Text(no_wrap=True, end="").append(fit(row.name, 18 if width >= 96 else 13) + " ", "bold")
         text.append(fit(f"{mark.glyph} {row.word}", 12 if width >= 96 else 11) + " ", colours[mark.colour])
-        tail = fit(row.price, 16) + (
+        tail = fit(row.price, 16 if width >= 96 else 14) + (
             fit(row.age, 11) + fit(row.place, 15) if width >= 96 else fit(row.place, 13)
         )
-        room = width - (75 if width >= 96 else 56)
+        room = width - (75 if width >= 96 else 54)
         text.append(fit(row.detail, max(10, room)) + " ")
         return text.append(tail, colours["muted"])
 
