@@ -71,6 +71,8 @@ class Deployment(_Model):
     resources: dict[str, ResourceRecord] = Field(default_factory=dict)
     """By id, <step>.<kind>.<name>."""
     job: JobRecord | None = None
+    spent_usd: float = Field(default=0.0, ge=0)
+    """What things that are gone have cost, as far as their prices were known."""
     timings: dict[str, float] = Field(default_factory=dict)
     """Seconds that a resource took, by id."""
     place: str = Field(default="", max_length=40)

@@ -12,8 +12,10 @@ from grpo_wizard.state.errors import WizardError
 from . import events
 from .events import Event
 from .plan import Decision, make_plan, order, price
+from .reservation_bill import reservation_bill, sentence
 from .run_folder import steps_left
 from .session import Session
+from .spending import Meter, limit_of, note_release
 from .step import Resource
 from .steps import NAMES
 from .survey import survey
@@ -23,6 +25,7 @@ from .work import Outcome, Work, proved
 
 # These cost nothing: they are made before the last look at the checks, which need the APIs.
 _FREE = {"project", "api", "iam_binding"}
+_STARTS = ("create", "change", "replace")
 Gate = Callable[[], Awaitable[Sequence[Mapping[str, str]]]]
 
 
@@ -35,6 +38,7 @@ class Options:
     until: str = NAMES[-1]
     gate: Gate | None = None
     max_usd_per_hour: float | None = None
+    max_usd: float | None = None  # in all; None: project.max_usd
 
 
 @dataclass
@@ -56,6 +60,7 @@ async def plan(session: Session, options: Options) -> list[Decision]:
     wanted = session.resources()
     orphans = session.orphans()
     seen = await survey(session, [*wanted, *orphans])
+    note_release(session.deployment, seen)
     last = NAMES.index(options.until)
     within = [r for r in wanted if NAMES.index(r.step) <= last]
     decisions = make_plan(within, orphans, seen, session.deployment, options.replace)
@@ -107,8 +112,13 @@ async def apply(session: Session, options: Options) -> AsyncIterator[Event]:
     yield Event("plan", None, plan_data(decisions))
     standing = {d.resource.id: d.resource for d in decisions if d.sight.state not in ("absent", "deleting")}
     tally = _Tally(failed=refusals(decisions, options), standing=standing)
+    meter = Meter(session.deployment, session.resources(), limit_of(session.answers, options.max_usd))
+    if text := meter.warning():
+        yield events.notice(text)
+    if any(d.action in _STARTS for d in decisions) and (refusal := meter.refusal()):
+        tally.failed.append(refusal)
     if not tally.failed:
-        async for event in _carry_out(session, decisions, options, tally):
+        async for event in _carry_out(session, decisions, options, tally, meter):
             yield event
     yield _summary(
         tally, asyncio.get_running_loop().time() - start, "status" if not tally.failed else "apply"
@@ -123,18 +133,18 @@ async def _known_again(session: Session, decision: Decision) -> Decision:
 
 
 async def _carry_out(
-    session: Session, decisions: Sequence[Decision], options: Options, tally: _Tally
+    session: Session, decisions: Sequence[Decision], options: Options, tally: _Tally, meter: Meter
 ) -> AsyncIterator[Event]:
     work = Work(session, options.adopt)
     free = [d for d in decisions if d.resource.kind in _FREE and d.action != "delete"]
-    async for event in _run(work, free, tally):
+    async for event in _run(work, free, tally, meter):
         yield event
     if not tally.failed and options.gate and any(d.action in ("create", "replace") for d in decisions):
         tally.failed.extend(dict(entry) for entry in await options.gate())
     if tally.failed:
         return
     rest = [d for d in decisions if d.resource.kind not in _FREE and d.action != "delete"]
-    async for event in _run(work, rest, tally):
+    async for event in _run(work, rest, tally, meter):
         yield event
     gone = [d.resource for d in decisions if d.action == "delete"]
     if gone and not tally.failed:
@@ -142,7 +152,9 @@ async def _carry_out(
             yield event
 
 
-async def _run(work: Work, decisions: Sequence[Decision], tally: _Tally) -> AsyncIterator[Event]:
+async def _run(
+    work: Work, decisions: Sequence[Decision], tally: _Tally, meter: Meter
+) -> AsyncIterator[Event]:
     """Everything whose needs are met runs at the same time; events come as they happen."""
     queue: asyncio.Queue[Event | None] = asyncio.Queue()
     results: dict[str, asyncio.Future[bool]] = {
@@ -152,7 +164,7 @@ async def _run(work: Work, decisions: Sequence[Decision], tally: _Tally) -> Asyn
     async def one(decision: Decision) -> None:
         resource = decision.resource
         met = [await results[need] for need in resource.needs if need in results]
-        ok = all(met) and await _attempt(work, decision, queue.put_nowait, tally)
+        ok = all(met) and await _attempt(work, decision, queue.put_nowait, tally, meter)
         results[resource.id].set_result(ok)
 
     async for event in _drain(queue, [one(d) for d in decisions]):
@@ -175,9 +187,15 @@ async def _drain(queue: asyncio.Queue[Event | None], jobs: Sequence[Any]) -> Asy
         running.cancel()
 
 
-async def _attempt(work: Work, decision: Decision, tell: Callable[[Event], None], tally: _Tally) -> bool:
+async def _attempt(
+    work: Work, decision: Decision, tell: Callable[[Event], None], tally: _Tally, meter: Meter
+) -> bool:
     """One resource to its end; a failure is told once, with its fix."""
     id = decision.resource.id
+    if decision.action in _STARTS and (refusal := meter.refusal()):
+        if refusal["id"] not in [entry["id"] for entry in tally.failed]:
+            tally.failed.append(refusal)
+        return False
     try:
         outcome = await work.bring_up(decision, tell)
     except WizardError as error:
@@ -203,6 +221,8 @@ async def undo(
     tally = _Tally(standing={r.id: r for r in everything if r.id in staying})
     async for event in _undo(session, [r for r in everything if r.id not in staying], tally, everything):
         yield event
+    if bill := await reservation_bill(session):
+        yield events.notice(sentence(bill))
     yield _summary(
         tally, asyncio.get_running_loop().time() - start, "nothing left" if not tally.failed else "destroy"
     )
@@ -238,6 +258,7 @@ async def _undo(
         id: [other.id for other in known.values() if id in other.needs and other.id in ids] for id in ids
     }
     seen = await survey(session, targets)
+    note_release(session.deployment, seen)
 
     async def one(resource: Resource) -> None:
         above = [await results[id] for id in dependents[resource.id]]

@@ -185,8 +185,17 @@ def order(resources: Sequence[Resource]) -> list[Resource]:
     return list(placed.values())
 
 
+def expected_range(decisions: Sequence[Decision]) -> tuple[float, float]:
+    """Wall time of the longest chain of what is still to be made: at the lower and at the upper end of what is usual."""
+    return _chain(decisions, "low"), _chain(decisions, "high")
+
+
 def expected_seconds(decisions: Sequence[Decision]) -> float:
-    """Wall time of the longest chain of what is still to be made, at the upper end of what is usual."""
+    """The upper end of the range."""
+    return _chain(decisions, "high")
+
+
+def _chain(decisions: Sequence[Decision], end: Literal["low", "high"]) -> float:
     finish: dict[str, float] = {}
     by_id = {d.resource.id: d for d in decisions if d.action != "delete"}
     for resource in order([d.resource for d in by_id.values()]):
@@ -194,7 +203,7 @@ def expected_seconds(decisions: Sequence[Decision]) -> float:
         pending = (
             by_id[resource.id].action in ("create", "replace") or by_id[resource.id].sight.state == "creating"
         )
-        finish[resource.id] = start + (resource.usual.high if pending else 0.0)
+        finish[resource.id] = start + (getattr(resource.usual, end) if pending else 0.0)
     return max(finish.values(), default=0.0)
 
 

@@ -91,6 +91,16 @@ FIELDS = (
         shown_when=lambda a: bool(a["project"]["grant_roles"]),
     ),
     Field(
+        "max_usd",
+        "Spend at most",
+        "USD in all, of what has a known price: warned at 80 %, and then nothing more is started. 0: no limit.",
+        parse.number(0, 100_000_000),
+        0.0,
+        kind="number",
+        unit="USD",
+        advanced=True,
+    ),
+    Field(
         "ownership_marks",
         "Ownership marks",
         "Write this deployment's mark on all that it makes, so that it can be found again.",

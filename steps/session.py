@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+import time
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from grpo_wizard.state.model import Deployment, ResourceRecord
 from grpo_wizard.state.store import Store
 
+from .prices import CATALOGUE, Book
+from .spending import settle
 from .step import Resource
 from .steps import all_resources, complete
 
@@ -24,6 +27,7 @@ class Session:
     deployment: Deployment
     cloud: Cloud
     answers: dict[str, dict[str, Any]]
+    book: Book = field(default=CATALOGUE)  # prices; today's once they were asked for (price_list.py)
 
     @classmethod
     def of(cls, store: Store, deployment: Deployment, cloud: Cloud) -> Session:
@@ -36,7 +40,7 @@ class Session:
 
     def resources(self) -> list[Resource]:
         """What shall exist."""
-        return all_resources(self.answers)
+        return all_resources(self.answers, self.book)
 
     def orphans(self) -> list[Resource]:
         """What we made under answers that have changed since: rebuilt from what was noted when it was made."""
@@ -69,6 +73,7 @@ class Session:
         return found
 
     def forget(self, id: str) -> None:
+        settle(self.deployment, self.resources(), id, time.time())
         self.deployment.resources.pop(id, None)
 
 

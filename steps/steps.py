@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from . import cluster, grpo, lustre, networks, project, quotas, raycluster
+from .prices import CATALOGUE, Book, priced
 from .step import Answers, Field, Refused, Resource, Step
 
 STEPS: tuple[Step, ...] = (
@@ -82,6 +83,6 @@ def _value(field: Field, given: Mapping[str, Any], answers: Answers) -> Any:
     return default
 
 
-def all_resources(answers: Answers) -> list[Resource]:
-    """Every resource of the deployment, in the wizard's order."""
-    return [resource for each in STEPS for resource in each.resources(answers)]
+def all_resources(answers: Answers, book: Book = CATALOGUE) -> list[Resource]:
+    """Every resource of the deployment, in the wizard's order, with the prices of `book`."""
+    return priced([resource for each in STEPS for resource in each.resources(answers)], answers, book)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
 
 from grpo_wizard.state.errors import WizardError
@@ -14,6 +13,8 @@ from grpo_wizard.state.lock import holder
 from grpo_wizard.state.model import Deployment
 from grpo_wizard.state.store import Store
 from grpo_wizard.steps.plan import price
+from grpo_wizard.steps.spending import moment as moment
+from grpo_wizard.steps.spending import spent as so_far
 from grpo_wizard.steps.step import Resource
 from grpo_wizard.steps.steps import NAMES, Refusals, all_resources, complete
 from grpo_wizard.tui.glyphs import sign
@@ -136,12 +137,7 @@ def running_price(deployment: Deployment) -> tuple[float, int]:
 
 def spent(deployment: Deployment, now: float) -> float:
     """USD of known prices since each thing was made."""
-    total = 0.0
-    for resource in _wanted(deployment):
-        record = deployment.resources.get(resource.id)
-        if record is not None and record.origin == "created" and record.done_at and resource.usd_per_hour:
-            total += resource.usd_per_hour * max(0.0, now - moment(record.done_at)) / 3600
-    return total
+    return so_far(deployment, _wanted(deployment), now).known
 
 
 def _wanted(deployment: Deployment) -> list[Resource]:
@@ -149,8 +145,3 @@ def _wanted(deployment: Deployment) -> list[Resource]:
         return all_resources(complete(deployment.answers))
     except Refusals:
         return []
-
-
-def moment(text: str) -> float:
-    """Seconds since the epoch of a time as documents write it."""
-    return datetime.fromisoformat(text.replace("Z", "+00:00")).timestamp()

@@ -31,6 +31,22 @@ ABOUT = {"id": TEXT, "kind": TEXT, "name": TEXT, "step": TEXT, "needs": TEXTS, "
 STEPS = {"enum": ["project", "quotas", "networks", "cluster", "lustre", "raycluster", "grpo"]}
 FAILURE = closed({"id": TEXT, "title": TEXT, "detail": TEXT, "fix": TEXT})
 
+RESERVATION = {
+    "anyOf": [
+        {"type": "null"},
+        closed(
+            {
+                "name": TEXT,
+                "project": TEXT,
+                "machines": {"type": ["integer", "null"]},
+                "machine_type": TEXT,
+                "ends": {"type": ["string", "null"]},
+                "usd_per_hour": PRICE,
+            }
+        ),
+    ]
+}
+
 CHECK = closed(
     HEAD
     | {
@@ -66,7 +82,10 @@ PLAN = closed(
             )
         ),
         "usd_per_hour": closed({"known": NUMBER, "unknown": TEXTS}),
+        "price_sources": {"type": "object", "additionalProperties": TEXT},
         "expected_seconds": NUMBER,
+        "expected_seconds_range": {"type": "array", "items": NUMBER, "minItems": 2, "maxItems": 2},
+        "reservation": RESERVATION,
         "differences": listed(
             closed({"name": TEXT, "what": TEXT, "why": TEXT, "on": FLAG, "switch": {}}, ("switch",))
         ),
@@ -87,6 +106,8 @@ STATUS = closed(
             )
         ),
         "job": {"type": ["object", "null"], "required": ["id", "status", "step", "total_steps"]},
+        "spent_usd": closed({"known": NUMBER, "since": {"type": ["string", "null"]}}),
+        "reservation": RESERVATION,
     }
 )
 

@@ -15,6 +15,7 @@ from grpo_wizard.steps.clients.world import LiveWorld
 from grpo_wizard.steps.engine import Options, apply
 from grpo_wizard.steps.events import Event
 from grpo_wizard.steps.following import JobWatch
+from grpo_wizard.steps.price_list import ask_prices
 from grpo_wizard.steps.session import Session
 from grpo_wizard.steps.steps import NAMES, STEPS
 from grpo_wizard.tui.commands.wait import summary, until_ended
@@ -42,7 +43,9 @@ async def _carry_out(session: Session, args: argparse.Namespace) -> int:
         until=args.until or NAMES[-1],
         gate=None if args.skip_checks else lambda: checks_gate(session),
         max_usd_per_hour=args.max_usd_per_hour,
+        max_usd=getattr(args, "max_usd", None),
     )
+    await ask_prices(session)
     story = apply(session, options)
     waits = args.wait and options.until == NAMES[-1]
     ok = await play(session, _and_wait(session, story, args.json) if waits else story, args.json)

@@ -9,8 +9,12 @@ from typing import Any
 
 from grpo_wizard.steps.differences import rows
 from grpo_wizard.steps.engine import Options, plan
-from grpo_wizard.steps.plan import Decision, expected_seconds, price
+from grpo_wizard.steps.plan import Decision, expected_range, expected_seconds, price
+from grpo_wizard.steps.price_list import ask_prices
+from grpo_wizard.steps.prices import sources
+from grpo_wizard.steps.reservation_bill import reservation_bill, sentence
 from grpo_wizard.steps.session import Session
+from grpo_wizard.steps.spending import Meter, limit_of
 from grpo_wizard.steps.takeover import advice
 from grpo_wizard.tui.opening import open_session
 from grpo_wizard.tui.output import duration, money, print_json
@@ -18,12 +22,23 @@ from grpo_wizard.tui.output import duration, money, print_json
 
 def run(args: argparse.Namespace) -> int:
     session = open_session(args)
-    decisions = asyncio.run(plan(session, Options()))
+    decisions, bill, why = asyncio.run(_look(session))
     if args.json:
-        print_json(session.deployment.mode, session.deployment.name, document(session, decisions))
+        print_json(
+            session.deployment.mode,
+            session.deployment.name,
+            document(session, decisions) | {"reservation": bill},
+        )
     else:
         show(session, decisions)
+        _show_costs(session, decisions, bill, why)
     return 1 if any(d.action == "conflict" for d in decisions) else 0
+
+
+async def _look(session: Session) -> tuple[list[Decision], dict[str, Any] | None, str]:
+    """The plan at today's prices, the reservation, and why these are not today's prices."""
+    why = await ask_prices(session)
+    return await plan(session, Options()), await reservation_bill(session), why
 
 
 def document(session: Session, decisions: Sequence[Decision]) -> dict[str, Any]:
@@ -31,7 +46,9 @@ def document(session: Session, decisions: Sequence[Decision]) -> dict[str, Any]:
     return {
         "resources": [_row(d) for d in decisions],
         "usd_per_hour": {"known": known, "unknown": unknown},
+        "price_sources": sources([d.resource for d in decisions], session.answers, session.book),
         "expected_seconds": expected_seconds(decisions),
+        "expected_seconds_range": list(expected_range(decisions)),
         "differences": rows(session.answers),
     }
 
@@ -69,11 +86,37 @@ def show(session: Session, decisions: Sequence[Decision]) -> None:
     print("\n" + ", ".join(f"{count} to {action}" for action, count in counts.items() if count))
     known, unknown = price([d.resource for d in decisions if d.action != "delete"])
     print(f"price: {money(known, len(unknown))}" + (f": {', '.join(unknown)}" if unknown else ""))
+    low, high = expected_range(decisions)
     print(
-        f"time:  up to {duration(expected_seconds(decisions))} of a real deployment's time, the longest chain at its usual upper end"
+        f"time:  {duration(low)} to {duration(high)} of a real deployment's time, the longest chain at its usual ends"
     )
-    if sentence := advice(decisions):
-        print(f"note:  {sentence}")
+    if words := advice(decisions):
+        print(f"note:  {words}")
     print("\nbetter than the tutorial:")
     for row in rows(session.answers):
         print(f"  [{'x' if row['on'] else ' '}] {row['what']}: {row['why']}")
+
+
+def _show_costs(
+    session: Session, decisions: Sequence[Decision], bill: dict[str, Any] | None, why: str
+) -> None:
+    """Where prices are from, what the whole may come to, and what bills whatever is done."""
+    print("\nprices:")
+    for id, source in sources([d.resource for d in decisions], session.answers, session.book).items():
+        print(f"  {id}: {source}")
+    if why:
+        print(f"  note: {why}")
+    known, _ = price([d.resource for d in decisions if d.action != "delete"])
+    low, high = expected_range(decisions)
+    print(
+        f"  at most {known * low / 3600:,.0f} to {known * high / 3600:,.0f} USD of known prices until the job ends"
+    )
+    limit = limit_of(session.answers, None)
+    if text := Meter(session.deployment, session.resources(), limit).warning():
+        print(f"  note: {text}")
+    if limit is not None and known * high / 3600 > limit:
+        print(
+            f"  note: that may be more than project.max_usd, {limit:.2f} USD: nothing more is started once it is spent"
+        )
+    if bill:
+        print(f"  {sentence(bill)}")

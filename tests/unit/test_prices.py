@@ -1,0 +1,223 @@
+"""Prices: read from SKUs as the Cloud Billing Catalog shapes them, else from the assets with source and date, never guessed."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from answers_for import answers
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from grpo_wizard.state.model import Deployment, JobRecord, ResourceRecord
+from grpo_wizard.steps import catalogue
+from grpo_wizard.steps.clients.billing_catalog import KEPT_S, keep, kept
+from grpo_wizard.steps.plan import Decision, expected_range, expected_seconds, price
+from grpo_wizard.steps.prices import Book, priced, read_sku, sources, wanted_skus
+from grpo_wizard.steps.spending import Meter, limit_of, moment, note_release, settle, spent
+from grpo_wizard.steps.step import ABSENT, Resource, Sight
+from grpo_wizard.steps.steps import all_resources
+
+SKUS: list[dict[str, Any]] = json.loads((Path(__file__).parent / "fixtures" / "skus.json").read_text("utf-8"))
+READ = "2026-11-30T00:00:00Z"
+TODAY = Book.of(SKUS, READ)
+H200 = {"quotas__gpu_type": "nvidia-h200-141gb", "quotas__machine_type": "a3-ultragpu-8g"}
+
+
+def test_a_machine_is_the_sum_of_its_parts() -> None:
+    n2 = TODAY.machine("n2-highmem-80", "us-central1")
+    assert n2.usd == pytest.approx(80 * 0.031611 + 640 * 0.004237, abs=1e-4) and "read 2026-11-30" in n2.source
+    b200 = TODAY.machine("a4-highgpu-8g", "us-central1", "reservation")
+    assert (b200.usd, b200.date) == (8 * 16.11, "2026-10-01")
+
+
+def test_spot_is_known_by_its_name_though_its_usage_type_says_on_demand() -> None:
+    assert TODAY.machine("a4-highgpu-8g", "us-central1", "spot").usd == pytest.approx(8 * 4.9542)
+
+
+def test_a_part_without_exactly_one_price_in_the_region_leaves_the_machine_to_the_assets() -> None:
+    listed = Book().machine("a3-ultragpu-8g", "us-central1")
+    assert TODAY.machine("a3-ultragpu-8g", "us-central1") == listed  # its Ram is missing in the fixture
+    assert (listed.usd, listed.date) == (83.49, "2026-10-13")
+    assert TODAY.machine("n2-highmem-80", "europe-west1").usd is None  # two prices there: never guessed
+
+
+def test_what_nobody_prices_is_unknown_and_named() -> None:
+    known, unknown = price(all_resources(answers()))
+    assert known == pytest.approx(5.34) and unknown == [
+        "cluster.node_pool.gpu-pool",
+        "lustre.lustre.nemo-lustre",
+    ]
+    known, unknown = price(all_resources(answers(), TODAY))
+    assert known == pytest.approx(2 * 128.88 + 5.24056 + 0.1, abs=0.01) and unknown == [
+        "lustre.lustre.nemo-lustre"
+    ]
+
+
+@pytest.mark.parametrize(
+    "capacity,usd", [("reservation", 166.98), ("on_demand", 166.98), ("spot", 100.16), ("flex_start", None)]
+)
+def test_each_way_to_capacity_has_its_own_price(capacity: str, usd: float | None) -> None:
+    pool = next(r for r in all_resources(answers(quotas__capacity=capacity, **H200)) if r.kind == "node_pool")
+    assert pool.usd_per_hour == (None if usd is None else pytest.approx(usd))
+
+
+def test_every_price_in_the_assets_says_where_and_when_from() -> None:
+    known = catalogue.load("prices")
+    rows = [*known["on_demand"].values(), *known["spot"].values(), known["gke_cluster"]]
+    assert all(row["source"] and row["date"].startswith("20") for row in rows)
+    told = sources(all_resources(answers(**H200)), answers(**H200), Book())
+    assert "2026-10-13" in told["cluster.node_pool.gpu-pool"]
+    assert told["lustre.lustre.nemo-lustre"] == "no source gives a price"
+    assert "GKE pricing page" in told["cluster.cluster.nemo-cluster"]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"usageUnit": "mo"},
+        {"tieredRates": []},
+        {"tieredRates": [{"unitPrice": {"currencyCode": "EUR", "units": "1"}}]},
+        {
+            "tieredRates": [
+                {"startUsageAmount": 0, "unitPrice": {"units": "2"}},
+                {"startUsageAmount": 9, "unitPrice": {"units": "1"}},
+            ]
+        },
+    ],
+)
+def test_a_sku_that_is_not_one_price_an_hour_in_usd_is_left_out(change: dict[str, Any]) -> None:
+    row = json.loads(json.dumps(SKUS[0]))
+    assert read_sku(row) is not None
+    row["pricingInfo"][0]["pricingExpression"] |= change
+    assert read_sku(row) is None
+
+
+def test_a_free_first_tier_is_no_second_price_and_a_sku_without_prices_is_left_out() -> None:
+    row = json.loads(json.dumps(SKUS[0]))
+    row["pricingInfo"][0]["pricingExpression"]["tieredRates"].insert(
+        0, {"unitPrice": {"units": "0", "nanos": 0}}
+    )
+    seen = read_sku(row)
+    assert seen is not None and seen.usd == pytest.approx(0.031611)
+    assert read_sku({"description": "x"}) is None
+
+
+@settings(derandomize=True, max_examples=100, deadline=None)
+@given(st.integers(0, 500), st.integers(0, 999_999_999))
+def test_units_and_nanos_are_one_number(units: int, nanos: int) -> None:
+    row = json.loads(json.dumps(SKUS[0]))
+    rate = {"unitPrice": {"currencyCode": "USD", "units": str(units), "nanos": nanos}}
+    row["pricingInfo"][0]["pricingExpression"]["tieredRates"] = [rate]
+    seen = read_sku(row)
+    whole = units + nanos / 1e9
+    assert (seen is None) == (whole == 0) and (seen is None or seen.usd == pytest.approx(whole))
+
+
+def test_only_descriptions_of_our_machines_are_wanted() -> None:
+    pattern = wanted_skus()
+    assert pattern.fullmatch("N2 Instance Core running in Americas")
+    assert not pattern.fullmatch("N2D AMD Instance Core running in Americas")
+    assert not pattern.fullmatch("Commitment v1: A4 Nvidia B200 (1 gpu slice) in Americas for 1 Year")
+
+
+def test_prices_are_kept_for_a_day_and_a_broken_file_counts_as_none(tmp_path: Path) -> None:
+    keep(tmp_path, SKUS, 1000.0)
+    seen = kept(tmp_path, 1000.0 + KEPT_S - 1)
+    assert seen is not None and seen["skus"] == SKUS
+    assert kept(tmp_path, 1000.0 + KEPT_S) is None and kept(tmp_path, 0.0) is None
+    (tmp_path / "prices.json").write_text("{")
+    assert kept(tmp_path, 1000.0) is None
+
+
+# ---- spending -------------------------------------------------------------------------------------------------
+
+
+def _deployment(**done: str) -> tuple[Deployment, list[Resource]]:
+    """The H200 tutorial with some things made, each at its time."""
+    resources = all_resources(answers(**H200))
+    made = Deployment(lineage="abcd", mode="real", name="nemo-cluster")
+    for kind, when in done.items():
+        it = next(r for r in resources if r.kind == kind)
+        made.resources[it.id] = ResourceRecord(
+            kind=kind, name=it.name, step=it.step, origin="created", intended_at=when, done_at=when
+        )
+    return made, resources
+
+
+NOW = moment("2026-11-30T12:00:00Z")
+
+
+def test_spending_counts_from_when_each_thing_stood_and_gpu_nodes_from_when_workers_asked_for_them() -> None:
+    made, resources = _deployment(cluster="2026-11-30T08:00:00Z", node_pool="2026-11-30T08:30:00Z")
+    assert spent(made, resources, NOW).known == pytest.approx(4 * 5.34)  # a pool of no machines costs nothing
+    made, resources = _deployment(
+        cluster="2026-11-30T08:00:00Z", node_pool="2026-11-30T08:30:00Z", raycluster="2026-11-30T10:00:00Z"
+    )
+    seen = spent(made, resources, NOW)
+    assert seen.known == pytest.approx(4 * 5.34 + 2 * 166.98)
+    assert seen.document() == {"known": round(seen.known, 2), "since": "2026-11-30T08:00:00Z"}
+
+
+def test_released_gpu_nodes_cost_nothing_any_more() -> None:
+    made, resources = _deployment(node_pool="2026-11-30T08:30:00Z", raycluster="2026-11-30T10:00:00Z")
+    id = next(r.id for r in resources if r.kind == "raycluster")
+    note_release(made, {id: Sight("ready", facts={"released": "2026-11-30T11:00:00Z job SUCCEEDED"})})
+    assert spent(made, resources, NOW).known == pytest.approx(166.98)
+    note_release(made, {id: Sight("ready")})  # asked for again
+    assert spent(made, resources, NOW).known == pytest.approx(2 * 166.98)
+
+
+def test_what_is_gone_stays_in_the_sum_once() -> None:
+    made, resources = _deployment(
+        cluster="2026-11-30T08:00:00Z", node_pool="2026-11-30T08:30:00Z", raycluster="2026-11-30T10:00:00Z"
+    )
+    before = spent(made, resources, NOW).known
+    for kind in ("raycluster", "node_pool", "cluster"):  # the order of a teardown
+        id = next(r.id for r in resources if r.kind == kind)
+        settle(made, resources, id, NOW)
+        made.resources.pop(id)
+        assert spent(made, resources, NOW).known == pytest.approx(before, abs=0.01), kind
+    assert spent(made, resources, NOW + 9e4).known == pytest.approx(before, abs=0.01)
+
+
+def test_adopted_things_are_somebody_elses_bill_and_unpriced_ones_are_named() -> None:
+    made, resources = _deployment(cluster="2026-11-30T08:00:00Z", lustre="2026-11-30T08:00:00Z")
+    for record in made.resources.values():
+        record.origin = "adopted"
+    assert spent(made, resources, NOW).known == 0
+    made, resources = _deployment(lustre="2026-11-30T08:00:00Z")
+    assert spent(made, resources, NOW).unknown == ("lustre.lustre.nemo-lustre",)
+
+
+@pytest.mark.parametrize(
+    "share,warned,refused", [(0.79, False, False), (0.8, True, False), (0.99, True, False), (1.0, True, True)]
+)
+def test_a_limit_warns_at_80_percent_and_stops_at_100(share: float, warned: bool, refused: bool) -> None:
+    made, resources = _deployment()
+    made.spent_usd = 100 * share
+    meter = Meter(made, resources, 100.0)
+    assert (bool(meter.warning()), meter.refusal() is not None) == (warned, refused)
+    assert Meter(made, resources, None).refusal() is None and not Meter(made, resources, None).warning()
+
+
+def test_the_command_lines_limit_goes_before_the_answer_and_0_is_none() -> None:
+    assert limit_of(answers(project__max_usd=50), None) == 50
+    assert limit_of(answers(project__max_usd=50), 7.5) == 7.5
+    assert limit_of(answers(), None) is None
+
+
+def test_the_range_of_time_is_the_same_chain_at_both_ends() -> None:
+    decisions = [Decision(r, "create", ABSENT, "none") for r in all_resources(answers())]
+    low, high = expected_range(decisions)
+    assert 0 < low < high == expected_seconds(decisions)
+    ready = [Decision(r, "keep", Sight("ready"), "created") for r in all_resources(answers())]
+    assert expected_range(ready) == (0.0, 0.0)
+
+
+def test_a_job_record_does_not_disturb_the_sum() -> None:
+    made, resources = _deployment(cluster="2026-11-30T08:00:00Z")
+    made.job = JobRecord(submission_id="x", parameters_hash="y")
+    assert spent(made, priced(resources, answers(**H200)), NOW).known == pytest.approx(4 * 5.34)

@@ -1,0 +1,74 @@
+"""Price and time as the commands tell them: plan, status, apply's limits, and what bills after a teardown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from road import APPLY, DESTROY, JSON, Deployed, Road, road
+
+
+@pytest.fixture(scope="module")
+def walk(deployed: Deployed, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Road]:
+    """The tutorial's deployment up to the RayCluster, on a server of its own."""
+    with road(deployed.copy(tmp_path_factory.mktemp("prices") / "home")) as found:
+        yield found
+
+
+RESERVED = {
+    "name": "nemo-res",
+    "project": "my-project",
+    "machines": 4,
+    "machine_type": "a4-highgpu-8g",
+    "ends": None,
+    "usd_per_hour": None,
+}
+
+
+def test_the_plan_names_prices_with_their_sources_unknown_parts_a_range_of_time_and_the_reservation(
+    deployed: Deployed,
+) -> None:
+    plan = deployed.plan
+    assert plan["usd_per_hour"]["unknown"] == ["cluster.node_pool.gpu-pool", "lustre.lustre.nemo-lustre"]
+    assert "2026-10" in plan["price_sources"]["cluster.cluster.nemo-cluster"]
+    assert plan["price_sources"]["lustre.lustre.nemo-lustre"] == "no source gives a price"
+    low, high = plan["expected_seconds_range"]
+    assert 9550 < low < high == plan["expected_seconds"]
+    assert plan["reservation"] == RESERVED
+
+
+def test_status_tells_what_is_spent_since_when_and_that_the_reservation_bills(walk: Road) -> None:
+    status = walk.json("status")
+    made: JSON = walk.state()["resources"]["cluster.cluster.nemo-cluster"]
+    assert status["spent_usd"]["since"] == made["done_at"] and status["spent_usd"]["known"] >= 0
+    assert status["reservation"] == RESERVED
+    text = walk.run("status").stdout
+    assert "also after a teardown" in text and "4 x a4-highgpu-8g" in text and "nothing is billed" in text
+
+
+def test_at_the_limit_nothing_more_is_started_by_flag_or_by_answer(walk: Road) -> None:
+    before = len(walk.server.recorded())
+    assert (
+        walk.run("init", "--set", "networks.mtu=1460", "--set", "lustre.capacity_gib=36000").returncode == 0
+    )
+    ended = walk.lines("apply", "--yes", "--json", "--until", "raycluster", "--max-usd", "0.0000001", code=1)[
+        -1
+    ]
+    assert "nothing more is started" in ended["failed"][-1]["title"], ended["failed"]
+    assert walk.run("init", "--set", "project.max_usd=0.0000001").returncode == 0
+    text = walk.run("plan").stdout
+    assert "USD are spent" in text and "to" in text and "until the job ends" in text
+    ended = walk.lines(*APPLY, code=1)[-1]
+    assert any(failure["id"] == "price" for failure in ended["failed"])
+    assert walk.writes(before) == []
+
+
+def test_a_teardown_says_what_goes_on_billing_and_state_keeps_what_was_spent(walk: Road) -> None:
+    spent = walk.json("status")["spent_usd"]["known"]
+    events = walk.lines(*DESTROY)
+    notices = [event["detail"] for event in events if event["event"] == "notice"]
+    assert any(
+        "reservation nemo-res (4 x a4-highgpu-8g)" in text and "no end set" in text for text in notices
+    )
+    assert events[-1]["ok"] and walk.state()["spent_usd"] >= spent
+    assert walk.json("status")["spent_usd"]["known"] >= round(spent, 2)
