@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import re
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from plain_pty import Terminal, through_steps
 from rehearsing import stop_rehearsal
-from road import Road, lasting, road
+from road import Road, fault, lasting, road
+
+from grpo_wizard.state.home import Home
+from grpo_wizard.state.store import Store
 
 NAME = "alpha"
 
@@ -31,6 +35,7 @@ def _first_questions(terminal: Terminal) -> None:
 def test_from_nothing_to_a_deployment_and_back(walk: Road) -> None:
     """Review switches and asks for the word yes; ctrl+c says what goes on; a second terminal watches; nothing is left."""
     walk.server.enable("compute.googleapis.com")
+    _reservation_by_its_number(walk)
     with Terminal(walk.home) as terminal:
         _first_questions(terminal)
         _switch_mtu_off(terminal)
@@ -49,6 +54,31 @@ def test_from_nothing_to_a_deployment_and_back(walk: Road) -> None:
     made = {row["kind"] for row in walk.server.world()}
     assert {"network", "cluster", "node_pool", "lustre", "raycluster"} <= made
     _taken_down(walk)
+
+
+def _reservation_by_its_number(walk: Road) -> None:
+    """`?` lists what the cloud holds, a number chooses of it, `<` goes to the question before."""
+    store = Store(Home(walk.home))
+    deployment = store.create("beta", "rehearsal", {"project": {}})
+    with Terminal(walk.home, "--deployment", "beta") as terminal:
+        before = ""
+        while not (prompt := terminal.question()).startswith("Reservation, ? lists those found"):
+            before = prompt
+            terminal.answer("")
+        terminal.answer("<")
+        assert terminal.question() == before
+        terminal.answer("")
+        terminal.question()
+        terminal.answer("?")
+        line = terminal.until(" a4-highgpu-8g free, READY").rpartition("\n")[2]
+        assert line.strip().endswith(": nemo-res: 4 of 4")
+        terminal.question()
+        terminal.answer(line.strip().partition(":")[0])
+        terminal.until("Check: pass: reservation nemo-res")
+        terminal.interrupt()
+        assert terminal.end() == 130
+    assert store.load("beta").answers["quotas"]["reservation"] == "nemo-res"
+    shutil.rmtree(store.home.folder(deployment.name))
 
 
 def _switch_mtu_off(terminal: Terminal) -> None:
@@ -104,8 +134,6 @@ def test_a_failure_is_told_with_its_fix_and_can_be_tried_again(tmp_path: Path) -
             "status": "PERMISSION_DENIED",
         }
     }
-    from road import fault
-
     faults = [fault("compute*", "POST", "*/networks", nth=n, status=403, body=refusal) for n in (1, 2, 3)]
     with road(tmp_path / "home", faults) as walk, Terminal(walk.home) as terminal:
         _first_questions(terminal)

@@ -6,10 +6,11 @@ import os
 from typing import Any
 
 from grpo_wizard.state.errors import WizardError
+from grpo_wizard.steps.candidates import Candidate, candidates
 from grpo_wizard.steps.step import Field, Refused
-from grpo_wizard.tui.draft import Draft, Unanswered
+from grpo_wizard.tui.background import in_thread
+from grpo_wizard.tui.draft import Draft
 from grpo_wizard.tui.i18n import _
-from grpo_wizard.tui.plain.candidates import FOUND
 from grpo_wizard.tui.plain.table import Table
 from grpo_wizard.tui.plain.talk import BEFORE, ENOUGH, HELP, NOTHING, sentence
 
@@ -21,6 +22,7 @@ class Question:
 
     def __init__(self, table: Table, step_name: str, field: Field) -> None:
         self.table, self.step_name, self.field = table, step_name, field
+        self._choices: tuple[str, ...] = field.choices
 
     @property
     def _draft(self) -> Draft:
@@ -61,8 +63,8 @@ class Question:
         return rule
 
     def _meant(self, typed: str) -> str:
-        """A choice may be named by its number."""
-        choices = self.field.choices
+        """What was listed may be named by its number."""
+        choices = self._choices
         if (
             typed in choices
             or not typed.isascii()
@@ -92,11 +94,7 @@ class Question:
             return ", " + _("? lists all {n}").format(n=len(field.choices))
         if field.choices:
             return " [" + ", ".join(f"{n}: {choice}" for n, choice in enumerate(field.choices, 1)) + "]"
-        listed = (
-            ", " + _("? lists {what}").format(what=FOUND[self.field.choices_from][0])
-            if self.field.choices_from in FOUND
-            else ""
-        )
+        listed = ", " + _("? lists those found") if field.choices_from else ""
         return listed + (", " + _("- for none") if field.optional else "")
 
     def _rule(self) -> str:
@@ -127,30 +125,29 @@ class Question:
             talk.list([f"{n}: {choice}" for n, choice in enumerate(field.choices, 1)])
         elif self._rule():
             talk.say(_("Allowed: {rule}").format(rule=sentence(self._rule())))
-        if self.field.choices_from in FOUND:
+        if field.choices_from:
             self._list_found()
         talk.say(
             _("Enter keeps what stands in brackets; < goes to the question before; ! goes on to the checks.")
         )
 
     def _list_found(self) -> None:
-        what, find = FOUND[self.field.choices_from]
         talk, desk = self.table.talk, self.table.open_desk
-        from grpo_wizard.tui.background import in_thread
 
-        async def look() -> list[str]:
+        async def look() -> list[Candidate]:
             world = await desk.world()
-            return await in_thread(find, desk.draft.look()[0], world)
+            return await in_thread(candidates, self.field, desk.draft.look()[0], world)
 
         try:
             found = self.table.wait(_("looking at the cloud"), look())
-        except Unanswered as missing:
-            talk.say(_("The list follows when {key} is answered.").format(key=missing.args[0]))
         except WizardError as error:
             talk.say(_("Not listed: {title}").format(title=sentence(error.title)))
-        else:
-            talk.say(f"{what[:1].upper()}{what[1:]}: " + ("" if found else _("none.")))
-            talk.list(found)
+            return
+        self._choices = tuple(each.value for each in found)
+        talk.say(_("Found:") if found else _("Found: none."))
+        talk.list(
+            [f"{n}: {one.value}" + (f": {one.title}" if one.title else "") for n, one in enumerate(found, 1)]
+        )
 
 
 def typed_as(value: Any) -> str:

@@ -139,9 +139,13 @@ def left_behind(desk: Desk, source: EngineRun | Attached) -> list[str]:
     flags = command_line(desk, [])
     again = " ".join(["grpo-wizard", "--plain", *flags])
     detached = " ".join(["grpo-wizard", *source.words, "--detach", *flags])
+    tokens = _(
+        "Tokens that were typed are forgotten: they are asked again, or taken from HF_TOKEN and WANDB_API_KEY."
+    )
     return [
         what,
         _("What was made stays, and costs on."),
         _("To go on here: {command}").format(command=again),
         _("To go on in the background: {command}").format(command=detached),
+        *([tokens] if desk.draft.secrets else []),
     ]
