@@ -1,8 +1,7 @@
 """The real gcloud by the environment that the server prints: every request as recorded, query and body too.
 
 fixtures/gcloud.json is a recording of gcloud 528.0.0 on 2026-11-30: 71 commands in the tutorial's order.
-Those of the small services run always; all of them with
-`pytest -m heavy tests/wire/test_rehearsal_gcloud.py`.
+They take minutes: `pytest -m heavy tests/wire/test_rehearsal_gcloud.py`. test_google_gcloud.py runs a third always.
 """
 
 from __future__ import annotations
@@ -25,6 +24,7 @@ FIREWALLS = "/compute/v1/projects/my-project/global/firewalls"
 pytestmark = pytest.mark.skipif(shutil.which("gcloud") is None, reason="gcloud is not installed here")
 
 
+@pytest.mark.heavy
 def test_the_small_services_commands_run_as_recorded(rehearsal: Rehearsal) -> None:
     replay(rehearsal, [run for run in RUNS if run["always"]])
 
