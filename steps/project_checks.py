@@ -129,10 +129,11 @@ def _permissions(answers: Answers, world: World) -> Iterable[Finding]:
     if not lacking:
         yield Finding("pass", "all permissions are there")
         return
-    roles = sorted({PERMISSIONS[name] for name in lacking})
+    member = mine["member"] or _member(world.ask("identity"))
+    flags = {"member": member, "condition": "None"}
     lines = [
-        gcloud("projects add-iam-policy-binding", {"member": "user:YOU", "role": role}, mine["project_id"])
-        for role in roles
+        gcloud("projects add-iam-policy-binding", flags | {"role": role}, mine["project_id"])
+        for role in sorted({PERMISSIONS[name] for name in lacking})
     ]
     yield Finding(
         "info" if mine["grant_roles"] else "block",
@@ -140,6 +141,13 @@ def _permissions(answers: Answers, world: World) -> Iterable[Finding]:
         ", ".join(lacking),
         "; ".join(lines) + " (or set project.grant_roles=true)",
     )
+
+
+def _member(identity: str) -> str:
+    """As IAM writes it; an identity without an address (a workforce pool's) has to be filled in."""
+    if "@" not in identity:
+        return "principal://YOU"
+    return f"{'serviceAccount' if identity.endswith('.gserviceaccount.com') else 'user'}:{identity}"
 
 
 def _hugging_face(answers: Answers, world: World) -> Iterable[Finding]:

@@ -99,7 +99,7 @@ class Desk:
         if anew:
             from grpo_wizard.steps.clients.world import LiveWorld
 
-            world = LiveWorld(cloud)
+            world = LiveWorld(cloud, self.draft.deployment.lineage)
             self._opening = asyncio.ensure_future(_ready(cloud, world))
         return world
 
@@ -127,7 +127,7 @@ class Desk:
         audit = Audit(self.home.audit_file(self.name))
         cloud = open_cloud(self.mode, Path(self.home.root), self.speed, audit.append)
         self._give_secrets(cloud)
-        return cloud, LiveWorld(cloud)
+        return cloud, LiveWorld(cloud, self.draft.deployment.lineage)
 
     def _give_secrets(self, cloud: Cloud) -> None:
         """Those of the environment, under those that were typed."""

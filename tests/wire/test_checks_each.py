@@ -14,7 +14,7 @@ from grpo_wizard.steps.clients.world import LiveWorld
 from grpo_wizard.steps.steps import step
 
 JSON = dict[str, Any]
-P, MINE = "my-project", "0123456789ab"
+P, MINE, CALLER = "my-project", "0123456789ab", "user:rehearsal-user@example.com"
 DENIED = {
     "error": {
         "code": 403,
@@ -81,6 +81,12 @@ PROJECTS = (
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ground]:
     with ground(tmp_path_factory.mktemp("each") / "home", WORLD) as made:
+        made.project("poor-project")
+        policy_of = {"bindings": [{"role": "roles/owner", "members": ["user:other@example.com"]}]}
+        policy_of["bindings"] += [{"role": "roles/container.admin", "members": [CALLER]}]
+        made.make("/cloudresourcemanager/v3/projects/poor-project:setIamPolicy", {"policy": policy_of})
+        status, _ = made.server.ask("POST", "/cloudresourcemanager/v3/projects", {"projectId": "unpaid"})
+        assert status == 200
         for project in PROJECTS:
             made.project(project)
             made.reserve("nemo-res", project=project)
@@ -127,6 +133,32 @@ def test_a_policy_in_force_blocks_and_names_the_constraint(
     found = blocks(world.check(project__project_id=project))
     assert set(found) == {f"project.policy_{constraint.rpartition('.')[2]}"}
     assert f"constraints/{constraint}" in next(iter(found.values()))
+
+
+def test_missing_permissions_name_the_smallest_roles_and_only_those(world: Ground) -> None:
+    found = blocks(world.check(project__project_id="poor-project"))
+    text = found["project.permissions"]
+    for role in ("compute.networkAdmin", "compute.securityAdmin", "lustre.admin", "iam.serviceAccountUser"):
+        assert (
+            f"add-iam-policy-binding poor-project --member={CALLER} --condition=None --role=roles/{role}"
+            in text
+        )
+    assert "roles/container.admin" not in text  # that one is there
+    granted = world.check(project__project_id="poor-project", project__grant_roles=True)
+    assert [level for level, _ in of(granted, "project.permissions")] == ["info"]
+
+
+def test_a_project_that_nobody_pays_for_blocks_and_says_how_to_link_it(world: Ground) -> None:
+    found = blocks(world.check(project__project_id="unpaid"))
+    assert "gcloud billing projects link unpaid" in found["project.billing"]
+
+
+def test_what_is_off_yet_is_information_and_not_an_obstacle(world: Ground) -> None:
+    """A fresh project has most APIs off: they are looked up again once they are on."""
+    found = world.check(project__project_id="unpaid")
+    later = [one for one in found if "cannot be looked up yet" in one.finding.title]
+    assert len(later) > 10 and {one.finding.level for one in later} == {"info"}
+    assert set(blocks(found)) == {"project.billing"}
 
 
 def test_a_check_that_cannot_run_warns_and_does_not_block(world: Ground) -> None:
