@@ -109,7 +109,7 @@ def _show_costs(
     known, _ = price([d.resource for d in decisions if d.action != "delete"])
     low, high = expected_range(decisions)
     print(
-        f"  at most {known * low / 3600:,.0f} to {known * high / 3600:,.0f} USD of known prices until the job ends"
+        f"  known prices come to {known * low / 3600:,.0f} to {known * high / 3600:,.0f} USD until the job ends"
     )
     limit = limit_of(session.answers, None)
     if text := Meter(session.deployment, session.resources(), limit).warning():
