@@ -64,7 +64,17 @@ async def prepare(
     for number in range(PODS):
         pod = {"metadata": {"name": f"p-{number}"}, "spec": spec}
         await post(session, f"{kube}/api/v1/namespaces/default/pods", pod, context)
+    while not await settled(session, kube, context, waiting):
+        await asyncio.sleep(1)
     return kube, context
+
+
+async def settled(session: aiohttp.ClientSession, kube: str, context: ssl.SSLContext, waiting: bool) -> bool:
+    """Whether every pod runs, or has been told that it cannot."""
+    async with session.get(f"{kube}/api/v1/namespaces/default/pods", ssl=context) as response:
+        pods = (await response.json())["items"]
+    told = (p["status"].get("conditions") if waiting else p["status"]["phase"] == "Running" for p in pods)
+    return all(told)
 
 
 async def post(
@@ -110,7 +120,7 @@ async def main(seconds: float, waiting: bool) -> None:
                 headers=headers, connector=aiohttp.TCPConnector(limit=0)
             ) as session:
                 kube, context = await prepare(session, address, waiting)
-                await asyncio.sleep(2)
+                await asyncio.sleep(5)
                 found: tuple[list[float], list[float]] = ([], [])  # of pods, of Google's services
                 before, until = sum(process.cpu_times()[:2]), time.monotonic() + seconds
                 urls = [
