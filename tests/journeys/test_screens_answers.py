@@ -27,9 +27,10 @@ _TAKEN = {
     "filesystem": "fs2", "image": "example.com/image:v2", "recipe": "", "model": "google/gemma-3-4b-it", "dataset": "openai/gsm8k",
     "checkpoint_dir": "/data/other", "capacity_gib": "36000", "overrides": "grpo.val_period=5", "gpu_memory_utilization": "0.5",
     "hf_token": "hf_abcdefghijklmnop", "wandb_api_key": "0123456789abcdef0123456789abcdef01234567", "mtu": "1500",
+    "node_service_account": "nodes@my-project.iam.gserviceaccount.com",
 }  # fmt: skip
 # Asked only when another answer makes it matter.
-_OPENED_BY = {"billing_account": "create_project", "member": "grant_roles"}
+_OPENED_BY = {"billing_account": "create_project", "member": "grant_roles", "subnetwork": "use_existing"}
 
 
 def _begin(home: Path, name: str, place: str) -> None:
@@ -96,6 +97,10 @@ async def _answer(pilot: Drive, screen: StepScreen, field: Field) -> None:
             )
         )
         assert str(draft.look()[0][name][field.name]) == control.value != before
+        while control.value != before:
+            await pilot.press(
+                "left" if control.options.index(control.value) > control.options.index(before) else "right"
+            )
     else:
         assert isinstance(control, Line)
         await _type_over(
