@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from typing import TYPE_CHECKING
 
 from grpo_wizard.state.errors import WizardError
 from grpo_wizard.steps.steps import NAMES
 from grpo_wizard.tui.i18n import _
+from grpo_wizard.tui.plain.questions import conversation
 from grpo_wizard.tui.plain.table import Leave, Table
 
 if TYPE_CHECKING:
@@ -18,7 +20,7 @@ def run(
     home: Home, because: str, *, start: str | None, create: bool, rehearse: bool, speed: str | None
 ) -> int:
     """Until it is left: 0, or 130 after ctrl+c. `because` is what switched plain mode on; `create` begins `start` as a rehearsal."""
-    table = Table(home, speed, rehearse)
+    table = Table(home, speed, rehearse, conversation(because, os.environ))
     table.talk.say(_("grpo-wizard, plain mode, chosen by {what}.").format(what=because))
     table.talk.say(_("? helps at every question. ctrl+c leaves; answers are kept."))
     with table.loop:

@@ -2,7 +2,8 @@
 
 questionary and prompt_toolkit were measured on a pty under TERM=dumb: three questions of theirs wrote 107 escape
 sequences (cursor moves, erasures, bracketed paste) and painted each prompt anew at every key. Reading whole lines
-writes none, and what is typed is echoed and corrected by the terminal, as a screen reader expects.
+writes none, and what is typed is echoed and corrected by the terminal, as a screen reader expects. questions.py is the same
+conversation through questionary for terminals that can do more.
 """
 
 from __future__ import annotations
@@ -37,14 +38,17 @@ class Talk:
         Not `input()`: with the readline module loaded, that one sends escape sequences of its own.
         """
         while True:
-            print(self._fit(prompt) + " ", end="", flush=True)
-            line = sys.stdin.readline()
-            if not line:
-                raise EOFError
-            typed = line.strip().encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+            typed = self._typed(prompt).strip().encode("utf-8", "surrogateescape").decode("utf-8", "replace")
             if not _CONTROLS.search(typed.replace("\t", " ")):
                 return typed
             self.say(_("Refused: only text can be typed here; arrow and function keys do nothing."))
+
+    def _typed(self, prompt: str) -> str:
+        print(self._fit(prompt) + " ", end="", flush=True)
+        line = sys.stdin.readline()
+        if not line:
+            raise EOFError
+        return line
 
     def hidden(self, prompt: str) -> str:
         """The same, not shown while it is typed."""
