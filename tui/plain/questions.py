@@ -38,7 +38,9 @@ class Questions(Talk):
         """Raises EOFError at the end of input and KeyboardInterrupt for ctrl+c, as reading a line does."""
         import questionary
 
-        question: Any = getattr(questionary, kind)(self._fit(prompt), qmark="", output=_TextOnly(sys.stdout))
+        # The prompt is ours: questionary would say it again at the first key.
+        print(self._fit(prompt) + " ", end="", flush=True)
+        question: Any = getattr(questionary, kind)("", qmark="", output=_TextOnly(sys.stdout))
         return str(question.unsafe_ask(patch_stdout=False))
 
 
