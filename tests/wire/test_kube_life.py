@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import kubernetes_validate  # type: ignore[import-untyped]
+import msgspec
 import pytest
 from kubernetes import client
 from kubethings import (
@@ -377,7 +378,7 @@ def test_the_world_survives_a_restart(tmp_path: Any) -> None:
         deploy(it, 1)
         ready(it, 1)
         before = {(r["kind"], r["name"]) for r in it.cluster.rows()}
-        saved = json.loads(json.dumps(it.cluster.dump()))
+        saved = json.loads(msgspec.json.encode(it.cluster.dump()))
     with running(ground, folder=tmp_path, saved=saved) as it:
         ready(it, 1)
         assert {(r["kind"], r["name"]) for r in it.cluster.rows()} == before

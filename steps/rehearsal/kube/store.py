@@ -14,6 +14,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+import msgspec
+
 from grpo_wizard.steps.rehearsal.contract import JSON, Clock
 from grpo_wizard.steps.rehearsal.kube import status
 from grpo_wizard.steps.rehearsal.kube.kinds import Kind
@@ -50,6 +52,7 @@ class Store:
         self._objects: dict[Kind, dict[tuple[str, str], JSON]] = {kind: {} for kind in kinds}
         self._keys: dict[Kind, list[tuple[str, str]]] = {kind: [] for kind in kinds}  # sorted
         self._sorted: dict[Kind, list[JSON]] = {}
+        self._encoded: dict[Kind, dict[tuple[str, str], tuple[JSON, msgspec.Raw]]] = {k: {} for k in kinds}
         self.departures = 0  # counts deletions, begun and done: the garbage collector looks when it moved
 
     def now(self) -> str:
@@ -181,6 +184,7 @@ class Store:
         return new
 
     def _out(self, kind: Kind, key: tuple[str, str]) -> None:
+        self._encoded[kind].pop(key, None)
         if self._objects[kind].pop(key, None) is not None:
             keys = self._keys[kind]
             del keys[bisect.bisect_left(keys, key)]
@@ -193,13 +197,21 @@ class Store:
         return [change for change in self.history if change.version > version]
 
     def dump(self) -> JSON:
-        """Everything, for the world's file."""
+        """Everything, for the world's file; objects as encoded JSON, so that only what changed is encoded again."""
         return {
             "version": self.version,
             "objects": [
-                [kind.qualified, list(rows.values())] for kind, rows in self._objects.items() if rows
+                [kind.qualified, [self._encode(kind, key, obj) for key, obj in rows.items()]]
+                for kind, rows in self._objects.items()
+                if rows
             ],
         }
+
+    def _encode(self, kind: Kind, key: tuple[str, str], obj: JSON) -> msgspec.Raw:
+        known = self._encoded[kind].get(key)
+        if known is None or known[0] is not obj:
+            known = self._encoded[kind][key] = (obj, msgspec.Raw(msgspec.json.encode(obj)))
+        return known[1]
 
     def load(self, saved: JSON) -> None:
         """Takes a dump back. Watches from before the restart get 410 and list anew."""
