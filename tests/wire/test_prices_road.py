@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from road import APPLY, DESTROY, JSON, Deployed, Road, road
+from road import DESTROY, JSON, Deployed, Road, road
 
 
 @pytest.fixture(scope="module")
@@ -42,33 +42,25 @@ def test_status_tells_what_is_spent_since_when_and_that_the_reservation_bills(wa
     made: JSON = walk.state()["resources"]["cluster.cluster.nemo-cluster"]
     assert status["spent_usd"]["since"] == made["done_at"] and status["spent_usd"]["known"] >= 0
     assert status["reservation"] == RESERVED
-    text = walk.run("status").stdout
-    assert "also after a teardown" in text and "4 x a4-highgpu-8g" in text and "nothing is billed" in text
 
 
-def test_at_the_limit_nothing_more_is_started_by_flag_or_by_answer(walk: Road) -> None:
+def test_at_the_limit_the_job_is_not_submitted_and_the_plan_warns(walk: Road) -> None:
     before = len(walk.server.recorded())
-    assert (
-        walk.run("init", "--set", "networks.mtu=1460", "--set", "lustre.capacity_gib=36000").returncode == 0
-    )
-    ended = walk.lines("apply", "--yes", "--json", "--until", "raycluster", "--max-usd", "0.0000001", code=1)[
-        -1
-    ]
-    assert "nothing more is started" in ended["failed"][-1]["title"], ended["failed"]
+    ended = walk.lines("apply", "--yes", "--json", "--max-usd", "0.0000001", code=1)[-1]
+    assert [failure["id"] for failure in ended["failed"]] == ["price"]
+    assert "nothing more is started" in ended["failed"][0]["title"] and ended["created"] == 0
+    assert walk.writes(before) == []
     assert walk.run("init", "--set", "project.max_usd=0.0000001").returncode == 0
     text = walk.run("plan").stdout
-    assert "USD are spent" in text and "to" in text and "until the job ends" in text
-    ended = walk.lines(*APPLY, code=1)[-1]
-    assert any(failure["id"] == "price" for failure in ended["failed"])
-    assert walk.writes(before) == []
+    assert "USD are spent" in text and "USD until the job ends" in text and "built-in list" in text
 
 
 def test_a_teardown_says_what_goes_on_billing_and_state_keeps_what_was_spent(walk: Road) -> None:
-    spent = walk.json("status")["spent_usd"]["known"]
     events = walk.lines(*DESTROY)
     notices = [event["detail"] for event in events if event["event"] == "notice"]
     assert any(
         "reservation nemo-res (4 x a4-highgpu-8g)" in text and "no end set" in text for text in notices
     )
-    assert events[-1]["ok"] and walk.state()["spent_usd"] >= spent
-    assert walk.json("status")["spent_usd"]["known"] >= round(spent, 2)
+    assert events[-1]["ok"] and walk.state()["spent_usd"] > 0
+    after = walk.run("status").stdout  # its own limit is reached, and the reservation bills on
+    assert "USD are spent" in after and "4 x a4-highgpu-8g" in after and "also after a teardown" in after
