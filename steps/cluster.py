@@ -27,6 +27,7 @@ _SCOPES = [
         "trace.append",
     )
 ]
+_OWN_SCOPES = [f"https://www.googleapis.com/auth/{scope}" for scope in ("cloud-platform", "userinfo.email")]
 _POOL_DEFAULTS: dict[str, Any] = {
     "management": {"autoRepair": True, "autoUpgrade": True},
     "upgradeSettings": {"maxSurge": 1},
@@ -156,7 +157,6 @@ def _cluster(answers: Answers) -> Resource:
         "autoscaling": {"enabled": True, "minNodeCount": 1, "maxNodeCount": mine["cpu_max_nodes"]},
         "config": {
             "machineType": mine["cpu_machine_type"],
-            "oauthScopes": _SCOPES,
             **_service_account(answers),
         },
         **_POOL_DEFAULTS,
@@ -201,9 +201,10 @@ def _cluster(answers: Answers) -> Resource:
     )
 
 
-def _service_account(answers: Answers) -> dict[str, str]:
+def _service_account(answers: Answers) -> dict[str, Any]:
+    """Whom the nodes act as, and how far: an account of one's own is limited by its roles, as gcloud has it."""
     account = answers["cluster"]["node_service_account"]
-    return {"serviceAccount": account} if account else {}
+    return {"serviceAccount": account, "oauthScopes": _OWN_SCOPES} if account else {"oauthScopes": _SCOPES}
 
 
 def _cluster_needs(answers: Answers) -> tuple[str, ...]:
@@ -268,7 +269,6 @@ def _gpu_pool(answers: Answers) -> Resource:
     mine, place, quotas = answers["cluster"], answers["project"], answers["quotas"]
     config: dict[str, Any] = {
         "machineType": quotas["machine_type"],
-        "oauthScopes": _SCOPES,
         "accelerators": [
             {
                 "acceleratorCount": "8",

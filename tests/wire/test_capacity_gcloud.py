@@ -1,0 +1,63 @@
+"""The node pool of each capacity: what the wizard sends is what the real gcloud sends for the command that the wizard shows."""
+
+from __future__ import annotations
+
+import shlex
+import shutil
+import subprocess
+from typing import Any
+
+import pytest
+from checked import Ground, answers
+from gcloud_bodies import normal, unlike
+from rehearsing import Rehearsal
+
+from grpo_wizard.steps.capacity import CHOICES
+from grpo_wizard.steps.clients.driver import Task
+from grpo_wizard.steps.clients.drivers import driver
+from grpo_wizard.steps.clients.errors import CloudError
+from grpo_wizard.steps.step import Resource
+from grpo_wizard.steps.steps import step
+
+JSON = dict[str, Any]
+CLUSTERS = "/container/v1/projects/my-project/locations/us-central1/clusters"
+REFUSED = "Additional node networks require a cluster with multi-networking enabled"
+pytestmark = pytest.mark.skipif(shutil.which("gcloud") is None, reason="gcloud is not installed here")
+
+
+def pool(**changes: Any) -> Resource:
+    given = answers(cluster__placement_policy="compact-1", **changes)
+    return next(r for r in step("cluster").resources(given) if r.kind == "node_pool")
+
+
+def posted(server: Rehearsal) -> JSON:
+    found: JSON = [
+        r for r in server.recorded() if r["method"] == "POST" and r["path"].endswith("/nodePools")
+    ][-1]
+    return found
+
+
+@pytest.mark.parametrize("capacity", CHOICES)
+def test_the_pool_of_each_capacity_is_gclouds(shared_rehearsal: Rehearsal, capacity: str) -> None:
+    server = shared_rehearsal
+    account = "nodes@my-project.iam.gserviceaccount.com"
+    resource = pool(quotas__capacity=capacity, cluster__node_service_account=account)
+    if server.ask("GET", f"{CLUSTERS}/nemo-cluster")[0] != 200:
+        server.enable("compute.googleapis.com", "container.googleapis.com")
+        ground = Ground(server)
+        ground.make(
+            "/compute/v1/projects/my-project/global/networks",
+            {"name": "nemo-net", "autoCreateSubnetworks": True},
+        )
+        ground.make(
+            CLUSTERS, {"cluster": {"name": "nemo-cluster", "network": "nemo-net", "initialNodeCount": 1}}
+        )
+    # The cluster has no multi-networking: both are refused, after both have been written down.
+    words = shlex.split(resource.command)
+    done = subprocess.run([*words, "--quiet"], env=server.env, capture_output=True, text=True, timeout=240)
+    assert done.returncode != 0 and REFUSED in done.stderr, done.stderr
+    theirs = posted(server)
+    with pytest.raises(CloudError, match="permission|Additional node networks|refused"):
+        driver("node_pool").create(Ground(server).cloud(), Task(resource, resource.spec, ""))
+    ours = posted(server)
+    assert unlike(normal(theirs), normal(ours)) == set()
