@@ -43,20 +43,32 @@ def run_check(step: str, check: Check, answers: Answers, world: World) -> list[C
     try:
         found = list(check.run(answers, world))
     except WizardError as error:
-        later = getattr(error, "kind", "") == "api_disabled"
-        found = [
-            Finding(
-                "info" if later else "warn",
-                f"{check.title}: cannot be looked up yet"
-                if later
-                else f"{check.title}: could not be looked up",
-                error.detail or error.title
-                if not later
-                else f"{error.title}; it is looked up again before anything billable is made",
-                "" if later else error.fix,
-            )
-        ]
+        found = [_unanswered(check.title, error)]
     return [Checked(step, check, finding) for finding in found]
+
+
+def _unanswered(title: str, error: WizardError) -> Finding:
+    """Of a check that could not run. Without a valid sign-in nothing at all can be done, and that blocks."""
+    kind = getattr(error, "kind", "")
+    if kind in ("auth", "clock"):
+        return Finding("block", error.title, error.detail, error.command or error.fix)
+    if kind == "api_disabled":
+        again = "it is looked up again before anything billable is made"
+        return Finding("info", f"{title}: cannot be looked up yet", f"{error.title}; {again}")
+    return Finding("warn", f"{title}: could not be looked up", error.detail or error.title, error.fix)
+
+
+def _said_once(found: Iterable[Checked]) -> list[Checked]:
+    """One trouble that stops several checks stands in the first of them."""
+    blocked: set[tuple[str, str]] = set()
+    kept = []
+    for checked in found:
+        seen = checked.finding
+        if seen.level != "block" or (seen.title, seen.fix) not in blocked:
+            kept.append(checked)
+        if seen.level == "block":
+            blocked.add((seen.title, seen.fix))
+    return kept
 
 
 async def run_checks(steps: Iterable[Step], answers: Answers, world: World) -> list[Checked]:
@@ -70,7 +82,7 @@ async def run_checks(steps: Iterable[Step], answers: Answers, world: World) -> l
             for check in step.checks
         ]
         found = await asyncio.gather(*looks)
-    return [checked for group in found for checked in group]
+    return _said_once(checked for group in found for checked in group)
 
 
 def blocking(found: Sequence[Checked]) -> list[Checked]:

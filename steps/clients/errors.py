@@ -244,9 +244,9 @@ def _from_auth(error: BaseException) -> CloudError:
         )
     if type(error).__name__ == "TransportError":
         return CloudError("transient", "the sign-in service could not be reached", text, transient=True)
-    return CloudError(
-        "auth", "no valid Google credentials", text, "sign in", "gcloud auth application-default login"
-    )
+    ended = "invalid_grant" in text or "necessary fields need to refresh" in text
+    title = "the sign-in has expired or is missing" if ended else "no valid Google credentials"
+    return CloudError("auth", title, text, "sign in", "gcloud auth application-default login")
 
 
 def short(error: BaseException) -> str:

@@ -38,6 +38,17 @@ def test_nothing_is_asked_twice(slow: Ground) -> None:
     assert len(asked) == len(set(asked))
 
 
+def test_a_sign_in_that_has_expired_blocks_and_is_said_once(tmp_path: Path) -> None:
+    body = {
+        "error": {"code": 401, "status": "UNAUTHENTICATED", "message": "invalid authentication credentials"}
+    }
+    with ground(tmp_path / "home", [get("compute", "*", body, status=401)]) as expired:
+        found = blocks(expired.check())
+    assert len(found) == 1
+    assert "the sign-in has expired or is missing" in next(iter(found.values()))
+    assert "gcloud auth application-default login" in next(iter(found.values()))
+
+
 def test_all_problems_of_a_bad_world_stand_in_one_answer(tmp_path: Path) -> None:
     denied = {"spec": {"rules": [{"denyAll": True}]}}
     faults = [get("orgpolicy", "*compute.vmExternalIpAccess:getEffectivePolicy", denied)]
