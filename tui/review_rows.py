@@ -17,7 +17,7 @@ from grpo_wizard.steps.steps import STEPS, step
 from grpo_wizard.tui.draft import Draft
 from grpo_wizard.tui.glyphs import fit, sign
 from grpo_wizard.tui.i18n import _, ngettext
-from grpo_wizard.tui.widgets.lane import duration
+from grpo_wizard.tui.widgets.lane import duration_range
 
 if TYPE_CHECKING:
     from grpo_wizard.steps.plan import Decision
@@ -253,7 +253,7 @@ def _label(key: str) -> str:
 def bottom_lines(desk: Desk, decisions: Sequence[Decision] | None, colours: Mapping[str, str]) -> Text:
     """Plan, price and time; what is unknown is named, never guessed."""
     from grpo_wizard.state.errors import WizardError
-    from grpo_wizard.steps.plan import expected_seconds, price
+    from grpo_wizard.steps.plan import expected_range, price
     from grpo_wizard.steps.steps import all_resources
 
     head, text = f"bold {colours['muted']}", Text(end="")
@@ -277,6 +277,18 @@ def bottom_lines(desk: Desk, decisions: Sequence[Decision] | None, colours: Mapp
     )
     job = [d for d in decisions if d.resource.kind != "job"]
     text.append("   " + _("TIME") + "  ", head).append(
-        _("up to {time}, then the training").format(time=duration(expected_seconds(job)))
+        _("{time}, then the training").format(time=duration_range(expected_range(job)))
     )
-    return text
+    return text.append("   " + _("MEMORY") + "  ", head).append(memory_line(desk))
+
+
+def memory_line(desk: Desk) -> str:
+    """How full a GPU is while it trains, in one clause."""
+    from grpo_wizard.steps.memory import estimate
+
+    found = estimate(desk.answers())
+    if found.share is None:
+        return _("unknown")
+    return _("{share} of {size:.0f} GB a GPU ({colour})").format(
+        share=f"{found.share:.0%}", size=found.memory_gb, colour=found.colour
+    )

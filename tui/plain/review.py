@@ -10,15 +10,23 @@ from typing import TYPE_CHECKING
 from grpo_wizard.state.errors import WizardError
 from grpo_wizard.steps.checking import Checked, run_checks
 from grpo_wizard.steps.engine import Options, plan
-from grpo_wizard.steps.plan import expected_seconds, price
+from grpo_wizard.steps.plan import expected_range, price
 from grpo_wizard.steps.steps import NAMES, STEPS, all_resources
 from grpo_wizard.tui.i18n import _
-from grpo_wizard.tui.output import duration, money
+from grpo_wizard.tui.output import money
 from grpo_wizard.tui.places import neighbour
 from grpo_wizard.tui.plain.form import LEVELS
 from grpo_wizard.tui.plain.table import Leave, Table
 from grpo_wizard.tui.plain.talk import sentence
-from grpo_wizard.tui.review_rows import Choices, Row, reason_against, rows, switch_difference
+from grpo_wizard.tui.review_rows import (
+    Choices,
+    Row,
+    memory_line,
+    reason_against,
+    rows,
+    switch_difference,
+)
+from grpo_wizard.tui.widgets.lane import duration_range
 
 if TYPE_CHECKING:
     from grpo_wizard.steps.plan import Decision
@@ -114,7 +122,9 @@ class Review:
         )
         making = [decision for decision in self.decisions if decision.resource.kind != "job"]
         self.talk.say(
-            _("Time: up to {time}, then the training.").format(time=duration(expected_seconds(making)))
+            _("Time: {time}, then the training. Memory: {memory}.").format(
+                time=duration_range(expected_range(making)), memory=memory_line(self.table.open_desk)
+            )
         )
 
     # --- what to do

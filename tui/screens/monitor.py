@@ -118,7 +118,7 @@ class MonitorScreen(WizardScreen):
 
     def show_picture(self, picture: Picture) -> None:
         """Draws it in the panes that are there."""
-        if not self.is_mounted:
+        if not (self.is_mounted and self.is_running):  # the job's loop may outlive the screen by a moment
             return
         before, self.picture = self.picture, picture
         self._draw_status()
