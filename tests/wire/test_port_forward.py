@@ -144,6 +144,56 @@ def test_nine_megabytes_arrive_exactly_and_forty_connections_stand_side_by_side(
     print(f"{len(BODY) / seconds / 1e6:.1f} MB/s")
 
 
+async def killed(world: Running) -> None:
+    """What a kill does to those who are connected: nothing is finished."""
+    server = world.cluster._runner and world.cluster._runner.server
+    for connection in server.connections if server else ():
+        if connection.transport is not None:
+            connection.transport.abort()
+    await world.cluster.stop()
+
+
+def test_a_hundred_megabytes_over_a_server_that_is_killed_and_comes_back(world: Running) -> None:
+    """Four readers at once, three bodies each; what the kill cuts is asked for again on the same local address."""
+    whole = hashlib.sha256(BODY).hexdigest()
+    cut: list[int] = []
+
+    async def run() -> tuple[list[str], list[Forwarding]]:
+        events: list[Forwarding] = []
+        begun = asyncio.Event()
+        async with forwarded(world, events) as forward:
+
+            async def reader(n: int) -> list[str]:
+                got: list[str] = []
+                while len(got) < 3:
+                    found = await body_through(forward)
+                    if found == whole:
+                        got.append(found)
+                        begun.set()
+                    else:
+                        cut.append(n)
+                        await asyncio.sleep(0.1)
+                return got
+
+            async def kill() -> list[str]:
+                await begun.wait()
+                await asyncio.sleep(0.1)  # all are in the middle of their next body (36 MB together)
+                await asyncio.to_thread(world.call, killed(world))
+                await asyncio.sleep(0.5)
+                await asyncio.to_thread(world.call, world.cluster.start())
+                return []
+
+            results = await asyncio.gather(*(reader(n) for n in range(4)), kill())
+            return [one for got in results for one in got], events
+
+    start = time.monotonic()
+    sums, events = asyncio.run(asyncio.wait_for(run(), 90))
+    assert sums == [whole] * 12 and 12 * len(BODY) > 100e6
+    assert cut, "the kill came in the middle"
+    assert [e.kind for e in events][:3] == ["ready", "lost", "restored"]
+    print(f"{12 * len(BODY) / 1e6:.0f} MB in {time.monotonic() - start:.1f} s, cut {len(cut)} times")
+
+
 def test_a_client_that_does_not_read_slows_the_pod_down(world: Running, pod: Pod) -> None:
     async def run() -> int:
         async with forwarded(world, []) as forward:
