@@ -5,15 +5,18 @@ Objects of the fixtures are from issues: kuberay 2387 (b01), 4287 (b03), 2238 (b
 
 from __future__ import annotations
 
+import asyncio
 import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from grpo_wizard.steps import pace, work
+from grpo_wizard.steps.clients.errors import CloudError
 from grpo_wizard.steps.clients.pod_rules import RULES, diagnose
 from grpo_wizard.steps.clients.pod_signs import Seen
-from grpo_wizard.steps.step import Trouble
+from grpo_wizard.steps.step import Resource, Trouble, Usual
 
 JSON = dict[str, Any]
 CASES = Path(__file__).with_name("fixtures") / "pods"
@@ -422,3 +425,37 @@ def test_every_rule_is_one_sentence_and_only_waiting_has_no_fix() -> None:
     assert {rule.name for rule in RULES if not rule.fix} == {"node_coming", "init_head", "init", "leaving"}
     for rule in RULES:
         assert not rule.why.endswith(".") and not rule.fix.endswith("."), rule.name
+
+
+RAY = Resource("raycluster", "raycluster", "ray", {}, usual=Usual(300, 1800, "test"))
+
+
+def test_what_no_waiting_mends_ends_it_sooner_and_all_of_it_shrinks_with_the_pace() -> None:
+    bad, slow = (
+        Trouble("image x does not exist", "correct raycluster.image", 900.0),
+        Trouble("no room", "wait"),
+    )
+    assert pace.senseless(bad, RAY, 1.0) < pace.patience(RAY, 1.0) == pace.senseless(slow, RAY, 1.0)
+    assert pace.senseless(bad, RAY, 120.0) < pace.senseless(bad, RAY, 1.0)
+
+
+@pytest.mark.parametrize(("seconds", "ends"), [(1000.0, False), (1200.0, True)])
+def test_a_time_out_fails_with_the_trouble_and_its_fix(seconds: float, ends: bool) -> None:
+    pursuit = object.__new__(work._Pursuit)  # no session is needed to judge a wait
+    pursuit.resource, pursuit.pace, pursuit.said = RAY, 1.0, "waiting for the head: …"
+    pursuit.trouble = Trouble("head: image x does not exist", "correct raycluster.image", 900.0)
+
+    async def judge() -> None:
+        now = asyncio.get_running_loop().time()
+        pursuit.started = pursuit.troubled = now - seconds
+        pursuit._patient_enough()
+
+    if not ends:
+        asyncio.run(judge())
+        return
+    with pytest.raises(CloudError) as raised:
+        asyncio.run(judge())
+    assert (raised.value.detail, raised.value.fix) == (
+        "head: image x does not exist",
+        "correct raycluster.image",
+    )
