@@ -57,7 +57,7 @@ def test_the_pool_of_each_capacity_is_gclouds(shared_rehearsal: Rehearsal, capac
     done = subprocess.run([*words, "--quiet"], env=server.env, capture_output=True, text=True, timeout=240)
     assert done.returncode != 0 and REFUSED in done.stderr, done.stderr
     theirs = posted(server)
-    with pytest.raises(CloudError, match="permission|Additional node networks|refused"):
+    with pytest.raises(CloudError, match="Additional node networks"):
         driver("node_pool").create(Ground(server).cloud(), Task(resource, resource.spec, ""))
     ours = posted(server)
     assert unlike(normal(theirs), normal(ours)) == set()
