@@ -49,6 +49,8 @@ def test_apply_get_patch_and_delete_with_every_kubectl_at_hand(binary: str) -> N
         )
         assert "raycluster.ray.io/ray-cluster-kuberay created" in run("apply", "-f", "-", stdin=everything)
         assert "unchanged" in run("apply", "-f", "-", stdin=as_yaml([claim()]))
+        listed = json.dumps({"apiVersion": "v1", "kind": "List", "items": [claim()]})
+        assert "unchanged" in run("apply", "-f", "-", stdin=listed)
         assert "(server dry run)" in run(
             "apply", "--dry-run=server", "-f", "-", stdin=as_yaml(ray_objects(2))
         )

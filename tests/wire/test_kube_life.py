@@ -316,7 +316,9 @@ def test_daemon_sets_with_no_node_to_land_on_are_rolled_out(it: Running) -> None
 
 def test_without_the_ray_add_on_there_is_no_ray_cluster() -> None:
     with running(addons=set[str]()) as it:
-        assert it.kubectl("apply", "-f", "-", stdin=as_yaml(ray_objects(0)), check=False).returncode == 1
+        refused = it.kubectl("apply", "-f", "-", stdin=as_yaml(ray_objects(0)), check=False)
+        assert refused.returncode == 1
+        assert 'no matches for kind "RayCluster" in version "ray.io/v1"' in refused.stderr
         done = it.kubectl("get", "rayclusters", check=False)
         assert 'the server doesn\'t have a resource type "rayclusters"' in done.stderr
 

@@ -123,6 +123,8 @@ class Api:
                 raw = msgspec.json.encode(discovery.aggregated(known, path == "/api"))
                 return web.Response(body=raw, headers={"Content-Type": discovery.AGGREGATED})
             body = discovery.group_list(known) if path == "/apis" else discovery.api_versions(request.host)
+        elif path == "/openapi/v2":
+            return web.Response(body=discovery.OPENAPI_V2, headers={"Content-Type": discovery.PROTO_V2})
         elif path == "/openapi/v3":
             body = discovery.openapi_index(known)
         elif path.startswith("/openapi/v3/"):

@@ -159,6 +159,12 @@ def resource_list(kinds: Iterable[Kind], group: str, ver: str) -> JSON | None:
     }
 
 
+# An OpenAPI v2 document without paths or definitions, in protobuf: swagger "2.0", info {title, version}. kubectl asks for it about what v3
+# does not hold, a `v1 List` or a kind that is not there; with none it gives up, with this one it goes on to the server's own verdict.
+PROTO_V2 = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
+OPENAPI_V2 = b"\n\x032.0\x12\x10\n\nKubernetes\x12\x02v1"
+
+
 def openapi_index(kinds: Iterable[Kind]) -> JSON:
     paths = {}
     for group, ver in groups(kinds):
