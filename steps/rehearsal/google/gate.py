@@ -53,7 +53,7 @@ def _refuse_gone(call: Call, project: str) -> None:
     record = call.world.get(PROJECTS, f"projects/{project}")
     if record is not None and record.state != "deleting":
         return
-    if call.service == PROJECTS:    # it answers for itself: a deleted project can still be looked at
+    if call.service == PROJECTS:  # it answers for itself: a deleted project can still be looked at
         return
     if call.service == "compute.googleapis.com" and record is None:
         raise ApiError(404, f"The resource 'projects/{project}' was not found", "NOT_FOUND", "notFound")

@@ -150,8 +150,7 @@ def made(world: World, project: str, network: str, ranges: list[str]) -> None:
 
 
 def _missing(world: World, project: str, network: str, ranges: list[str]) -> list[str]:
-    """Those of the ranges that are no VPC_PEERING range of the network; with no range at all, one empty name.
-    """
+    """Those of the ranges that are no VPC_PEERING range of the network; with no range at all, one empty name."""
 
     def stands(name: str) -> bool:
         address = world.get(COMPUTE, f"projects/{project}/global/addresses/{name}")

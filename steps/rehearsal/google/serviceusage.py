@@ -231,8 +231,7 @@ def put(
 
 @serves("serviceusage.services.disable")
 def disable(call: Call) -> JSON:
-    """Disables one API; refused while another enabled one needs it, unless disableDependentServices is set.
-    """
+    """Disables one API; refused while another enabled one needs it, unless disableDependentServices is set."""
     project = _project(call, call.params["name"])
     name = _known(call.params["name"].split("/")[3], project)
     needing = [
