@@ -6,22 +6,11 @@ import ipaddress
 import random
 
 from ..contract import JSON, ApiError, Call, Record, World, happens, serves
+from .compute_collections import begin, found, new_key, of_project, project_of, ready, refuse_used, take_down
 from .compute_networks import find_network, is_roce, of_network, peerings_of
-from .compute_operations import same_request, start
-from .links import (
-    COMPUTE,
-    CONTAINER,
-    check_name,
-    exists,
-    in_use,
-    invalid,
-    last,
-    missing,
-    sent,
-    stored,
-    tail,
-    unready,
-)
+from .compute_operations import start
+from .links import COMPUTE, CONTAINER, invalid, last, sent, stored, tail
+from .operation_records import writes
 from .pages import aggregated, listed
 from .stamps import number, pacific
 
@@ -34,11 +23,7 @@ def _key(call: Call, name: str) -> str:
 
 
 def _found(call: Call, param: str = "address") -> Record:
-    key = _key(call, str(call.params[param]))
-    record = call.world.get(COMPUTE, key)
-    if record is None:
-        raise missing(key)
-    return record
+    return found(call.world, _key(call, str(call.params[param])))
 
 
 @serves("compute.globalAddresses.get")
@@ -50,32 +35,25 @@ def get(call: Call) -> JSON:
 @serves("compute.globalAddresses.list")
 def list_(call: Call) -> JSON:
     """A project's global addresses."""
-    records = call.world.all(COMPUTE, "address", project=str(call.params["project"]))
-    return listed(call, "addressList", [record.body for record in records])
+    return listed(call, "addressList", [record.body for record in of_project(call, "address")])
 
 
 @serves("compute.addresses.aggregatedList")
 def aggregated_list(call: Call) -> JSON:
     """All addresses (the rehearsal has global ones only)."""
-    records = call.world.all(COMPUTE, "address", project=str(call.params["project"]))
     return aggregated(
         call,
         "addressAggregatedList",
         "addresses",
-        [("global", record.body) for record in records],
+        [("global", record.body) for record in of_project(call, "address")],
         ["global"],
     )
 
 
-@serves("compute.globalAddresses.insert")
+@writes("compute.globalAddresses.insert")
 def insert(call: Call) -> JSON:
     """Reserves a range: the one asked for, or a free one of the asked length."""
-    if again := same_request(call):
-        return again
-    project, name = str(call.params["project"]), check_name(call.body.get("name"))
-    key = _key(call, name)
-    if call.world.get(COMPUTE, key):
-        raise exists(key)
+    key = new_key(call, _key)
     if call.body.get("purpose") != "VPC_PEERING":
         raise ApiError(
             501,
@@ -83,14 +61,14 @@ def insert(call: Call) -> JSON:
             "UNIMPLEMENTED",
             "notImplemented",
         )
-    network = find_network(call.world, call.body, project)
+    network = find_network(call.world, call.body, project_of(call))
     if is_roce(network):
         raise invalid(
             "resource.purpose",
             "VPC_PEERING",
             f"Not allowed by network profile '{last(str(network.body['networkProfile']))}'.",
         )
-    found = _range(call.world, network, call.body)
+    block = _range(call.world, network, call.body)
     body = {
         "kind": "compute#address",
         "id": number(),
@@ -99,16 +77,15 @@ def insert(call: Call) -> JSON:
         "addressType": "INTERNAL",
         "labelFingerprint": "42WmSpB8rSM=",
         **call.body,
-        "address": str(found.network_address),
-        "prefixLength": found.prefixlen,
+        "address": str(block.network_address),
+        "prefixLength": block.prefixlen,
         "network": stored(network.key),
         "networkTier": "PREMIUM",
         "status": "RESERVED",
         "selfLink": stored(key),
     }
     body.pop("ipVersion", None)  # as at Google, not given back for IPv4
-    record = call.world.put(Record(COMPUTE, "address", name, project, "global", key, body, "creating"))
-    return start(call, "address.insert", record, "compute.made")
+    return start(call, "address.insert", begin(call, "address", "global", key, body), "compute.made")
 
 
 def _range(world: World, network: Record, body: JSON) -> Net:
@@ -162,9 +139,9 @@ def free_range(taken: list[Net], length: int, seed: str) -> Net:
     begin = random.Random(seed).randrange(count)
     for offset in range(min(count, 4096)):
         first = int(whole.network_address) + ((begin + offset) % count) * 2 ** (32 - length)
-        found = Net((first, length))
-        if not any(found.overlaps(other) for other in taken):
-            return found
+        block = Net((first, length))
+        if not any(block.overlaps(other) for other in taken):
+            return block
     raise ApiError(400, "Couldn't find a free range of the requested length.", "INVALID_ARGUMENT", "invalid")
 
 
@@ -190,23 +167,15 @@ def user_of(world: World, address: Record) -> str | None:
     return None
 
 
-@serves("compute.globalAddresses.delete")
+@writes("compute.globalAddresses.delete")
 def delete(call: Call) -> JSON:
     """Releases a range that no connection uses."""
-    if again := same_request(call):
-        return again
-    record = _found(call)
-    if record.state != "ready":
-        raise unready(record.key)
-    if user := user_of(call.world, record):
-        raise in_use("global_address", record.key, user)
-    record.state = "deleting"
-    call.world.put(record)
-    return start(call, "address.delete", record, "address.gone")
+    record = ready(_found(call))
+    refuse_used("global_address", record, user_of(call.world, record))
+    return take_down(call, record, "address.gone")
 
 
 @happens("address.gone")
 def _gone(world: World, target: Record) -> None:
-    if user := user_of(world, target):
-        raise in_use("global_address", target.key, user)
+    refuse_used("global_address", target, user_of(world, target))
     world.remove(target)

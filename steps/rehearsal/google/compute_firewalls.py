@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from ..contract import JSON, ApiError, Call, Record, serves
 from . import quotas
+from .compute_collections import begin, found, new_key, of_project, project_of, ready, take_down
 from .compute_networks import find_network, is_roce
-from .compute_operations import same_request, start
-from .links import COMPUTE, check_name, exists, invalid, last, missing, sent, stored, unready
+from .compute_operations import start
+from .links import invalid, last, sent, stored
+from .operation_records import writes
 from .pages import listed
 from .stamps import number, pacific
 
@@ -16,11 +18,7 @@ def _key(call: Call, name: str) -> str:
 
 
 def _found(call: Call) -> Record:
-    key = _key(call, str(call.params["firewall"]))
-    record = call.world.get(COMPUTE, key)
-    if record is None:
-        raise missing(key)
-    return record
+    return found(call.world, _key(call, str(call.params["firewall"])))
 
 
 @serves("compute.firewalls.get")
@@ -32,20 +30,14 @@ def get(call: Call) -> JSON:
 @serves("compute.firewalls.list")
 def list_(call: Call) -> JSON:
     """A project's rules. gcloud does not filter again, so `filter` must be honoured here."""
-    records = call.world.all(COMPUTE, "firewall", project=str(call.params["project"]))
-    bodies = [sent(call, record.body) for record in records]
+    bodies = [sent(call, record.body) for record in of_project(call, "firewall")]
     return listed(call, "firewallList", bodies)
 
 
-@serves("compute.firewalls.insert")
+@writes("compute.firewalls.insert")
 def insert(call: Call) -> JSON:
     """Makes a rule."""
-    if again := same_request(call):
-        return again
-    project, name = str(call.params["project"]), check_name(call.body.get("name"))
-    key = _key(call, name)
-    if call.world.get(COMPUTE, key):
-        raise exists(key)
+    key, project = new_key(call, _key), project_of(call)
     body = {"network": f"projects/{project}/global/networks/default", **call.body}
     network = find_network(call.world, body, project)
     if is_roce(network):
@@ -61,10 +53,7 @@ def insert(call: Call) -> JSON:
     if not (body.get("allowed") or body.get("denied")):
         raise invalid("resource.allowed", "", "At least one of allowed or denied must be specified.")
     quotas.spend(call.world, project, "FIREWALLS")
-    record = Record(
-        COMPUTE, "firewall", name, project, "global", key, rule(call, key, network, body), "creating"
-    )
-    call.world.put(record)
+    record = begin(call, "firewall", "global", key, rule(call, key, network, body))
     return start(call, "firewall.insert", record, "compute.made")
 
 
@@ -89,23 +78,14 @@ def rule(call: Call, key: str, network: Record, body: JSON) -> JSON:
     return full
 
 
-@serves("compute.firewalls.patch", "compute.firewalls.update")
+@writes("compute.firewalls.patch", "compute.firewalls.update")
 def patch(call: Call) -> JSON:
     """Changes a rule."""
-    if again := same_request(call):
-        return again
     change = {key: value for key, value in call.body.items() if key not in ("network", "name")}
     return start(call, "firewall.insert", _found(call), "network.patched", change=change)
 
 
-@serves("compute.firewalls.delete")
+@writes("compute.firewalls.delete")
 def delete(call: Call) -> JSON:
     """Deletes a rule; GKE's leftovers can be deleted by anybody too."""
-    if again := same_request(call):
-        return again
-    record = _found(call)
-    if record.state != "ready":
-        raise unready(record.key)
-    record.state = "deleting"
-    call.world.put(record)
-    return start(call, "firewall.delete", record, "compute.gone")
+    return take_down(call, ready(_found(call)), "compute.gone")

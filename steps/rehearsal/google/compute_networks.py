@@ -8,23 +8,10 @@ from typing import Any
 from ..contract import JSON, ApiError, Call, Record, World, happens, serves
 from . import quotas
 from .catalogue import ground, regions
-from .compute_operations import same_request, start
-from .links import (
-    COMPUTE,
-    CONTAINER,
-    NETWORKING,
-    body_link,
-    check_name,
-    exists,
-    in_use,
-    invalid,
-    last,
-    missing,
-    sent,
-    stored,
-    tail,
-    unready,
-)
+from .compute_collections import begin, found, new_key, of_project, project_of, ready, refuse_used, take_down
+from .compute_operations import start
+from .links import COMPUTE, CONTAINER, NETWORKING, body_link, invalid, last, missing, sent, stored, tail
+from .operation_records import writes
 from .pages import listed
 from .stamps import number, pacific
 
@@ -38,13 +25,7 @@ def network_key(project: str, name: str) -> str:
 
 def find_network(world: World, body: JSON, project: str) -> Record:
     """The network that a body's `network` links to; 404 where there is none, 400 while it is being made."""
-    key = by_id(world, body_link(body, "network", project, "networks"))
-    record = world.get(COMPUTE, key)
-    if record is None:
-        raise missing(key)
-    if record.state != "ready":
-        raise unready(key)
-    return record
+    return ready(found(world, by_id(world, body_link(body, "network", project, "networks"))))
 
 
 def by_id(world: World, key: str) -> str:
@@ -107,12 +88,12 @@ def _peering(network: Record, connection: Record) -> JSON:
     }
 
 
+def _key(call: Call, name: str) -> str:
+    return network_key(project_of(call), name)
+
+
 def _found(call: Call) -> Record:
-    key = network_key(str(call.params["project"]), str(call.params["network"]))
-    record = call.world.get(COMPUTE, key)
-    if record is None:
-        raise missing(key)
-    return record
+    return found(call.world, _key(call, str(call.params["network"])))
 
 
 @serves("compute.networks.get")
@@ -124,24 +105,15 @@ def get(call: Call) -> JSON:
 @serves("compute.networks.list")
 def list_(call: Call) -> JSON:
     """A project's networks."""
-    records = call.world.all(COMPUTE, "network", project=str(call.params["project"]))
-    return listed(call, "networkList", [_view(call.world, record) for record in records])
+    return listed(call, "networkList", [_view(call.world, record) for record in of_project(call, "network")])
 
 
-@serves("compute.networks.insert")
+@writes("compute.networks.insert")
 def insert(call: Call) -> JSON:
     """Makes a network; an automatic one gets one subnet a region when it is done."""
-    if again := same_request(call):
-        return again
-    project, name = str(call.params["project"]), check_name(call.body.get("name"))
-    key = network_key(project, name)
-    if call.world.get(COMPUTE, key):
-        raise exists(key)
+    key, project = new_key(call, _key), project_of(call)
     quotas.spend(call.world, project, "NETWORKS")
-    record = Record(
-        COMPUTE, "network", name, project, "global", key, _made_body(call, project, key), "creating"
-    )
-    call.world.put(record)
+    record = begin(call, "network", "global", key, _made_body(call, project, key))
     return start(call, "network.insert", record, "network.made")
 
 
@@ -215,11 +187,9 @@ def _auto_subnet(world: World, network: Record, region: str) -> Record:
     return Record(COMPUTE, "subnet", network.name, network.project, region, key, body, derived=True)
 
 
-@serves("compute.networks.patch")
+@writes("compute.networks.patch")
 def patch(call: Call) -> JSON:
     """Changes a network's MTU or routing."""
-    if again := same_request(call):
-        return again
     record = _found(call)
     return start(call, "network.patch", record, "network.patched", change=dict(call.body))
 
@@ -247,35 +217,25 @@ def user_of(world: World, network: Record) -> str | None:
     return None
 
 
-@serves("compute.networks.delete")
+@writes("compute.networks.delete")
 def delete(call: Call) -> JSON:
     """Deletes a network that nothing uses."""
-    if again := same_request(call):
-        return again
-    record = _found(call)
-    if record.state != "ready":
-        raise unready(record.key)
-    if user := user_of(call.world, record):
-        raise in_use("network", record.key, user)
-    record.state = "deleting"
-    call.world.put(record)
-    return start(call, "network.delete", record, "network.gone")
+    record = ready(_found(call))
+    refuse_used("network", record, user_of(call.world, record))
+    return take_down(call, record, "network.gone")
 
 
 @happens("network.gone")
 def _gone(world: World, target: Record) -> None:
-    if user := user_of(world, target):
-        raise in_use("network", target.key, user)
+    refuse_used("network", target, user_of(world, target))
     for subnet in of_network(world, target, "subnet"):
         world.remove(subnet)
     world.remove(target)
 
 
-@serves("compute.networks.removePeering")
+@writes("compute.networks.removePeering")
 def remove_peering(call: Call) -> JSON:
     """Cuts a peering from the consumer's side, also while its producer still uses it."""
-    if again := same_request(call):
-        return again
     record, name = _found(call), str(call.body.get("name", ""))
     for peering in peerings_of(call.world, record):
         if (peering.body.get("peering") or "servicenetworking-googleapis-com") == name:
@@ -291,9 +251,9 @@ def remove_peering(call: Call) -> JSON:
 
 @happens("network.unpeered")
 def _unpeered(world: World, target: Record, peering: str) -> None:
-    found = world.get(NETWORKING, peering)
-    if found:
-        world.remove(found)
+    connection = world.get(NETWORKING, peering)
+    if connection:
+        world.remove(connection)
 
 
 def resolve(world: World, project: str, named: Any) -> Record | None:

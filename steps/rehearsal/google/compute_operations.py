@@ -1,7 +1,6 @@
 """Compute's operations: started by every write, read by get, list and wait, ended by the clock.
 
-A finished operation that failed is DONE with `error` and `httpErrorStatusCode`. The same `requestId` gives
-the same operation.
+A finished operation that failed is DONE with `error` and `httpErrorStatusCode`.
 """
 
 from __future__ import annotations
@@ -12,6 +11,7 @@ from typing import Any
 from ..contract import EVENTS, JSON, ApiError, Call, Record, World, happens, serves
 from .durations import seconds
 from .links import COMPUTE, last, missing, sent, stored
+from .operation_records import keep
 from .pages import aggregated, listed
 from .stamps import number, operation_name, pacific
 
@@ -23,17 +23,6 @@ _STATUS_OF = {
     "RESOURCE_NOT_FOUND": 404,
     "RESOURCE_ALREADY_EXISTS": 409,
 }
-
-
-def same_request(call: Call) -> JSON | None:
-    """The answer already given to this `requestId`, so that a write sent twice is carried out once."""
-    wanted = call.params.get("requestId")
-    if not wanted:
-        return None
-    for record in call.world.all(COMPUTE, "operation", project=str(call.params["project"])):
-        if record.extra.get("request_id") == wanted and record.extra.get("method") == call.method_id:
-            return shown(call, record)
-    return None
 
 
 def start(call: Call, what: str, target: Record, effect: str = "", **args: Any) -> JSON:
@@ -61,23 +50,7 @@ def start(call: Call, what: str, target: Record, effect: str = "", **args: Any) 
     }
     if scope != "global":
         body[scope.split("/")[0].rstrip("s")] = stored(f"projects/{target.project}/{scope}")
-    record = call.world.put(
-        Record(
-            COMPUTE,
-            "operation",
-            name,
-            target.project,
-            target.location,
-            key,
-            body,
-            hidden=True,
-            extra={
-                "request_id": call.params.get("requestId"),
-                "method": call.method_id,
-                "fail": call.operation_error,
-            },
-        )
-    )
+    record = keep(call, COMPUTE, key, target, body)
     call.world.later(
         seconds(what, target.name), "compute.done", operation=key, target=target.key, effect=effect, args=args
     )

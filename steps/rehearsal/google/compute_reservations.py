@@ -7,6 +7,7 @@ import copy
 from ..contract import JSON, ApiError, Call, Record, World, serves
 from .catalogue import ground, zones
 from .compute_catalogue import check_zone
+from .compute_collections import found, of_project, project_of
 from .links import COMPUTE, CONTAINER, last, missing, sent, stored
 from .pages import aggregated, listed
 from .stamps import number, pacific
@@ -138,34 +139,38 @@ def _view(world: World, record: Record) -> JSON:
     return body
 
 
-def _found(call: Call, param: str = "reservation") -> Record:
-    zone = check_zone(call)
-    key = f"projects/{call.params['project']}/zones/{zone}/reservations/{call.params[param]}"
-    record = call.world.get(COMPUTE, key)
-    if record is None:
-        raise missing(key)
-    return record
+def reservation_key(call: Call, name: str) -> str:
+    """Key of a reservation in the call's zone."""
+    return f"projects/{project_of(call)}/zones/{check_zone(call)}/reservations/{name}"
+
+
+def future_key(call: Call, name: str) -> str:
+    """Key of a future reservation in the call's zone."""
+    return f"projects/{project_of(call)}/zones/{check_zone(call)}/futureReservations/{name}"
+
+
+def found_reservation(call: Call) -> Record:
+    """The reservation that a call names, or 404."""
+    return found(call.world, reservation_key(call, str(call.params["reservation"])))
 
 
 @serves("compute.reservations.get")
 def get(call: Call) -> JSON:
     """One reservation."""
-    return sent(call, _view(call.world, _found(call)))
+    return sent(call, _view(call.world, found_reservation(call)))
 
 
 @serves("compute.reservations.list")
 def list_(call: Call) -> JSON:
     """A zone's reservations."""
-    records = call.world.all(
-        COMPUTE, "reservation", project=str(call.params["project"]), location=check_zone(call)
-    )
+    records = of_project(call, "reservation", check_zone(call))
     return listed(call, "reservationList", [_view(call.world, record) for record in records])
 
 
 @serves("compute.reservations.aggregatedList")
 def aggregated_list(call: Call) -> JSON:
     """Every zone's reservations."""
-    records = call.world.all(COMPUTE, "reservation", project=str(call.params["project"]))
+    records = of_project(call, "reservation")
     items = [(f"zones/{record.location}", _view(call.world, record)) for record in records]
     return aggregated(
         call, "reservationAggregatedList", "reservations", items, [f"zones/{zone}" for zone in zones()]
@@ -211,15 +216,15 @@ def _sub_block(world: World, record: Record) -> JSON:
 @serves("compute.reservationBlocks.list")
 def blocks(call: Call) -> JSON:
     """A reservation's blocks."""
-    return listed(call, "reservationBlocksListResponse", [_block(call.world, _found(call))])
+    return listed(call, "reservationBlocksListResponse", [_block(call.world, found_reservation(call))])
 
 
 @serves("compute.reservationBlocks.get")
 def block(call: Call) -> JSON:
     """One block."""
-    body = _block(call.world, _found(call))
+    body = _block(call.world, found_reservation(call))
     if body["name"] != call.params["reservationBlock"]:
-        raise missing(f"{_found(call).key}/reservationBlocks/{call.params['reservationBlock']}")
+        raise missing(f"{found_reservation(call).key}/reservationBlocks/{call.params['reservationBlock']}")
     return sent(call, {"resource": body})
 
 
@@ -227,7 +232,7 @@ def _of_parent(call: Call) -> Record:
     """The reservation behind a sub-block call's `parentName` (reservations/R/reservationBlocks/B)."""
     named = dict(zip(*[iter(str(call.params["parentName"]).split("/"))] * 2, strict=False))
     call.params["reservation"] = named.get("reservations", "")
-    record = _found(call)
+    record = found_reservation(call)
     if named.get("reservationBlocks") != _block(call.world, record)["name"]:
         raise missing(f"{record.key}/reservationBlocks/{named.get('reservationBlocks')}")
     return record
@@ -253,17 +258,14 @@ def sub_block(call: Call) -> JSON:
 @serves("compute.futureReservations.list")
 def future_list(call: Call) -> JSON:
     """A zone's future reservations."""
-    records = call.world.all(
-        COMPUTE, "future_reservation", project=str(call.params["project"]), location=check_zone(call)
-    )
+    records = of_project(call, "future_reservation", check_zone(call))
     return listed(call, "futureReservationsListResponse", [record.body for record in records])
 
 
 @serves("compute.futureReservations.aggregatedList")
 def future_aggregated(call: Call) -> JSON:
     """Every zone's future reservations."""
-    records = call.world.all(COMPUTE, "future_reservation", project=str(call.params["project"]))
-    items = [(f"zones/{record.location}", record.body) for record in records]
+    items = [(f"zones/{record.location}", record.body) for record in of_project(call, "future_reservation")]
     return aggregated(
         call,
         "futureReservationsAggregatedListResponse",
@@ -276,12 +278,8 @@ def future_aggregated(call: Call) -> JSON:
 @serves("compute.futureReservations.get")
 def future_get(call: Call) -> JSON:
     """One future reservation."""
-    zone = f"projects/{call.params['project']}/zones/{check_zone(call)}"
-    key = f"{zone}/futureReservations/{call.params['futureReservation']}"
-    record = call.world.get(COMPUTE, key)
-    if record is None:
-        raise missing(key)
-    return sent(call, record.body)
+    key = future_key(call, str(call.params["futureReservation"]))
+    return sent(call, found(call.world, key).body)
 
 
 def refuse_short(

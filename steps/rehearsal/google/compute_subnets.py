@@ -7,22 +7,11 @@ import ipaddress
 from ..contract import JSON, Call, Record, World, happens, serves
 from . import quotas
 from .catalogue import regions, zones
+from .compute_collections import begin, found, new_key, of_project, project_of, ready, refuse_used, take_down
 from .compute_networks import find_network, is_roce, of_network
-from .compute_operations import same_request, start
-from .links import (
-    COMPUTE,
-    CONTAINER,
-    body_link,
-    check_name,
-    exists,
-    in_use,
-    invalid,
-    last,
-    missing,
-    sent,
-    stored,
-    unready,
-)
+from .compute_operations import start
+from .links import COMPUTE, CONTAINER, body_link, invalid, last, missing, sent, stored
+from .operation_records import writes
 from .pages import aggregated, listed
 from .stamps import number, pacific
 
@@ -34,11 +23,7 @@ def _key(call: Call, name: str) -> str:
 
 
 def _found(call: Call) -> Record:
-    key = _key(call, str(call.params["subnetwork"]))
-    record = call.world.get(COMPUTE, key)
-    if record is None:
-        raise missing(key)
-    return record
+    return found(call.world, _key(call, str(call.params["subnetwork"])))
 
 
 @serves("compute.subnetworks.get")
@@ -50,18 +35,14 @@ def get(call: Call) -> JSON:
 @serves("compute.subnetworks.list")
 def list_(call: Call) -> JSON:
     """A region's subnets."""
-    _check_region(call)
-    records = call.world.all(
-        COMPUTE, "subnet", project=str(call.params["project"]), location=str(call.params["region"])
-    )
+    records = of_project(call, "subnet", _check_region(call))
     return listed(call, "subnetworkList", [record.body for record in records])
 
 
 @serves("compute.subnetworks.aggregatedList")
 def aggregated_list(call: Call) -> JSON:
     """Every region's subnets."""
-    records = call.world.all(COMPUTE, "subnet", project=str(call.params["project"]))
-    items = [(f"regions/{record.location}", record.body) for record in records]
+    items = [(f"regions/{record.location}", record.body) for record in of_project(call, "subnet")]
     return aggregated(
         call, "subnetworkAggregatedList", "subnetworks", items, [f"regions/{name}" for name in regions()]
     )
@@ -74,31 +55,16 @@ def _check_region(call: Call) -> str:
     return name
 
 
-@serves("compute.subnetworks.insert")
+@writes("compute.subnetworks.insert")
 def insert(call: Call) -> JSON:
     """Makes a subnet."""
-    if again := same_request(call):
-        return again
-    region, project = _check_region(call), str(call.params["project"])
-    name = check_name(call.body.get("name"))
-    key = _key(call, name)
-    if call.world.get(COMPUTE, key):
-        raise exists(key)
+    region, project = _check_region(call), project_of(call)
+    key = new_key(call, _key)
     network = find_network(call.world, call.body, project)
     _check_roce(network, region)
     cidr = check_range(call.world, network, call.body.get("ipCidrRange"))
     quotas.spend(call.world, project, "SUBNETWORKS")
-    record = Record(
-        COMPUTE,
-        "subnet",
-        name,
-        project,
-        region,
-        key,
-        _made_body(call, key, region, network, cidr),
-        "creating",
-    )
-    call.world.put(record)
+    record = begin(call, "subnet", region, key, _made_body(call, key, region, network, cidr))
     return start(call, "subnet.insert", record, "compute.made")
 
 
@@ -173,37 +139,27 @@ def user_of(world: World, subnet: Record) -> str | None:
     return None
 
 
-@serves("compute.subnetworks.delete")
+@writes("compute.subnetworks.delete")
 def delete(call: Call) -> JSON:
     """Deletes a subnet that nothing uses. An automatic one goes with its network only."""
-    if again := same_request(call):
-        return again
-    record = _found(call)
-    if record.state != "ready":
-        raise unready(record.key)
+    record = ready(_found(call))
     if record.derived:
         raise invalid(
             "subnetwork", record.name, "Cannot delete auto subnetwork from an auto subnet mode network."
         )
-    if user := user_of(call.world, record):
-        raise in_use("subnetwork", record.key, user)
-    record.state = "deleting"
-    call.world.put(record)
-    return start(call, "subnet.delete", record, "subnet.gone")
+    refuse_used("subnetwork", record, user_of(call.world, record))
+    return take_down(call, record, "subnet.gone")
 
 
 @happens("subnet.gone")
 def _gone(world: World, target: Record) -> None:
-    if user := user_of(world, target):
-        raise in_use("subnetwork", target.key, user)
+    refuse_used("subnetwork", target, user_of(world, target))
     world.remove(target)
 
 
-@serves("compute.subnetworks.patch")
+@writes("compute.subnetworks.patch")
 def patch(call: Call) -> JSON:
     """Changes a subnet's private access or description."""
-    if again := same_request(call):
-        return again
     return start(call, "subnet.insert", _found(call), "network.patched", change=dict(call.body))
 
 

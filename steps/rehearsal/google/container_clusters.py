@@ -12,10 +12,10 @@ from .compute_addresses import free_range, taken_ranges
 from .compute_networks import resolve as find_network
 from .compute_subnets import resolve as find_subnet
 from .container_defaults import cluster_body, leftovers
-from .container_operations import effect, finish, place, refuse_busy, start
+from .container_operations import effect, finish, refuse_busy, start
 from .container_pools import check_pool, make_pool, pools_of
 from .container_versions import check_location, choose
-from .links import COMPUTE, CONTAINER
+from .links import COMPUTE, CONTAINER, place
 
 _NAME = re.compile(r"[a-z]([-a-z0-9]{0,38}[a-z0-9])?")
 

@@ -11,7 +11,8 @@ from typing import Any
 
 from ..contract import JSON, ApiError, Call, Record, World, happens, serves
 from .durations import seconds
-from .links import CONTAINER, last
+from .links import CONTAINER, last, place
+from .operation_records import keep
 from .stamps import operation_name, zulu
 
 _DOING = {"CREATE_CLUSTER": "creating", "DELETE_CLUSTER": "deleting"}
@@ -70,23 +71,15 @@ def start(call: Call, kind: str, span: str, target: Record, does: str, **args: A
         "selfLink": link(world, key),
         "targetLink": link(world, target.key),
     }
-    record = world.put(
-        Record(
-            CONTAINER,
-            "operation",
-            name,
-            target.project,
-            target.location,
-            key,
-            body,
-            hidden=True,
-            extra={
-                "cluster": cluster_of(target.key),
-                "fail": call.operation_error,
-                "begun": world.clock.now(),
-                "seconds": took,
-            },
-        )
+    record = keep(
+        call,
+        CONTAINER,
+        key,
+        target,
+        body,
+        cluster=cluster_of(target.key),
+        begun=world.clock.now(),
+        seconds=took,
     )
     world.later(took, "container.due", operation=key, target=target.key, does=does, args=args)
     return view(world, record)
@@ -196,9 +189,3 @@ def cancel(call: Call) -> JSON:
     """GKE cancels hardly any operation; neither does the rehearsal."""
     get(call)
     raise ApiError(400, "Operation is not cancelable.", "FAILED_PRECONDITION", "failedPrecondition")
-
-
-def place(parent: str) -> tuple[str, str | None]:
-    """(project, location) of a parent; None for every location."""
-    parts = parent.split("/")
-    return parts[1], None if parts[3] == "-" else parts[3]

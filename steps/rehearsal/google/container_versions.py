@@ -7,7 +7,7 @@ from typing import Any
 
 from ..contract import JSON, ApiError, Call, serves
 from .catalogue import ground, regions, zones
-from .container_operations import place
+from .links import place
 
 
 def _gke() -> JSON:

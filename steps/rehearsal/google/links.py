@@ -36,6 +36,12 @@ def tail(link: str, project: str = "") -> str | None:
     return rest if rest.startswith("projects/") else f"projects/{project}/{rest}"
 
 
+def place(parent: str) -> tuple[str, str | None]:
+    """(project, location) of `projects/P/locations/L`; None for every location (`-`)."""
+    parts = parent.split("/")
+    return parts[1], None if parts[3] == "-" else parts[3]
+
+
 def last(link: str) -> str:
     """The bare name at a link's end."""
     return link.rsplit("/", 1)[-1]

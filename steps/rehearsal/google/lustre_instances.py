@@ -17,8 +17,9 @@ from .compute_networks import peerings_of
 from .compute_networks import resolve as find_network
 from .filters import parse
 from .links import COMPUTE, LUSTRE, last
-from .lustre_operations import effect, same_request, start, typed
+from .lustre_operations import effect, named, start, typed, within
 from .lustre_tiers import check, check_growth
+from .operation_records import writes
 from .servicenetworking import hold
 from .stamps import zulu
 
@@ -52,36 +53,23 @@ def lustre_zones() -> list[str]:
     return [zone for region in sorted(regions) for zone in zones_of(region)]
 
 
-def _found(call: Call) -> Record:
-    name = str(call.params["name"])
-    record = call.world.get(LUSTRE, name)
-    if record is None or record.kind != "lustre":
-        raise ApiError(404, f"Resource '{name}' was not found", "NOT_FOUND", "notFound")
-    return record
-
-
 @serves("lustre.projects.locations.instances.get")
 def get(call: Call) -> JSON:
     """One instance."""
-    return copy.deepcopy(_found(call).body)
+    return copy.deepcopy(named(call, "lustre").body)
 
 
 @serves("lustre.projects.locations.instances.list")
 def list_(call: Call) -> JSON:
     """A zone's instances, or all (`-`)."""
-    parts = str(call.params["parent"]).split("/")
-    records = call.world.all(
-        LUSTRE, "lustre", project=parts[1], location=None if parts[3] == "-" else parts[3]
-    )
+    records = within(call.world, "lustre", str(call.params["parent"]))
     test = parse(str(call.params.get("filter", "")))
     return {"instances": [copy.deepcopy(record.body) for record in records if test(record.body)]}
 
 
-@serves("lustre.projects.locations.instances.create")
+@writes("lustre.projects.locations.instances.create")
 def create(call: Call) -> JSON:
     """Makes an instance. Takes half an hour and more; its address is taken from the range at the end."""
-    if again := same_request(call):
-        return again
     project, zone = _place(str(call.params["parent"]))
     name = str(call.params.get("instanceId", ""))
     if not _NAME.fullmatch(name):
@@ -207,7 +195,7 @@ def _active(world: World, target: Record) -> JSON:
 
 
 def _idle(call: Call) -> Record:
-    record = _found(call)
+    record = named(call, "lustre")
     if record.state != "ready":
         raise _bad(
             f"Resource '{record.key}' is in state {record.body['state']} and cannot be changed now.",
@@ -216,11 +204,9 @@ def _idle(call: Call) -> Record:
     return record
 
 
-@serves("lustre.projects.locations.instances.patch")
+@writes("lustre.projects.locations.instances.patch")
 def patch(call: Call) -> JSON:
     """Grows an instance, or changes its description or labels. Everything else is immutable."""
-    if again := same_request(call):
-        return again
     record = _idle(call)
     mask = [
         part
@@ -256,11 +242,9 @@ def _changed(world: World, target: Record, change: JSON) -> JSON:
     return _active(world, target)
 
 
-@serves("lustre.projects.locations.instances.delete")
+@writes("lustre.projects.locations.instances.delete")
 def delete(call: Call) -> JSON:
     """Deletes an instance with its data. Its producer lets go of the peering some time after."""
-    if again := same_request(call):
-        return again
     record = _idle(call)
     record.state, record.body["state"] = "deleting", "DELETING"
     call.world.put(record)
@@ -276,11 +260,9 @@ def _gone(world: World, target: Record) -> JSON:
     return {"@type": "type.googleapis.com/google.protobuf.Empty"}
 
 
-@serves("lustre.projects.locations.instances.exportData", "lustre.projects.locations.instances.importData")
+@writes("lustre.projects.locations.instances.exportData", "lustre.projects.locations.instances.importData")
 def transfer(call: Call) -> JSON:
     """Import and export take their time and answer; no bucket exists here, so no byte moves."""
-    if again := same_request(call):
-        return again
     record = _idle(call)
     bucket = str(call.body.get("gcsPath", {}).get("uri", ""))
     if not re.fullmatch(r"gs://[a-z0-9][-_.a-z0-9]{1,61}[a-z0-9](/.*)?", bucket):

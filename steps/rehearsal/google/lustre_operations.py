@@ -8,7 +8,8 @@ from typing import Any
 
 from ..contract import JSON, ApiError, Call, Record, World, happens, serves
 from .durations import seconds
-from .links import LUSTRE
+from .links import LUSTRE, place
+from .operation_records import keep
 from .stamps import operation_name, zulu
 
 _TYPE = "type.googleapis.com/google.cloud.lustre.v1."
@@ -42,17 +43,6 @@ def typed(name: str, body: JSON) -> JSON:
     return {"@type": _TYPE + name, **body}
 
 
-def same_request(call: Call) -> JSON | None:
-    """The operation that this `requestId` already started."""
-    wanted = call.params.get("requestId") or call.body.get("requestId")
-    if not wanted:
-        return None
-    for record in call.world.all(LUSTRE, "operation"):
-        if record.extra.get("request_id") == wanted and record.extra.get("method") == call.method_id:
-            return copy.deepcopy(record.body)
-    return None
-
-
 def start(
     call: Call,
     verb: str,
@@ -71,21 +61,7 @@ def start(
     if metadata != "ImportDataMetadata":
         about["verb"] = verb
     body: JSON = {"name": key, "metadata": typed(metadata, about), "done": False}
-    request_id = call.params.get("requestId") or call.body.get("requestId")
-    world.put(
-        Record(
-            LUSTRE,
-            "operation",
-            name,
-            target.project,
-            target.location,
-            key,
-            body,
-            "creating",
-            hidden=True,
-            extra={"request_id": request_id, "method": call.method_id, "fail": call.operation_error},
-        )
-    )
+    keep(call, LUSTRE, key, target, body, "creating")
     world.later(
         seconds(span, target.name), "lustre.due", operation=key, target=target.key, does=does, args=args
     )
@@ -125,34 +101,38 @@ def _undo(world: World, thing: Record) -> None:
         world.put(thing)
 
 
+def named(call: Call, kind: str) -> Record:
+    """The thing of this kind that a call's `name` means, or Lustre's 404."""
+    name = str(call.params["name"])
+    record = call.world.get(LUSTRE, name)
+    if record is None or record.kind != kind:
+        raise ApiError(404, f"Resource '{name}' was not found", "NOT_FOUND", "notFound")
+    return record
+
+
+def within(world: World, kind: str, parent: str) -> list[Record]:
+    """Things of a kind in `projects/P/locations/L`; a location of `-` means all."""
+    project, location = place(parent)
+    return world.all(LUSTRE, kind, project=project, location=location)
+
+
 @serves("lustre.projects.locations.operations.get")
 def get(call: Call) -> JSON:
     """One operation."""
-    return copy.deepcopy(_found(call).body)
-
-
-def _found(call: Call) -> Record:
-    name = str(call.params["name"])
-    record = call.world.get(LUSTRE, name)
-    if record is None or record.kind != "operation":
-        raise ApiError(404, f"Resource '{name}' was not found", "NOT_FOUND", "notFound")
-    return record
+    return copy.deepcopy(named(call, "operation").body)
 
 
 @serves("lustre.projects.locations.operations.list")
 def list_(call: Call) -> JSON:
     """A location's operations."""
-    parts = str(call.params["name"]).split("/")
-    records = call.world.all(
-        LUSTRE, "operation", project=parts[1], location=None if parts[3] == "-" else parts[3]
-    )
+    records = within(call.world, "operation", str(call.params["name"]))
     return {"operations": [copy.deepcopy(record.body) for record in records]}
 
 
 @serves("lustre.projects.locations.operations.cancel")
 def cancel(call: Call) -> JSON:
     """Notes that cancelling was asked for; an instance's operations run on, as the service may do."""
-    record = _found(call)
+    record = named(call, "operation")
     record.body["metadata"]["requestedCancellation"] = True
     call.world.put(record)
     return {}
@@ -161,5 +141,5 @@ def cancel(call: Call) -> JSON:
 @serves("lustre.projects.locations.operations.delete")
 def delete(call: Call) -> JSON:
     """Forgets an operation."""
-    call.world.remove(_found(call))
+    call.world.remove(named(call, "operation"))
     return {}
