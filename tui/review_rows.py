@@ -266,7 +266,7 @@ def bottom_lines(desk: Desk, decisions: Sequence[Decision] | None, colours: Mapp
     text.append(_("PRICE") + "  ", head).append(_("known {usd} USD/h").format(usd=f"{known:.2f}"))
     text.append(" + " + _("unknown: {names}").format(names=names) if unknown else "")
     if desk.is_rehearsal:
-        text.append("   " + _("(rehearsal: nothing)"), colours["muted"])
+        text.append("   " + _("(free here)"), colours["muted"])
     if decisions is None:
         return text.append("\n" + _("PLAN") + "   ", head).append(
             _("looking at the cloud…"), colours["muted"]
@@ -277,7 +277,7 @@ def bottom_lines(desk: Desk, decisions: Sequence[Decision] | None, colours: Mapp
     )
     job = [d for d in decisions if d.resource.kind != "job"]
     text.append("   " + _("TIME") + "  ", head).append(
-        _("{time}, then the training").format(time=duration_range(expected_range(job)))
+        _("{time}, then training").format(time=duration_range(expected_range(job)))
     )
     return text.append("   " + _("MEMORY") + "  ", head).append(memory_line(desk))
 
@@ -289,6 +289,4 @@ def memory_line(desk: Desk) -> str:
     found = estimate(desk.answers())
     if found.share is None:
         return _("unknown")
-    return _("{share} of {size:.0f} GB a GPU ({colour})").format(
-        share=f"{found.share:.0%}", size=found.memory_gb, colour=found.colour
-    )
+    return _("{share} ({colour})").format(share=f"{found.share:.0%}", colour=found.colour)
