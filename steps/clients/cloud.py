@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from grpo_wizard.state.secret import Secret
 
+from .wire import JSON, document
+
 if TYPE_CHECKING:
     from .identity import Identity
 
@@ -129,3 +131,15 @@ def call(service: str, function: Callable[..., Any], **arguments: Any) -> Any:
         return function(**arguments, retry=None, timeout=_TIMEOUT)
     except Exception as error:
         raise translate(f"{service}.googleapis.com", error) from error
+
+
+def absent_is_none(function: Callable[..., Any], service: str, request: JSON) -> JSON | None:
+    """One thing as the API's JSON; None where it is not there."""
+    from .errors import CloudError
+
+    try:
+        return document(call(service, function, request=request))
+    except CloudError as error:
+        if error.kind == "not_found":
+            return None
+        raise

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from ..step import Sight, State
-from .cloud import Cloud, call
+from .cloud import Cloud, absent_is_none, call
 from .driver import Driver, Progress, Task
-from .errors import CloudError, outcome
+from .errors import outcome
 from .wire import JSON, differences, document, mark_in, marked, message
 
 _MODULE = "google.cloud.container_v1"
@@ -42,18 +43,13 @@ def container(cloud: Cloud) -> Any:
 
 
 def fetch_cluster(cloud: Cloud, project: str, location: str, name: str) -> JSON | None:
-    try:
-        return document(
-            call(
-                "container",
-                container(cloud).get_cluster,
-                request={"name": f"projects/{project}/locations/{location}/clusters/{name}"},
-            )
-        )
-    except CloudError as error:
-        if error.kind == "not_found":
-            return None
-        raise
+    request = {"name": f"projects/{project}/locations/{location}/clusters/{name}"}
+    return absent_is_none(container(cloud).get_cluster, "container", request)
+
+
+def _begun(function: Callable[..., Any], request: Any) -> str:
+    """Name of the operation that a call starts."""
+    return str(call("container", function, request=request).name)
 
 
 class _GkeDriver(Driver):
@@ -130,7 +126,7 @@ class ClusterDriver(_GkeDriver):
         cluster |= {"maintenancePolicy": _no_upgrades(int(days))} if days else {}
         body = {"cluster": cluster, "parent": self._parent(task)}
         request = message(container_v1.CreateClusterRequest, body)
-        return str(call("container", container(cloud).create_cluster, request=request).name)
+        return _begun(container(cloud).create_cluster, request)
 
     def change(self, cloud: Cloud, task: Task, sight: Sight) -> str:
         scaling = next(
@@ -141,13 +137,7 @@ class ClusterDriver(_GkeDriver):
         )
 
     def delete(self, cloud: Cloud, task: Task, sight: Sight) -> str:
-        return str(
-            call(
-                "container",
-                container(cloud).delete_cluster,
-                request={"name": f"{self._parent(task)}/clusters/{task.name}"},
-            ).name
-        )
+        return _begun(container(cloud).delete_cluster, {"name": f"{self._parent(task)}/clusters/{task.name}"})
 
 
 class NodePoolDriver(_GkeDriver):
@@ -157,49 +147,27 @@ class NodePoolDriver(_GkeDriver):
     def _cluster(self, task: Task) -> str:
         return f"{self._parent(task)}/clusters/{task.at('cluster')}"
 
+    def _pool(self, task: Task) -> str:
+        return f"{self._cluster(task)}/nodePools/{task.name}"
+
     def fetch(self, cloud: Cloud, task: Task) -> JSON | None:
-        try:
-            return document(
-                call(
-                    "container",
-                    container(cloud).get_node_pool,
-                    request={"name": f"{self._cluster(task)}/nodePools/{task.name}"},
-                )
-            )
-        except CloudError as error:
-            if error.kind == "not_found":
-                return None
-            raise
+        return absent_is_none(container(cloud).get_node_pool, "container", {"name": self._pool(task)})
 
     def create(self, cloud: Cloud, task: Task) -> str:
         from google.cloud import container_v1
 
         body = {"nodePool": marked(task.spec, task.mark, self.mark_place), "parent": self._cluster(task)}
-        return str(
-            call(
-                "container",
-                container(cloud).create_node_pool,
-                request=message(container_v1.CreateNodePoolRequest, body),
-            ).name
-        )
+        return _begun(container(cloud).create_node_pool, message(container_v1.CreateNodePoolRequest, body))
 
     def change(self, cloud: Cloud, task: Task, sight: Sight) -> str:
-        return _set_autoscaling(
-            cloud, f"{self._cluster(task)}/nodePools/{task.name}", dict(task.spec["autoscaling"])
-        )
+        return _set_autoscaling(cloud, self._pool(task), dict(task.spec["autoscaling"]))
 
     def delete(self, cloud: Cloud, task: Task, sight: Sight) -> str:
-        return str(
-            call(
-                "container",
-                container(cloud).delete_node_pool,
-                request={"name": f"{self._cluster(task)}/nodePools/{task.name}"},
-            ).name
-        )
+        return _begun(container(cloud).delete_node_pool, {"name": self._pool(task)})
 
 
 def _set_autoscaling(cloud: Cloud, name: str, scaling: JSON) -> str:
     from google.cloud import container_v1
 
     request = message(container_v1.SetNodePoolAutoscalingRequest, {"name": name, "autoscaling": scaling})
-    return str(call("container", container(cloud).set_node_pool_autoscaling, request=request).name)
+    return _begun(container(cloud).set_node_pool_autoscaling, request)

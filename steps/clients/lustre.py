@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from ..step import Sight, State
-from .cloud import Cloud, call
+from .cloud import Cloud, absent_is_none, call
 from .driver import Driver, Progress, Task
-from .errors import CloudError, outcome
-from .wire import differences, document, mark_in, marked, message
+from .errors import outcome
+from .wire import differences, mark_in, marked, message
 
 _MODULE = "google.cloud.lustre_v1"
 _STATES: dict[str, State] = {
@@ -34,12 +34,9 @@ class LustreDriver(Driver):
         return f"projects/{task.at('project')}/locations/{task.at('location')}/instances/{task.name}"
 
     def look(self, cloud: Cloud, task: Task) -> Sight:
-        try:
-            live = document(call("lustre", lustre(cloud).get_instance, request={"name": self._name(task)}))
-        except CloudError as error:
-            if error.kind == "not_found":
-                return Sight()
-            raise
+        live = absent_is_none(lustre(cloud).get_instance, "lustre", {"name": self._name(task)})
+        if live is None:
+            return Sight()
         address = live.get("mountPoint", "").partition("@")[0]
         facts = {"mount_point": live.get("mountPoint", ""), "state": live.get("state", "")} | (
             {"ip": address} if address else {}

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from .cloud import Cloud, call
+from .cloud import Cloud, absent_is_none, call
 from .compute import compute
-from .errors import CloudError
 from .wire import JSON, document
 
 QUESTIONS: dict[str, Callable[..., Any]] = {}
@@ -17,16 +16,6 @@ def question(function: Callable[..., Any]) -> Callable[..., Any]:
     """Makes a function (cloud, **about) answerable by its name."""
     QUESTIONS[function.__name__] = function
     return function
-
-
-def absent_is_none(function: Callable[..., Any], service: str, request: JSON) -> JSON | None:
-    """One thing as the API's JSON; None where it is not there."""
-    try:
-        return document(call(service, function, request=request))
-    except CloudError as error:
-        if error.kind == "not_found":
-            return None
-        raise
 
 
 def compute_one(cloud: Cloud, client: str, **request: Any) -> JSON | None:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from .cloud import Cloud, call
+from .cloud import Cloud, absent_is_none, call
 from .compute import compute
-from .question import absent_is_none, compute_all, compute_one, question
+from .question import compute_all, compute_one, question
 from .wire import JSON, document
 
 

@@ -7,13 +7,13 @@ from concurrent.futures import Future
 from typing import Any
 
 from . import questions_capacity, questions_place  # noqa: F401  they register theirs
-from .cloud import Cloud, call
+from .cloud import Cloud, absent_is_none, call
 from .compute import compute
 from .errors import translate
 from .gke import container
 from .lustre import lustre
 from .project import billing_account, fetch_project, projects, service_usage
-from .question import QUESTIONS, absent_is_none, question
+from .question import QUESTIONS, question
 from .wire import JSON, document
 
 
