@@ -12,7 +12,7 @@ from typing import Any
 
 from grpo_wizard.state.errors import WrongUsage
 from grpo_wizard.steps.following import JobWatch, read_job
-from grpo_wizard.steps.training.metrics import Reader
+from grpo_wizard.steps.training.metrics import Reader, read
 from grpo_wizard.tui.opening import mode_of, open_session
 from grpo_wizard.tui.output import print_json
 
@@ -55,10 +55,7 @@ def read_log(source: str) -> Reader:
         data = sys.stdin.buffer.read() if source == "-" else Path(source).read_bytes()
     except OSError as error:
         raise WrongUsage(f"{source} cannot be read", error.strerror or str(error)) from error
-    reader = Reader()
-    reader.feed(data)
-    reader.close()
-    return reader
+    return read(data)
 
 
 def _print(args: argparse.Namespace, deployment: str | None, document: dict[str, Any]) -> None:
