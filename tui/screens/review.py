@@ -16,17 +16,16 @@ from textual.widgets.option_list import Option
 from grpo_wizard.state.errors import WizardError
 from grpo_wizard.steps.checking import Checked
 from grpo_wizard.steps.steps import NAMES
-from grpo_wizard.tui.background import Background
 from grpo_wizard.tui.i18n import _
 from grpo_wizard.tui.places import neighbour
 from grpo_wizard.tui.review_rows import Choices, Row, bottom_lines, reason_against, rows, switch_difference
-from grpo_wizard.tui.screens.base import WizardScreen
+from grpo_wizard.tui.screens.looking import LookingScreen
 
 if TYPE_CHECKING:
     from grpo_wizard.steps.plan import Decision
 
 
-class ReviewScreen(WizardScreen):
+class ReviewScreen(LookingScreen):
     """Enter on a line goes back to it, Space switches what can be switched, `l` launches."""
 
     PLACE = "review"
@@ -62,10 +61,8 @@ class ReviewScreen(WizardScreen):
         super().__init__()
         self.decisions: Sequence[Decision] | None = None
         self.found: Sequence[Checked] | None = None
-        self.error: WizardError | None = None
         self.choices = Choices()
         self._rows: list[Row] = []
-        self._looking: Background | None = None
 
     def body(self) -> ComposeResult:
         """Heading, the lines, price and time, Launch."""
@@ -76,16 +73,6 @@ class ReviewScreen(WizardScreen):
         with Horizontal(id="launch-bar"):
             yield Button(_("Launch"), id="launch", variant="primary", compact=True, disabled=True)
             yield Static("", id="reason", markup=False)
-
-    def on_mount(self) -> None:
-        """Draws what is known, then looks at the cloud."""
-        self.draw()
-        self.call_after_refresh(self.action_look)
-
-    def on_unmount(self) -> None:
-        """Nobody waits for a look that nobody sees."""
-        if self._looking is not None:
-            self._looking.cancel()
 
     # --- looking
 
@@ -109,23 +96,16 @@ class ReviewScreen(WizardScreen):
 
         replaced = tuple(self.choices.replaced)
 
-        async def main() -> None:
-            decisions, found = await asyncio.gather(
+        async def ask() -> tuple[Sequence[Decision], Sequence[Checked]]:
+            return await asyncio.gather(
                 plan(session, Options(replace=replaced)), run_checks(STEPS, session.answers, world)
             )
-            assert self._looking is not None
-            self._looking.say(self._seen, decisions, found)
 
-        self._looking = Background("review", main)
-        error_seen = await self._looking.ended
-        if isinstance(error_seen, WizardError):
-            self.error = error_seen
-        elif error_seen is not None:
-            raise error_seen
+        self.error = await self._look("review", ask, self._seen)
         self.draw()
 
-    def _seen(self, decisions: Sequence[Decision], found: Sequence[Checked]) -> None:
-        self.decisions, self.found = decisions, found
+    def _seen(self, answer: tuple[Sequence[Decision], Sequence[Checked]]) -> None:
+        self.decisions, self.found = answer
         self.draw()
 
     # --- drawing

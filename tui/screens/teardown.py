@@ -14,10 +14,9 @@ from textual.content import Content
 from textual.widgets import Label, Static
 
 from grpo_wizard.state.errors import WizardError
-from grpo_wizard.tui.background import Background
 from grpo_wizard.tui.glyphs import sign
 from grpo_wizard.tui.i18n import _, ngettext
-from grpo_wizard.tui.screens.base import WizardScreen
+from grpo_wizard.tui.screens.looking import LookingScreen
 from grpo_wizard.tui.teardown_view import Fate, fates, lost, sides
 from grpo_wizard.tui.widgets.controls import YesNo
 
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
     from grpo_wizard.steps.plan import Decision
 
 
-class TeardownScreen(WizardScreen):
+class TeardownScreen(LookingScreen):
     """Nothing is deleted before the deployment's name has been typed."""
 
     PLACE = "teardown"
@@ -51,8 +50,6 @@ class TeardownScreen(WizardScreen):
     def __init__(self) -> None:
         super().__init__()
         self.fates: Sequence[Fate] | None = None
-        self.error: WizardError | None = None
-        self._looking: Background | None = None
 
     def body(self) -> ComposeResult:
         """Question, warning, two lists, what to keep."""
@@ -68,16 +65,6 @@ class TeardownScreen(WizardScreen):
             yield YesNo(False, id="keep")
         yield Static("", id="after", classes="say", markup=False)
 
-    def on_mount(self) -> None:
-        """Looks at the cloud."""
-        self.draw()
-        self.call_after_refresh(self.action_look)
-
-    def on_unmount(self) -> None:
-        """Nobody waits for a look that nobody sees."""
-        if self._looking is not None:
-            self._looking.cancel()
-
     @work(exclusive=True, group="look", exit_on_error=False)
     async def action_look(self) -> None:
         """What is there, and whose it is."""
@@ -90,17 +77,9 @@ class TeardownScreen(WizardScreen):
             return
         from grpo_wizard.steps.engine import Options, plan
 
-        async def main() -> None:
-            decisions = await plan(session, Options())
-            assert self._looking is not None
-            self._looking.say(self._seen, decisions)
-
-        self._looking = Background("survey", main)
-        error_seen = await self._looking.ended
-        if isinstance(error_seen, WizardError):
-            self._show_error(error_seen)
-        elif error_seen is not None:
-            raise error_seen
+        failed = await self._look("survey", lambda: plan(session, Options()), self._seen)
+        if failed is not None:
+            self._show_error(failed)
 
     def _show_error(self, error: WizardError) -> None:
         self.error = error
