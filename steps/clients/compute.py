@@ -159,8 +159,23 @@ class NetworkDriver(ComputeDriver):
             "compute", compute(cloud, "FirewallsClient").list, request={"project": task.at("project")}
         )
         mine = f"/projects/{task.at('project')}/global/networks/{task.name}"
-        return [
+        found = [
             rule.name
             for rule in rules
             if rule.network.endswith(mine) and rule.name.startswith(("gke-", "k8s-"))
         ]
+        return [] if found and _lived_on(cloud, task) else found
+
+
+def _lived_on(cloud: Cloud, task: Task) -> bool:
+    """Whether a cluster still lives on this network: GKE's rules there are its own, and not left behind."""
+    from .gke import container
+
+    request = {"parent": f"projects/{task.at('project')}/locations/-"}
+    try:
+        listed = call("container", container(cloud).list_clusters, request=request)
+    except CloudError as error:
+        if error.kind == "api_disabled":
+            return False  # no cluster can be there while the API is off
+        raise
+    return any(cluster.network == task.name for cluster in listed.clusters)

@@ -1,0 +1,47 @@
+"""Whose firewall rules on our network: what GKE left behind goes with it, a living cluster's own rules stay."""
+
+from __future__ import annotations
+
+import contextlib
+from pathlib import Path
+
+from google_clients import APIS, PARENT, Clients, cluster, firewall, network
+from rehearsing import start_rehearsal, stop_rehearsal
+
+from grpo_wizard.steps.clients.compute import NetworkDriver
+from grpo_wizard.steps.clients.connect import rehearsal
+from grpo_wizard.steps.clients.driver import Task
+from grpo_wizard.steps.clients.errors import CloudError
+from grpo_wizard.steps.step import Resource, Sight
+
+PROJECT = "my-project"
+
+
+def _take_down(server_home: Path, name: str) -> list[str]:
+    """Asks our driver to delete a network; what it told."""
+    told: list[str] = []
+    cloud = rehearsal(server_home, None, lambda *parts: None, {})
+    task = Task(Resource("networks", "network", name, {}, {"project": PROJECT}), {}, "", tell=told.append)
+    with contextlib.suppress(CloudError):
+        NetworkDriver().delete(cloud, task, Sight("ready"))
+    return told
+
+
+def test_a_living_clusters_rules_stay_and_those_left_behind_go(tmp_path: Path) -> None:
+    server = start_rehearsal(tmp_path / "home", ray="none")
+    try:
+        server.enable(*APIS)
+        clients = Clients(server)
+        network(clients, "nemo-net")
+        network(clients, "other-net")
+        for net in ("nemo-net", "other-net"):
+            clients.made(firewall(clients, f"k8s-of-{net}-node-http-hc", net))
+        clients.gke(clients.container.create_cluster(parent=PARENT, cluster=cluster("theirs")))
+        assert _take_down(server.home, "nemo-net") == []
+        left = {rule.name for rule in clients.compute("Firewalls").list(project=PROJECT)}
+        assert "k8s-of-nemo-net-node-http-hc" in left and any(name.startswith("gke-theirs-") for name in left)
+        assert len(_take_down(server.home, "other-net")) == 1
+        left = {rule.name for rule in clients.compute("Firewalls").list(project=PROJECT)}
+        assert "k8s-of-other-net-node-http-hc" not in left
+    finally:
+        stop_rehearsal(server)
