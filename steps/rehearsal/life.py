@@ -19,6 +19,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 JSON = dict[str, Any]
 URL, TOKEN, TOKEN_FILE = (
@@ -28,6 +29,8 @@ URL, TOKEN, TOKEN_FILE = (
 )
 DEFAULT_SPEED = "120"
 _START_S = 30.0
+# The server is sent them where it needs them; a process's environment can be read.
+_SECRETS = ("HF_TOKEN", "WANDB_API_KEY")
 _OPENER = urllib.request.build_opener(
     urllib.request.ProxyHandler({})
 )  # loopback is never asked through a proxy
@@ -102,8 +105,12 @@ def own(home: Path) -> Address | None:
 def join(url: str, token: str, speed: float | str | None = None) -> Address:
     """A server that somebody else started.
 
-    Raises RehearsalError where it does not answer, refuses the token or runs at another speed.
+    Raises RehearsalError where it is not on loopback, does not answer, refuses the token or runs at another speed.
     """
+    if urlsplit(url).hostname not in ("127.0.0.1", "localhost", "::1"):
+        raise RehearsalError(
+            f"{URL} must name a server on 127.0.0.1, not {url}: a rehearsal goes no further."
+        )
     try:
         answer = _ask(url, token, "GET", "/_rehearsal/status", timeout=5)
     except urllib.error.HTTPError as error:
@@ -177,6 +184,7 @@ def _spawn(home: Path, options: list[str]) -> Address:
             stdout=subprocess.DEVNULL,
             stderr=out,
             start_new_session=True,
+            env={name: value for name, value in os.environ.items() if name not in _SECRETS},
         )
     until = time.monotonic() + _START_S
     while time.monotonic() < until:

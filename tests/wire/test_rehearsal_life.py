@@ -13,6 +13,7 @@ import threading
 import time
 from pathlib import Path
 
+import psutil
 import pytest
 from rehearsing import Rehearsal, start_rehearsal
 
@@ -64,6 +65,28 @@ def test_a_server_named_by_the_environment_is_joined(
     monkeypatch.setenv(life.TOKEN, "wrong")
     with pytest.raises(life.RehearsalError, match="401"):
         life.find(tmp_path)
+
+
+@pytest.mark.parametrize("url", ["http://198.51.100.1:80", "https://example.com", "nowhere"])
+def test_a_server_beyond_loopback_is_not_asked(
+    tmp_path: Path, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(life.URL, url)
+    monkeypatch.setenv(life.TOKEN, "some-token")
+    with pytest.raises(life.RehearsalError, match=r"must name a server on 127\.0\.0\.1"):
+        life.start(tmp_path)
+
+
+def test_the_servers_environment_holds_no_token_of_ours(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HF_TOKEN", "hf_canary")
+    monkeypatch.setenv("WANDB_API_KEY", "wandb-canary")
+    try:
+        address = life.start(tmp_path, "max", ray="none")
+        assert not {"HF_TOKEN", "WANDB_API_KEY"} & set(psutil.Process(address.pid).environ())
+    finally:
+        life.stop(tmp_path)
 
 
 def test_stop_ends_the_process_and_a_second_stop_finds_none(tmp_path: Path) -> None:
