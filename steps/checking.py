@@ -12,6 +12,7 @@ from grpo_wizard.state.errors import WizardError
 from .step import Answers, Check, Finding, Step, World
 
 _AT_ONCE = 24
+_YET = ": cannot be looked up yet"
 
 
 @dataclass(frozen=True)
@@ -54,7 +55,7 @@ def _unanswered(title: str, error: WizardError) -> Finding:
         return Finding("block", error.title, error.detail, error.command or error.fix)
     if kind == "api_disabled":
         again = "it is looked up again before anything billable is made"
-        return Finding("info", f"{title}: cannot be looked up yet", f"{error.title}; {again}")
+        return Finding("info", f"{title}{_YET}", f"{error.title}; {again}")
     return Finding("warn", f"{title}: could not be looked up", error.detail or error.title, error.fix)
 
 
@@ -87,3 +88,8 @@ async def run_checks(steps: Iterable[Step], answers: Answers, world: World) -> l
 
 def blocking(found: Sequence[Checked]) -> list[Checked]:
     return [checked for checked in found if checked.finding.level == "block"]
+
+
+def unanswered(found: Sequence[Checked]) -> list[Checked]:
+    """What an API that is off, or enabled a moment ago and not in effect yet, left unknown."""
+    return [checked for checked in found if checked.finding.title.endswith(_YET)]

@@ -115,3 +115,29 @@ def test_after_all_that_the_same_command_gets_there(tries: dict[str, Try]) -> No
     assert tries["at last"].events[-1]["ok"]
     rows = {row["id"]: row for row in tries["status"].events}
     assert {rows[id]["state"] for id in (CLUSTER, POOL)} == {"ready"}
+
+
+def test_a_check_that_an_api_does_not_answer_yet_is_waited_for_before_money_is_spent(tmp_path: Path) -> None:
+    """In an empty project every check is unknown until the APIs are in effect: unknown is not passed."""
+    reservations = "*/reservations/nope"
+    faults = [
+        fault("compute.googleapis.com", "GET", reservations, n, status=403, body=body("service_disabled"))
+        for n in (1, 2)
+    ]
+    with road(tmp_path / "home", faults) as walk:
+        walk.init("--set", "quotas.reservation=nope")
+        failed = walk.lines(*UNTIL, code=1)[-1]["failed"]
+        assert [entry["id"] for entry in failed] == ["check quotas.reservation"]
+        assert {row["service"] for row in walk.writes()} == {"serviceusage.googleapis.com"}
+
+
+def test_a_check_that_stays_unknown_stops_what_costs_money(tmp_path: Path) -> None:
+    off = fault(
+        "compute.googleapis.com", "GET", "*/reservations/*", status=403, body=body("service_disabled")
+    )
+    with road(tmp_path / "home", [off]) as walk:
+        walk.init()
+        failed = walk.lines(*UNTIL, code=1)[-1]["failed"]
+        assert "check quotas.reservation" in [entry["id"] for entry in failed]
+        assert all("--skip-checks" in entry["fix"] for entry in failed)
+        assert {row["service"] for row in walk.writes()} == {"serviceusage.googleapis.com"}

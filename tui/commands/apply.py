@@ -10,7 +10,8 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 
 from grpo_wizard.state.errors import WizardError, WrongUsage
 from grpo_wizard.state.journal import Journal
-from grpo_wizard.steps.checking import blocking, run_checks
+from grpo_wizard.steps import pace
+from grpo_wizard.steps.checking import blocking, run_checks, unanswered
 from grpo_wizard.steps.clients.world import LiveWorld
 from grpo_wizard.steps.engine import Options, apply
 from grpo_wizard.steps.events import Event
@@ -69,16 +70,29 @@ async def _and_wait(session: Session, story: AsyncIterator[Event], as_json: bool
 
 
 async def checks_gate(session: Session) -> Sequence[Mapping[str, str]]:
-    """The last look before anything billable: every check, with the APIs on. What blocks stops the rest."""
-    found = await run_checks(STEPS, session.answers, LiveWorld(session.cloud, session.deployment.lineage))
+    """The last look before anything billable: every check, with the APIs on. What blocks stops the rest, and so does what stays unknown.
+
+    An API takes effect minutes after it was enabled (cases a07): in an empty project all checks are unknown at first.
+    """
+    loop = asyncio.get_running_loop()
+    until = loop.time() + pace.until_insisting(session.cloud.pace)
+    for wait in pace.looks(session.cloud.pace):
+        world = LiveWorld(session.cloud, session.deployment.lineage)
+        found = await run_checks(STEPS, session.answers, world)
+        if blocking(found) or not unanswered(found) or loop.time() > until:
+            break
+        await asyncio.sleep(wait)
+    later = (
+        "an API that was just enabled may take some minutes: run apply again (--skip-checks goes on without)"
+    )
     return [
         {
             "id": f"check {checked.id}",
             "title": checked.finding.title,
             "detail": checked.finding.detail,
-            "fix": checked.finding.fix,
+            "fix": checked.finding.fix or later,
         }
-        for checked in blocking(found)
+        for checked in blocking(found) or unanswered(found)
     ]
 
 
