@@ -71,34 +71,23 @@ def create(call: Call) -> JSON:
     _checked(call.world, project, network)
     ranges = call.body.get("reservedPeeringRanges", [])
     args = {"project": project, "network": network, "ranges": ranges}
-    key = key_of(project, network)
     if (
-        call.world.get(NETWORKING, key) is None
+        call.world.get(NETWORKING, key_of(project, network)) is None
         and call.operation_error is None
         and not _missing(call.world, project, network, ranges)
     ):
-        call.world.put(
-            Record(
-                NETWORKING,
-                "peering",
-                PEERING,
-                project,
-                "global",
-                key,
-                _body(call.world, project, network, ranges),
-                "creating",
-            )
-        )
-    return longrunning.start(
-        call,
-        "pssn",
-        _CONNECT_S,
-        _response(call.world, project, network, ranges),
-        {},
-        project,
-        "connection.made",
-        args,
-    )
+        _put(call.world, project, network, ranges, "creating")
+    return _start(call, _CONNECT_S, _response(call.world, **args), "connection.made", args)
+
+
+def _start(call: Call, seconds: float, response: JSON, effect: str, args: JSON) -> JSON:
+    """Starts an operation on the connection of the project and network in `args`, the effect's arguments."""
+    return longrunning.start(call, "pssn", seconds, response, {}, args["project"], effect, args)
+
+
+def _put(world: World, project: str, network: str, ranges: list[str], state: str) -> Record:
+    body, key = _body(world, project, network, ranges), key_of(project, network)
+    return world.put(Record(NETWORKING, "peering", PEERING, project, "global", key, body, state))
 
 
 def _body(world: World, project: str, network: str, ranges: list[str]) -> JSON:
@@ -131,17 +120,7 @@ def made(world: World, project: str, network: str, ranges: list[str]) -> None:
             "INVALID_ARGUMENT",
         )
     if record is None:
-        record = world.put(
-            Record(
-                NETWORKING,
-                "peering",
-                PEERING,
-                project,
-                "global",
-                key_of(project, network),
-                _body(world, project, network, ranges),
-            )
-        )
+        record = _put(world, project, network, ranges, "ready")
     elif record.state != "creating" and not set(ranges) <= set(record.body["reservedPeeringRanges"]):
         raise ApiError(
             400, "Cannot modify allocated ranges in CreateConnection. Please use UpdateConnection.", _FAILED
@@ -179,16 +158,8 @@ def patch(call: Call) -> JSON:
             "force flag.",
             _FAILED,
         )
-    return longrunning.start(
-        call,
-        "pssn",
-        _CONNECT_S,
-        _response(call.world, project, network, ranges),
-        {},
-        project,
-        "connection.patched",
-        {"project": project, "network": network, "ranges": ranges},
-    )
+    args = {"project": project, "network": network, "ranges": ranges}
+    return _start(call, _CONNECT_S, _response(call.world, **args), "connection.patched", args)
 
 
 @happens("connection.patched")
@@ -208,16 +179,8 @@ def delete(call: Call) -> JSON:
     project, network = _network(call.world, call.body.get("consumerNetwork", ""), "consumer_network")
     if call.world.get(NETWORKING, key_of(project, network)) is None:
         raise ApiError(404, f"Connection of network '{network}' was not found.", "NOT_FOUND")
-    return longrunning.start(
-        call,
-        "pssn",
-        _DELETE_S,
-        {"@type": "type.googleapis.com/google.protobuf.Empty"},
-        {},
-        project,
-        "connection.deleted",
-        {"project": project, "network": network},
-    )
+    response = {"@type": "type.googleapis.com/google.protobuf.Empty"}
+    return _start(call, _DELETE_S, response, "connection.deleted", {"project": project, "network": network})
 
 
 @happens("connection.deleted")
