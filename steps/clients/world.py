@@ -14,7 +14,7 @@ from .gke import container
 from .lustre import lustre
 from .project import billing_account, fetch_project, projects, service_usage
 from .question import QUESTIONS, question
-from .wire import JSON, document
+from .wire import JSON
 
 
 class LiveWorld:
@@ -94,28 +94,6 @@ def networks(cloud: Cloud, project: str) -> list[str]:
         network.name
         for network in call("compute", compute(cloud, "NetworksClient").list, request={"project": project})
     ]
-
-
-@question
-def region_quota(cloud: Cloud, project: str, region: str, metric: str) -> JSON | None:
-    """{limit, usage}; None when the region does not name that metric."""
-    seen = document(
-        call("compute", compute(cloud, "RegionsClient").get, request={"project": project, "region": region})
-    )
-    return _quota(seen, metric)
-
-
-@question
-def project_quota(cloud: Cloud, project: str, metric: str) -> float | None:
-    found = _quota(
-        document(call("compute", compute(cloud, "ProjectsClient").get, request={"project": project})), metric
-    )
-    return found["limit"] if found else None
-
-
-def _quota(body: JSON, metric: str) -> JSON | None:
-    row = next((q for q in body.get("quotas", []) if q.get("metric") == metric), None)
-    return {"limit": float(row.get("limit", 0)), "usage": float(row.get("usage", 0))} if row else None
 
 
 @question

@@ -31,7 +31,6 @@ STATUS_SIGNS = {
     "STOPPED": "paused",
     "LOST": "broken",
 }
-HEALTH_SIGNS = {"healthy": "pass", "warning": "warn", "critical": "block", "unknown": "look"}
 
 
 class MonitorScreen(WizardScreen):

@@ -160,8 +160,6 @@ def open_log(pane: LogPane, picture: Picture, opened: object) -> None:
 class _Asking(Pane):
     """A pane that asks the cluster when it is shown, and then now and again."""
 
-    asks_for = ""
-
     def compose(self) -> ComposeResult:
         """One text."""
         with VerticalScroll():
