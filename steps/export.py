@@ -110,7 +110,7 @@ def _section(number: int, resources: Sequence[Resource], context: Context) -> It
     projects = [r for r in resources if r.kind == "project"]
     for project in projects:
         yield google.lines(project, context)
-    yield google.apis(resources, context)
+    yield google.apis(resources)
     if _SECTIONS[number].startswith("What GPU nodes"):
         yield cluster.credentials()
     if any(r.kind == "pv" for r in resources):

@@ -62,7 +62,7 @@ class Context:
         }
 
 
-def apis(resources: Sequence[Resource], context: Context) -> list[str]:
+def apis(resources: Sequence[Resource]) -> list[str]:
     """All of them in one call."""
     names = [r.name for r in resources if r.kind == "api"]
     rows = [f"  {name} \\" for name in names]

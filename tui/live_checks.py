@@ -45,7 +45,7 @@ class LiveChecks:
         for check in stale:
             self._screen.workers.cancel_group(self._screen, f"check-{check.id}")
         self._asking |= {check.id for check in stale}
-        self._screen.show_findings(stale)
+        self._screen.show_findings()
 
     def run_all(self) -> None:
         """Every check of the step."""
@@ -62,7 +62,7 @@ class LiveChecks:
                 exit_on_error=False,
                 description=f"check {check.id}",
             )
-        self._screen.show_findings(list(checks))
+        self._screen.show_findings()
 
     def _looker(self, check: Check) -> Callable[[], Awaitable[None]]:
         """Not the coroutine itself: one that is replaced before it began would never be awaited."""
@@ -100,4 +100,4 @@ class LiveChecks:
                 for n, each in enumerate(seen)
             ]
         self._asking.discard(check.id)
-        self._screen.show_findings([check])
+        self._screen.show_findings()

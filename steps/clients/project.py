@@ -80,7 +80,7 @@ class ProjectDriver(Driver):
         return str(started.operation.name)
 
     def progress(self, cloud: Cloud, task: Task, operation: str) -> Progress:
-        return long_running(cloud, "cloudresourcemanager", projects(cloud), operation)
+        return long_running("cloudresourcemanager", projects(cloud), operation)
 
     def nudge(self, cloud: Cloud, task: Task, sight: Sight) -> None:
         account = f"billingAccounts/{task.spec['billingAccount']}"
@@ -131,10 +131,10 @@ class ApiDriver(Driver):
         return str(started.operation.name)
 
     def progress(self, cloud: Cloud, task: Task, operation: str) -> Progress:
-        return long_running(cloud, "serviceusage", service_usage(cloud), operation)
+        return long_running("serviceusage", service_usage(cloud), operation)
 
 
-def long_running(cloud: Cloud, service: str, client: Any, operation: str) -> Progress:
+def long_running(service: str, client: Any, operation: str) -> Progress:
     """An AIP-151 operation of a client that has an operations client of its own."""
     if operation.endswith("DONE_OPERATION"):
         return Progress(True)  # what serviceusage answers when there was nothing to do

@@ -39,7 +39,7 @@ def run(args: argparse.Namespace) -> int:
             },
         )
     else:
-        show(session, decisions, job)
+        show(decisions, job)
         _show_spent(session, so_far, bill)
     return 0
 
@@ -70,7 +70,7 @@ async def _look(
     return decisions, await describe(session, sight), await reservation_bill(session)
 
 
-def show(session: Session, decisions: Sequence[Decision], job: dict[str, Any] | None) -> None:
+def show(decisions: Sequence[Decision], job: dict[str, Any] | None) -> None:
     for d in decisions:
         detail = f"  {d.sight.detail}" if d.sight.detail and d.sight.state != "ready" else ""
         print(f"{glyph(_SIGNS[d.sight.state])} {d.sight.state:9}{d.origin:9}{d.resource.id}{detail}")

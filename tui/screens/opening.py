@@ -105,12 +105,12 @@ class OpeningScreen(WizardScreen):
     async def look(self) -> None:
         """Reads the files in a thread."""
 
-        def read(home: object, now: float) -> list[Summary]:
+        def read(now: float) -> list[Summary]:
             from grpo_wizard.tui.summaries import summaries
 
             return summaries(self.wizard.home, now)
 
-        self.show(await in_thread(read, self.wizard.home, self.wizard.clock()))
+        self.show(await in_thread(read, self.wizard.clock()))
 
     def show(self, rows: list[Summary]) -> None:
         """Draws the list; the cursor stays on its deployment."""

@@ -12,7 +12,7 @@ from textual.timer import Timer
 from textual.widgets import Collapsible, Input, Static
 
 from grpo_wizard.state.errors import WizardError
-from grpo_wizard.steps.step import Check, Step
+from grpo_wizard.steps.step import Step
 from grpo_wizard.steps.steps import NAMES, step
 from grpo_wizard.tui.i18n import _
 from grpo_wizard.tui.live_checks import LiveChecks
@@ -203,7 +203,7 @@ class StepScreen(WizardScreen):
 
     # --- checks
 
-    def show_findings(self, checks: list[Check]) -> None:
+    def show_findings(self) -> None:
         """Draws what is known of the checks now."""
         self.query_one(Checks).show(self.checks.findings())
 

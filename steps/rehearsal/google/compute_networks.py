@@ -64,14 +64,14 @@ def _view(world: World, record: Record) -> JSON:
     if subnets:
         body["subnetworks"] = subnets
     peerings = [
-        _peering(record, one) for one in peerings_of(world, record) if one.state not in ("creating", "absent")
+        _peering(one) for one in peerings_of(world, record) if one.state not in ("creating", "absent")
     ]
     if peerings:
         body["peerings"] = peerings
     return body
 
 
-def _peering(network: Record, connection: Record) -> JSON:
+def _peering(connection: Record) -> JSON:
     name = str(connection.body.get("peering") or "servicenetworking-googleapis-com")
     return {
         "name": name,

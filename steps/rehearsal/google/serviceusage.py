@@ -55,7 +55,7 @@ def shown(world: World, project: str, service: str) -> JSON:
     }
 
 
-def _known(service: str, project: str) -> str:
+def _known(service: str) -> str:
     if service not in TITLES:
         raise ApiError(
             403,
@@ -78,7 +78,7 @@ def _known(service: str, project: str) -> str:
 def get(call: Call) -> JSON:
     """One service of a project, enabled or not."""
     project = _project(call, call.params["name"])
-    return shown(call.world, project, _known(call.params["name"].split("/")[3], project))
+    return shown(call.world, project, _known(call.params["name"].split("/")[3]))
 
 
 @serves("serviceusage.services.batchGet")
@@ -86,7 +86,7 @@ def batch_get(call: Call) -> JSON:
     """Several services of a project."""
     project = _project(call, call.params["parent"])
     names = [str(name).split("/")[-1] for name in call.params.get("names", [])]
-    return {"services": [shown(call.world, project, _known(name, project)) for name in names]}
+    return {"services": [shown(call.world, project, _known(name)) for name in names]}
 
 
 @serves("serviceusage.services.list")
@@ -140,7 +140,7 @@ def batch_enable(call: Call) -> JSON:
 
 def _enabling(call: Call, project: str, names: list[str], prefix: str, *, one: bool) -> JSON:
     for name in names:
-        _known(name, project)
+        _known(name)
     _refuse_unpaid(call.world, project, names)
     number = call.world.project_number(project)
     on = [shown(call.world, project, name) | {"state": "ENABLED"} for name in names]
@@ -233,7 +233,7 @@ def put(
 def disable(call: Call) -> JSON:
     """Disables one API; refused while another enabled one needs it, unless disableDependentServices is set."""
     project = _project(call, call.params["name"])
-    name = _known(call.params["name"].split("/")[3], project)
+    name = _known(call.params["name"].split("/")[3])
     needing = [
         other
         for other, brings in BRINGS.items()
