@@ -270,6 +270,7 @@ def test_a_stopped_job_ends_as_stopped(head: RayHead, tmp_path: Path) -> None:
     assert (tmp_path / "spool").read_bytes() == bytes(told.text)
 
 
+@pytest.mark.heavy
 def test_a_job_that_a_new_head_does_not_know_is_lost_and_what_was_read_stays(
     head: RayHead, tmp_path: Path
 ) -> None:

@@ -160,6 +160,7 @@ async def _quiet(ray: Jobs, job: str) -> bytes:
     return seen
 
 
+@pytest.mark.heavy
 def test_faults_show_as_in_real_runs_and_refusals_are_hydras(tmp_path: Path) -> None:
     async def both(ray: Jobs, data: Path) -> None:
         await asyncio.gather(_faults(ray, data), _refusals(ray, data))

@@ -139,6 +139,7 @@ def test_a_head_ends_with_a_server_that_was_killed_and_with_a_guard_that_was_kil
     assert not Path(notes[0]["folder"]).exists()
 
 
+@pytest.mark.heavy
 def test_a_head_that_died_is_started_again_at_the_next_connection(tmp_path: Path) -> None:
     async def whole() -> None:
         heads = RayHeads(tmp_path)

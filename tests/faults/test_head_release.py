@@ -111,6 +111,7 @@ def _log(root: Path) -> str:
     )
 
 
+@pytest.mark.heavy
 def test_the_workers_go_some_minutes_after_the_job_and_stay_when_raised_again(tmp_path: Path) -> None:
     with _cluster(tmp_path, {"AFTER_JOB": "release", "RELEASE_MINUTES": "6", "MAX_HOURS": "24"}) as (
         it,

@@ -37,6 +37,7 @@ def posted(server: Rehearsal) -> JSON:
     return found
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("capacity", CHOICES)
 def test_the_pool_of_each_capacity_is_gclouds(shared_rehearsal: Rehearsal, capacity: str) -> None:
     server = shared_rehearsal
