@@ -5,12 +5,12 @@ Ids after Google's documentation; not compared with a live call.
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Iterable
 
 from ..contract import JSON, ApiError, Call, Record, serves
 from .apis import TITLES
 from .catalogue import ground, regions
+from .pages import paged
 from .stamps import zulu
 
 SERVICE = "cloudquotas.googleapis.com"
@@ -97,20 +97,7 @@ def list_infos(call: Call) -> JSON:
     if service not in TITLES:
         raise ApiError(404, f"Service {service} not found.", "NOT_FOUND")
     found = infos(call) if service == _COMPUTE else []
-    size, start = call.params.get("pageSize") or 100, _offset(call.params.get("pageToken", ""))
-    rest = (
-        {"nextPageToken": base64.urlsafe_b64encode(str(start + size).encode()).decode()}
-        if start + size < len(found)
-        else {}
-    )
-    return {"quotaInfos": found[start : start + size], **rest}
-
-
-def _offset(token: str) -> int:
-    try:
-        return int(base64.urlsafe_b64decode(token or b"MA=="))
-    except ValueError:
-        raise ApiError(400, "The page token is not valid.", "INVALID_ARGUMENT") from None
+    return paged(call, "quotaInfos", found, call.params.get("pageSize") or 100)
 
 
 @serves("cloudquotas.projects.locations.services.quotaInfos.get")

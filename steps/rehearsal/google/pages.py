@@ -19,7 +19,10 @@ def cut(
     test = parse(str(call.params.get("filter", "")))
     chosen = [item for item in items if test(item)]
     _order(chosen, str(call.params.get("orderBy", "")))
-    start = _offset(str(call.params.get("pageToken", "")))
+    token = str(call.params.get("pageToken", ""))
+    start = _offset(token)
+    if start is None:
+        raise ApiError(400, f"Invalid value for field 'pageToken': '{token}'.", "INVALID_ARGUMENT", "invalid")
     end = start + min(int(call.params.get(size) or most), most)
     return chosen[start:end], _token(end) if end < len(chosen) else ""
 
@@ -34,15 +37,20 @@ def _token(offset: int) -> str:
     return base64.urlsafe_b64encode(str(offset).encode()).decode()
 
 
-def _offset(token: str) -> int:
-    if not token:
-        return 0
+def _offset(token: str) -> int | None:
     try:
-        return int(base64.urlsafe_b64decode(token))
+        return int(base64.urlsafe_b64decode(token)) if token else 0
     except ValueError:
-        raise ApiError(
-            400, f"Invalid value for field 'pageToken': '{token}'.", "INVALID_ARGUMENT", "invalid"
-        ) from None
+        return None
+
+
+def paged(call: Call, field: str, items: list[JSON], size: int) -> JSON:
+    """One page of the services that list neither by filter nor by order: `field` and `nextPageToken`."""
+    start = _offset(str(call.params.get("pageToken", "")))
+    if start is None:
+        raise ApiError(400, "The page token is not valid.", "INVALID_ARGUMENT")
+    end = start + size
+    return {field: items[start:end], **({"nextPageToken": _token(end)} if end < len(items) else {})}
 
 
 def listed(call: Call, kind: str, items: Iterable[JSON]) -> JSON:

@@ -5,12 +5,12 @@ Enabling takes seconds, and longer until it is felt by calls (gate.py).
 
 from __future__ import annotations
 
-import base64
 import re
 
 from ..contract import JSON, ApiError, Call, Record, World, happens, serves
 from . import longrunning
 from .apis import BRINGS, DEFAULT, PAID, TITLES
+from .pages import paged
 
 SERVICE = "serviceusage.googleapis.com"
 _ENABLING_S = 12.0  # inferred: gcloud users wait 5 to 30 s for one API
@@ -102,21 +102,7 @@ def list_all(call: Call) -> JSON:
         )
     every = [shown(call.world, project, name) for name in sorted(TITLES)]
     found = [service for service in every if wanted.group(1) in (None, service["state"])]
-    size = min(call.params.get("pageSize") or 50, 200)
-    start = _offset(call.params.get("pageToken", ""))
-    rest = (
-        {"nextPageToken": base64.urlsafe_b64encode(str(start + size).encode()).decode()}
-        if start + size < len(found)
-        else {}
-    )
-    return {"services": found[start : start + size], **rest}
-
-
-def _offset(token: str) -> int:
-    try:
-        return int(base64.urlsafe_b64decode(token or b"MA=="))
-    except ValueError:
-        raise ApiError(400, "The page token is not valid.", "INVALID_ARGUMENT") from None
+    return paged(call, "services", found, min(call.params.get("pageSize") or 50, 200))
 
 
 @serves("serviceusage.services.enable")
