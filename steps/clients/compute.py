@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..step import Sight
-from .cloud import Cloud, call
+from .cloud import Cloud, absent_is_none, call
 from .driver import Driver, Progress, Task
 from .errors import CloudError, outcome
-from .wire import JSON, differences, document, mark_in, marked, message
+from .wire import JSON, differences, mark_in, marked, message
 
 _MODULE = "google.cloud.compute_v1"
 
@@ -50,14 +50,7 @@ class ComputeDriver(Driver):
 
     def fetch(self, cloud: Cloud, task: Task) -> JSON | None:
         """The thing as Compute returns it, None when it is not there."""
-        try:
-            return document(
-                call("compute", compute(cloud, self._about.client).get, request=self._named(task))
-            )
-        except CloudError as error:
-            if error.kind == "not_found":
-                return None
-            raise
+        return absent_is_none(compute(cloud, self._about.client).get, "compute", self._named(task))
 
     def look(self, cloud: Cloud, task: Task) -> Sight:
         live = self.fetch(cloud, task)
