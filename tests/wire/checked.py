@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from conftest import Rehearsal, start_rehearsal, stop_rehearsal
 from google.oauth2.credentials import Credentials
+from rehearsing import Rehearsal, start_rehearsal, stop_rehearsal
 
 from grpo_wizard.state.secret import Secret
 from grpo_wizard.steps.access import APIS
