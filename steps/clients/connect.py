@@ -24,6 +24,7 @@ def rehearsal(home: Path, speed: str | None, audit: AuditSink, secrets: Mapping[
     """
     from google.oauth2.credentials import Credentials
 
+    _loopback_by_no_proxy()
     try:
         address = life.start(home, speed)
     except life.RehearsalError as error:
@@ -41,6 +42,17 @@ def rehearsal(home: Path, speed: str | None, audit: AuditSink, secrets: Mapping[
         {**secrets, **made_up},
         made_up=frozenset(made_up),
     )
+
+
+def _loopback_by_no_proxy() -> None:
+    """HTTP_PROXY is read by requests and by the Kubernetes client, each in its own way; both heed NO_PROXY.
+
+    A rehearsal's requests, and its token, would else go to that proxy.
+    """
+    names = ("NO_PROXY", "no_proxy")
+    given = [part for name in names for part in os.environ.get(name, "").split(",") if part]
+    for name in names:
+        os.environ[name] = ",".join(dict.fromkeys([*given, "127.0.0.1", "localhost"]))
 
 
 def real(audit: AuditSink, secrets: Mapping[str, Secret]) -> Cloud:

@@ -168,9 +168,27 @@ def _api(cloud: Cloud) -> Any:
     return cloud.once("servicenetworking", build)
 
 
-def _http(cloud: Cloud) -> Any:
-    """httplib2 is not safe to share between threads: a fresh one for each request."""
-    import google_auth_httplib2
-    import httplib2
+def _http(cloud: Cloud) -> _OverRequests:
+    def build() -> _OverRequests:
+        from google.auth.transport.requests import AuthorizedSession
 
-    return google_auth_httplib2.AuthorizedHttp(cloud.credentials, http=httplib2.Http(timeout=60))
+        return _OverRequests(AuthorizedSession(cloud.credentials))
+
+    session: _OverRequests = cloud.once("servicenetworking session", build)
+    return session
+
+
+class _OverRequests:
+    """What googleapiclient sends, by requests as in all other clients: httplib2 goes through no proxy without PySocks."""
+
+    def __init__(self, session: Any) -> None:
+        self._session = session
+
+    def request(
+        self, uri: str, method: str = "GET", body: Any = None, headers: Any = None, **_: Any
+    ) -> tuple[Any, bytes]:
+        import httplib2
+
+        answer = self._session.request(method, uri, data=body, headers=headers, timeout=60)
+        named = {name.lower(): value for name, value in answer.headers.items()}
+        return httplib2.Response(named | {"status": str(answer.status_code)}), answer.content
