@@ -195,7 +195,13 @@ def _conflict(status: int, message: str, reason: str) -> CloudError | None:
     if "Producer services" in message and "still using" in message:
         return CloudError("in_use", "the peering is still in use", message, transient=True)
     if "being used by" in message or reason == "resourceInUseByAnotherResource":
-        return CloudError("in_use", "it is still used by something else", message, transient=True)
+        return CloudError(
+            "in_use",
+            "it is still used by something else",
+            message,
+            "if it stays so, somebody else made what is named: once nobody needs it, remove it and run the same command again",
+            transient=True,
+        )
     busy = ("Please wait and try again", "incompatible operation", "is not ready", "being created")
     if any(words in message for words in busy) or reason in ("resourceNotReady", "Conflict", "ABORTED"):
         return CloudError("busy", "it is busy with another operation", message, transient=True)
