@@ -115,6 +115,9 @@ async def apply(session: Session, options: Options) -> AsyncIterator[Event]:
     meter = Meter(session.deployment, session.resources(), limit_of(session.answers, options.max_usd))
     if text := meter.warning():
         yield events.notice(text)
+    _, unpriced = price([d.resource for d in decisions if d.action != "delete"])
+    if unpriced and (options.max_usd_per_hour is not None or meter.limit is not None):
+        yield events.notice(f"limits count known prices only; without one: {', '.join(unpriced)}")
     if any(d.action in _STARTS for d in decisions) and (refusal := meter.refusal()):
         tally.failed.append(refusal)
     if not tally.failed:
@@ -223,9 +226,11 @@ async def undo(
         yield event
     if bill := await reservation_bill(session):
         yield events.notice(sentence(bill))
-    yield _summary(
-        tally, asyncio.get_running_loop().time() - start, "nothing left" if not tally.failed else "destroy"
-    )
+    left = [r for r in tally.standing.values() if r.id in session.deployment.resources and not r.kept]
+    if left and not tally.failed:
+        yield events.notice(f"kept, and billed on where it costs: {', '.join(sorted(r.id for r in left))}")
+    following = "destroy" if tally.failed else "status" if left else "nothing left"
+    yield _summary(tally, asyncio.get_running_loop().time() - start, following)
 
 
 def _may_go(resource: Resource, project: str) -> Resource:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import time
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 import schemas
@@ -114,3 +116,34 @@ def test_a_destroyed_deployment_can_be_looked_at_and_planned_again(taken: Taken)
         "absent"
     }
     assert {row["action"] for row in taken.plan["resources"]} == {"create", "keep"}
+
+
+def test_proxies_of_the_environment_are_not_asked_for_loopback(deployed: Deployed, tmp_path: Path) -> None:
+    """HTTP_PROXY as offices set it: every client of a rehearsal goes past it, on the port of which nothing listens here."""
+    names = ("HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "https_proxy", "ALL_PROXY")
+    nowhere = dict.fromkeys(names, "http://127.0.0.1:9") | {"NO_PROXY": "", "no_proxy": ""}
+    with road(deployed.copy(tmp_path / "home")) as walk:
+        done = walk.run("status", "--json", **nowhere)
+        assert done.returncode == 0, done.stderr
+        rows = {row["id"]: row["state"] for row in json.loads(done.stdout)["resources"]}
+        for id in ("networks.network.nemo-net", "lustre.peering.nemo-net", "lustre.pvc.lustre-pvc"):
+            assert rows[id] == "ready"
+
+
+def test_lustre_that_is_kept_stays_with_what_it_needs_and_is_not_called_nothing(
+    deployed: Deployed, tmp_path: Path
+) -> None:
+    with road(deployed.copy(tmp_path / "home")) as walk:
+        events = walk.lines(*DESTROY, "--keep", "lustre")
+        assert events[-1]["ok"] and events[-1]["next"] == "status"
+        kept = {
+            "nemo-net",
+            "nemo-lustre-range",
+            "servicenetworking-googleapis-com",
+            "nemo-lustre-lnet",
+            "nemo-lustre",
+        }
+        assert {row["name"] for row in lasting(walk.server.world())} == kept
+        assert any("lustre.lustre.nemo-lustre" in row["detail"] for row in events if row["event"] == "notice")
+        assert walk.lines(*DESTROY)[-1]["next"] == "nothing left"
+        assert lasting(walk.server.world()) == []

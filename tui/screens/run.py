@@ -124,7 +124,10 @@ class RunScreen(WizardScreen):
         if self.story.ok and isinstance(self._source, EngineRun):
             self.app.bell()
             stands = _("Everything stands. The job runs: m shows it.")
-            self.notify(_("nothing left") if self.story.is_undo else stands, title=_("Done"))
+            gone = (
+                _("nothing left") if self.story.leaves_nothing else _("What was to be kept is still there.")
+            )
+            self.notify(gone if self.story.is_undo else stands, title=_("Done"))
 
     # --- drawing
 
