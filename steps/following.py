@@ -136,7 +136,7 @@ class JobWatch:
 
     def document(self) -> dict[str, Any] | None:
         """The job as status and metrics tell it."""
-        if not self.job_id:
+        if not self.job_id or (not self.status and torn_down(self.session)):
             return None
         rows = self.rows()
         return {
@@ -186,12 +186,16 @@ async def read_job(session: Session) -> JobWatch:
     try:
         await watch.catch_up()
     except (CloudError, RayError, NoJob) as error:
-        if isinstance(error, NoJob) and not watch.job_id:
-            raise
+        if not watch.job_id:
+            raise NoJob("there is no job yet", error.title, "submit it", "grpo-wizard apply --yes") from error
         watch.read_spool()
         ended = session.deployment.job.status if session.deployment.job else ""
-        watch.status, watch.detail = (
-            ended if ended in ("SUCCEEDED", "FAILED", "STOPPED") else "LOST",
-            error.title,
-        )
+        known = ended if ended in ("SUCCEEDED", "FAILED", "STOPPED") else "LOST"
+        watch.status, watch.detail = "" if torn_down(session) else known, error.title
     return watch
+
+
+def torn_down(session: Session) -> bool:
+    """Whether the job went with its deployment: what its log told is kept, but there is nothing to ask any more."""
+    kinds = {record.kind for record in session.deployment.resources.values()}
+    return session.deployment.job is not None and not kinds & {"job", "raycluster"}

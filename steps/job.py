@@ -6,7 +6,7 @@ from typing import Any
 
 from .clients.errors import CloudError
 from .clients.ray_jobs import RayError
-from .following import JobWatch, NoJob
+from .following import JobWatch, NoJob, torn_down
 from .session import Session
 from .step import Sight
 
@@ -23,6 +23,8 @@ async def describe(session: Session, sight: Sight) -> dict[str, Any] | None:
     watch.read_spool()
     watch.status = sight.facts.get("status", "")
     remembered = session.deployment.job
+    if torn_down(session):
+        return None
     if not watch.status and remembered and remembered.status in ("SUCCEEDED", "FAILED", "STOPPED"):
         watch.status = remembered.status  # the head is gone by now; how it ended is known
     return watch.document()

@@ -105,6 +105,9 @@ def _init(parser: argparse.ArgumentParser) -> None:
         help="the state was lost: look at the cloud, and go on under the one mark that everything of these names bears",
     )
     parser.add_argument(
+        "--keys", action="store_true", help="list every answer: its key, its default, what it means"
+    )
+    parser.add_argument(
         "--set",
         metavar="STEP.FIELD=VALUE",
         action="append",
@@ -213,6 +216,13 @@ def _rehearsal(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--record", metavar="FILE", help="write each request there as a JSON line")
     parser.add_argument(
+        "--drill",
+        metavar="NAME",
+        action="append",
+        default=[],
+        help="begin with this trouble; may be given again",
+    )
+    parser.add_argument(
         "--ray", choices=["real", "none"], default="real", help="none: no Ray head is ever started"
     )
     parser.add_argument(
@@ -260,6 +270,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     _use_utf8()
     room = arguments.command or "wizard"
     try:
+        _speed_is_one(arguments.speed)
         code: int = import_module(f"grpo_wizard.tui.commands.{room}").run(arguments)
         sys.stdout.flush()
         return code
@@ -274,7 +285,18 @@ def main(argv: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # `| head` ends quietly
         return 0
     except Exception as error:
-        return _tell(error, getattr(arguments, "json", False))
+        return _tell(error, arguments)
+
+
+def _speed_is_one(speed: str | None) -> None:
+    if speed is not None:
+        from grpo_wizard.state.errors import WrongUsage
+        from grpo_wizard.steps.rehearsal import life
+
+        try:
+            life.normal_speed(speed)
+        except life.RehearsalError as error:
+            raise WrongUsage(str(error)) from error
 
 
 def _use_utf8() -> None:
@@ -284,7 +306,7 @@ def _use_utf8() -> None:
             stream.reconfigure(errors="replace")
 
 
-def _tell(error: Exception, as_json: bool) -> int:
+def _tell(error: Exception, args: argparse.Namespace) -> int:
     """What happened, why, the one fix; never a traceback for what was foreseen."""
     from grpo_wizard.state.errors import WizardError
 
@@ -292,5 +314,5 @@ def _tell(error: Exception, as_json: bool) -> int:
         raise error
     from grpo_wizard.tui.output import problem
 
-    problem(error, as_json)
+    problem(error, args)
     return error.exit_code

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import math
 import sys
@@ -31,19 +32,33 @@ def print_json(mode: str, deployment: str | None, document: Mapping[str, Any]) -
     print(json.dumps(finite(head(mode, deployment) | dict(document)), ensure_ascii=False), flush=True)
 
 
-def problem(error: WizardError, as_json: bool = False) -> None:
-    """An error, to stderr; with --json the same as one object on stdout too."""
-    if as_json:
-        print(
-            json.dumps({"schema": SCHEMA, "ok": False, "error": error.as_dict()}, ensure_ascii=False),
-            flush=True,
-        )
+def problem(error: WizardError, args: argparse.Namespace) -> None:
+    """An error, to stderr; with --json the same as one object on stdout too. Commands can be pasted as they stand."""
+    told = error.as_dict() | {"command": complete_command(error.command, args)}
+    if getattr(args, "json", False):
+        said = head("rehearsal" if args.rehearse else "real", args.deployment)
+        print(json.dumps(said | {"ok": False, "error": told}, ensure_ascii=False), flush=True)
     lines = [f"error: {error.title}"] + [
-        f"  {name}: {text}"
-        for name, text in (("why", error.detail), ("fix", error.fix), ("command", error.command))
-        if text
+        f"  {name}: {told[key]}"
+        for name, key in (("why", "detail"), ("fix", "fix"), ("command", "command"))
+        if told[key]
     ]
     print("\n".join(lines), file=sys.stderr)
+
+
+def complete_command(command: str, args: argparse.Namespace) -> str:
+    """A command of ours with the options that this call was given; others as they are."""
+    if not command.startswith("grpo-wizard "):
+        return command
+    return command + flags(
+        args.rehearse and "--rehearse" not in command,
+        "" if "--deployment" in command else args.deployment or "",
+    )
+
+
+def flags(rehearse: bool, deployment: str) -> str:
+    """What a command needs to mean the same deployment."""
+    return (" --rehearse" if rehearse else "") + (f" --deployment {deployment}" if deployment else "")
 
 
 def glyph(key: str) -> str:

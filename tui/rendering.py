@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from grpo_wizard.steps.events import Event
-from grpo_wizard.tui.output import duration, glyph, money, print_json
+from grpo_wizard.tui.output import duration, flags, glyph, money, print_json
 
 
 class Renderer:
@@ -18,7 +18,8 @@ class Renderer:
         if self.as_json:
             print_json(self.mode, self.deployment, event.document())
             return
-        for line in _LINES.get(event.event, _nothing)(event, dict(event.data)):
+        data = dict(event.data) | {"flags": flags(self.mode == "rehearsal", self.deployment)}
+        for line in _LINES.get(event.event, _nothing)(event, data):
             print(line, flush=True)
 
 
@@ -72,11 +73,13 @@ def _job(event: Event, data: dict[str, Any]) -> list[str]:
 
 
 def _summary(event: Event, data: dict[str, Any]) -> list[str]:
-    counts = (
-        ", ".join(f"{data[key]} {key}" for key in ("created", "adopted", "kept", "deleted") if data[key])
-        or "nothing to do"
-    )
-    lines = [f"{'done' if data['ok'] else 'not done'}: {counts} in {duration(data['seconds'])}"]
+    counts = ", ".join(f"{data[key]} {key}" for key in ("created", "adopted", "kept", "deleted") if data[key])
+    about_job = data["next"] in ("metrics", "health") and not counts
+    done = "the job has ended" if about_job and data["ok"] else counts or "nothing was done"
+    lines = [
+        f"{'done' if data['ok'] else 'not done'}: {done}"
+        + (f" in {duration(data['seconds'])}" if counts else "")
+    ]
     for entry in data["failed"]:
         lines.append(
             f"{glyph('block')} {entry['id']}: {entry['title']}"
@@ -85,12 +88,13 @@ def _summary(event: Event, data: dict[str, Any]) -> list[str]:
         lines += [f"  fix: {entry['fix']}"] if entry["fix"] else []
     if data["next"] == "nothing left":
         return [*lines, "nothing left"]
-    return [
-        *lines,
-        f"price now: {money(data['usd_per_hour'])} known; next: grpo-wizard {data['next']}"
-        if data["ok"]
-        else "what was made stays and is listed by grpo-wizard status; run the same command again to go on, or destroy to take it down",
-    ]
+    if data["ok"]:
+        return [
+            *lines,
+            f"price now: {money(data['usd_per_hour'])} known; next: grpo-wizard {data['next']}{data['flags']}",
+        ]
+    kept = "what stands is listed by grpo-wizard status{flags}; run the same command again to go on, or destroy to take it down"
+    return [*lines, kept.format(flags=data["flags"])]
 
 
 _LINES = {

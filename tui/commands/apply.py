@@ -7,6 +7,7 @@ import asyncio
 import sys
 import time
 from collections.abc import AsyncIterator, Mapping, Sequence
+from typing import Any
 
 from grpo_wizard.state.errors import WizardError, WrongUsage
 from grpo_wizard.state.journal import Journal
@@ -109,7 +110,24 @@ async def play(session: Session, story: AsyncIterator[Event], as_json: bool) -> 
     except WizardError as error:
         journal.append(Event("summary", None, {"ok": False, "failed": [error.as_dict()]}).document())
         raise
+    except asyncio.CancelledError:  # ctrl+c: the stream ends with a summary all the same
+        event = Event("summary", None, _interrupted())
+        journal.append(event.document())
+        if as_json:
+            renderer.show(event)
+        raise
     return ok
+
+
+def _interrupted() -> dict[str, Any]:
+    entry = {
+        "id": "",
+        "title": "interrupted",
+        "detail": "what runs in the cloud goes on there",
+        "fix": "run the same command again: it goes on by looking",
+    }
+    counts = dict.fromkeys(("created", "adopted", "kept", "deleted"), 0)
+    return {"ok": False, **counts, "failed": [entry], "seconds": 0.0, "usd_per_hour": 0.0, "next": "apply"}
 
 
 def _detached(args: argparse.Namespace) -> int:

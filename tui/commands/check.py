@@ -15,7 +15,9 @@ from grpo_wizard.tui.output import glyph, print_json
 
 def look(session: Session) -> list[Checked]:
     """Every check of every step."""
-    return asyncio.run(run_checks(STEPS, session.answers, LiveWorld(session.cloud, session.deployment.lineage)))
+    return asyncio.run(
+        run_checks(STEPS, session.answers, LiveWorld(session.cloud, session.deployment.lineage))
+    )
 
 
 def run(args: argparse.Namespace) -> int:

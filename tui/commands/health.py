@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+from collections.abc import Sequence
+from typing import Any
 
 from grpo_wizard.steps.following import read_job
 from grpo_wizard.steps.training.health import Verdict, diagnose
@@ -17,20 +19,29 @@ _SIGNS = {"critical": "block", "warning": "warn", "info": "info"}
 def run(args: argparse.Namespace) -> int:
     name = None
     if args.source:
-        verdict = diagnose(read_log(args.source))
+        reader = read_log(args.source)
+        verdict, rows = diagnose(reader), reader.document().get("rows", [])
     else:
         session = open_session(args)
         name = session.deployment.name
-        verdict = asyncio.run(read_job(session)).health()
+        watch = asyncio.run(read_job(session))
+        verdict, rows = watch.health(), watch.rows()
     if args.json:
         print_json(mode_of(args), name, verdict.as_json())
     else:
-        _show(verdict)
+        _show(verdict, rows)
     return 1 if verdict.verdict in ("warning", "critical") else 0
 
 
-def _show(verdict: Verdict) -> None:
+def _show(verdict: Verdict, rows: Sequence[dict[str, Any]]) -> None:
     print(f"health: {verdict.verdict}")
+    rewards = [row["avg_reward"] for row in rows if isinstance(row.get("avg_reward"), float)]
+    if rewards:
+        print(
+            f"reward {rewards[0]:.4f} at step {rows[0]['step']}, {rewards[-1]:.4f} at step {rows[-1]['step']}"
+        )
+    elif verdict.verdict == "unknown":
+        print("no training step was found in this log")
     for found in verdict.findings:
         since = f" (since step {found.since_step})" if found.since_step is not None else ""
         print(f"{glyph(_SIGNS[found.level])} {found.level}: {found.title}{since}")

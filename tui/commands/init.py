@@ -24,6 +24,8 @@ Given = dict[str, dict[str, Any]]
 
 
 def run(args: argparse.Namespace) -> int:
+    if args.keys:
+        return list_keys()
     home = home_of(args)
     store = Store(home)
     given = _given(args)
@@ -101,6 +103,21 @@ def _flags(args: argparse.Namespace, name: str) -> str:
     return (" --rehearse" if args.rehearse else "") + f" --deployment {name}"
 
 
+def list_keys() -> int:
+    """Every answer that a file or --set may hold. A default in brackets follows from other answers."""
+    for step, field in fields():
+        if field.kind != "secret":
+            default = (
+                "(follows)"
+                if callable(field.default)
+                else "(asked)"
+                if field.default is None
+                else field.default
+            )
+            print(f"{step.name}.{field.name} = {default}\n    {field.help}")
+    return 0
+
+
 def _given(args: argparse.Namespace) -> Given:
     """From the file, then the environment, then --set: the later wins."""
     given: Given = _from_file(args.answers) if args.answers else {}
@@ -160,13 +177,14 @@ def parsed(given: Given) -> dict[str, dict[str, Any]]:
     try:
         return complete(given)
     except Refusals as refused:
+        rules = [f"{key}: {rule}" for key, rule in refused.by_field.items()]
         if refused.unknown:
             raise WrongUsage(
                 f"unknown key {', '.join(refused.unknown)}",
-                "no step asks that",
-                "see grpo-wizard export --answers for all keys",
+                "\n       ".join(["no step asks that", *rules]),
+                "see all keys",
+                "grpo-wizard init --keys",
             ) from refused
-        rules = [f"{key}: {rule}" for key, rule in refused.by_field.items()]
         raise WizardError(
             "values were refused, nothing was written"
             if len(rules) > 1

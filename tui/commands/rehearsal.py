@@ -37,6 +37,8 @@ def _serve(home: Path, args: argparse.Namespace) -> int:
     ]
     for flag, value in (("--faults", args.faults), ("--env-file", args.env_file), ("--record", args.record)):
         words += [flag, value] if value else []
+    for name in args.drill:
+        words += ["--drill", name]
     return main(words)
 
 

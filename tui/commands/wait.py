@@ -9,6 +9,7 @@ from typing import Any
 from grpo_wizard.state.journal import Journal
 from grpo_wizard.steps.events import Event
 from grpo_wizard.steps.following import JobWatch
+from grpo_wizard.steps.plan import price
 from grpo_wizard.steps.session import Session
 from grpo_wizard.tui.opening import open_session
 from grpo_wizard.tui.rendering import Renderer
@@ -53,7 +54,7 @@ def summary(watch: JobWatch, ok: bool) -> dict[str, Any]:
         "deleted": 0,
         "failed": failed,
         "seconds": 0.0,
-        "usd_per_hour": 0.0,
+        "usd_per_hour": price(watch.session.resources())[0],
         "next": "metrics" if ok else "health",
     }
 
