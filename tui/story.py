@@ -17,6 +17,9 @@ from grpo_wizard.tui.summaries import moment
 from grpo_wizard.tui.widgets.lane import LaneState
 
 _KEPT_LINES = 500
+# A rehearsal's Ray is a real one: its head and its job start in real time, whatever the speed (measured on two cores).
+_REAL_KINDS = ("raycluster", "job")
+_REAL_SECONDS = (20.0, 60.0)
 
 
 @dataclass
@@ -133,6 +136,9 @@ class Story:
         self._say(document, "warn", _("{why}: trying again").format(why=document.get("detail", "")))
 
     def _notice(self, document: Mapping[str, Any], now: float) -> None:
+        thing = self.things.get(str(document.get("id") or ""))
+        if thing is not None and thing.action == "delete" and thing.sign == "wait":
+            thing.sign = "kept"  # what is not begun and is told of stays
         self._say(document, "info", str(document.get("detail", "")))
 
     def _job(self, document: Mapping[str, Any], now: float) -> None:
@@ -146,6 +152,9 @@ class Story:
 
     def _summary(self, document: Mapping[str, Any], now: float) -> None:
         self.summary = document
+        for thing in self.things.values() if document.get("ok") else ():
+            if thing.sign == "wait":  # it was not there when its turn came, or needed nothing
+                thing.sign = "gone" if thing.action == "delete" else "kept"
         told = {failure.id for failure in self.failures}
         self.failures += [
             _failure(entry) for entry in document.get("failed", ()) if entry.get("id") not in told
@@ -202,7 +211,7 @@ class Story:
         if state == "failed":
             return next(t.detail for t in things if t.sign == "failed")
         if state == "kept":
-            return _("there already")
+            return _("stays") if self.is_undo else _("there already")
         if state == "gone":
             return "" if any(t.started for t in things) else _("was not there")
         mine = {t.id for t in things}
@@ -258,7 +267,14 @@ def usual_times(resources: Sequence[Resource], pace: float) -> dict[str, tuple[f
     """By id, in the seconds of a place that is `pace` times faster; nothing is usual where everything is at once."""
     if pace == float("inf"):
         return {}
-    return {r.id: (r.usual.low / pace, r.usual.high / pace) for r in resources}
+    return {r.id: _usual_at(r, pace) for r in resources}
+
+
+def _usual_at(resource: Resource, pace: float) -> tuple[float, float]:
+    low, high = resource.usual.low / pace, resource.usual.high / pace
+    if pace > 1 and resource.kind in _REAL_KINDS:
+        return max(low, _REAL_SECONDS[0]), max(high, _REAL_SECONDS[1])
+    return low, high
 
 
 def clock_time(document: Mapping[str, Any]) -> str:

@@ -174,8 +174,10 @@ class RunScreen(WizardScreen):
                 hint = "   " + _("nothing left") if story.leaves_nothing else ""
             return f"{doing.format(name=name)}   {state} · {duration(elapsed)}{hint}"
         text = f"{doing.format(name=name)}   {duration(elapsed)}"
-        if expected[1] > 0 and not story.is_undo:
-            text += " " + _("of about {range}").format(range=duration_range(expected))
+        if expected[1] >= 1.0 and not story.is_undo:
+            usual = duration_range(expected)
+            late = _(", longer than the usual {range}").format(range=usual)
+            text += late if elapsed > expected[1] else " " + _("of about {range}").format(range=usual)
         if isinstance(self._source, Attached) and self.desk.held_by is not None:
             text += "   " + _("by process {pid}").format(pid=self.desk.held_by.pid)
         return text

@@ -17,6 +17,7 @@ from grpo_wizard.tui.glyphs import fit, sign
 from grpo_wizard.tui.i18n import _
 
 _NARROW = 100
+_SIGNS = ("wait", "work", "done", "kept", "failed", "paused", "gone")
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,12 +87,13 @@ class Lane(Widget):
         mark = sign(state.sign)
         title, right = (30, 22) if width < _NARROW else (32, 34)
         text = Text(no_wrap=True, end="")
-        text.append(fit(str(mark), 9), colours[mark.colour])
+        first = 1 + max(cell_len(str(sign(key))) for key in _SIGNS)
+        text.append(fit(str(mark), first), colours[mark.colour])
         text.append(fit(state.title, title), "" if state.started is not None else colours["muted"])
         if state.started is None:
-            return text.append(" " + fit(state.note, width - 10 - title), colours["muted"])
+            return text.append(" " + fit(state.note, width - first - 1 - title), colours["muted"])
         ink = colours["warning"] if state.long_pole and state.ended is None else colours[mark.colour]
-        text.append(" " + bar(state, self.now, self.horizon, width - 11 - title - right) + " ", ink)
+        text.append(" " + bar(state, self.now, self.horizon, width - first - 2 - title - right) + " ", ink)
         return text.append_text(self._right(right))
 
     def _right(self, width: int) -> Text:
@@ -102,7 +104,7 @@ class Lane(Widget):
             ink = "error" if state.sign == "failed" else "muted"
             return Text(fit(state.note or elapsed, width), colours[ink])
         parts = [state.counter or elapsed]
-        if state.usual is not None:
+        if state.usual is not None and state.usual[1] >= 1.0:  # less is no help to anybody who waits
             parts.append(_("usual {range}").format(range=duration_range(state.usual)))
         if state.long_pole:
             parts.append("◆ " + _("long pole"))
