@@ -28,6 +28,7 @@ class Confirm(ModalScreen[bool]):
         border: round $warning; border-title-color: $warning; border-title-style: bold;
     }
     Confirm Static { height: auto; margin-bottom: 1; }
+    Confirm #confirm-refusal { color: $error; margin-bottom: 0; }
     Confirm Input { border: tall $border-blurred; }
     Confirm Horizontal { height: auto; margin-top: 1; align-horizontal: right; }
     Confirm Button { margin-left: 2; }
@@ -48,7 +49,8 @@ class Confirm(ModalScreen[bool]):
             for key, line in self._lines:
                 yield Static(self._row(key, line), markup=False)
             yield Label(_("Type the deployment's name") + f": {self._wanted}", markup=False)
-            yield Input(placeholder=self._wanted, compact=False)
+            yield Input(compact=False)
+            yield Static("", id="confirm-refusal", markup=False)
             with Horizontal():
                 yield Button(_("Back"), id="back")
                 yield Button(self._verb, id="do", variant="warning", disabled=True)
@@ -70,6 +72,7 @@ class Confirm(ModalScreen[bool]):
     @on(Input.Changed)
     def _typed(self) -> None:
         self.query_one("#do", Button).disabled = not self._holds
+        self._refuse("")
 
     @on(Input.Submitted)
     @on(Button.Pressed, "#do")
@@ -77,7 +80,11 @@ class Confirm(ModalScreen[bool]):
         if self._holds:
             self.dismiss(True)
         else:
-            self.query_one(Input).add_class("-invalid")
+            self._refuse(_("type {name}").format(name=self._wanted))
+
+    def _refuse(self, why: str) -> None:
+        self.query_one(Input).set_class(bool(why), "-invalid")
+        self.query_one("#confirm-refusal", Static).update(f"{sign('block').glyph} {why}" if why else "")
 
     @on(Button.Pressed, "#back")
     def _back(self) -> None:
