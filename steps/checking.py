@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import Any
 
 from grpo_wizard.state.errors import WizardError
 
@@ -13,6 +14,7 @@ from .step import Answers, Check, Finding, Step, World
 
 _AT_ONCE = 24
 _YET = ": cannot be looked up yet"
+_NO_PROJECT = "looked up once the project is there"
 
 
 @dataclass(frozen=True)
@@ -39,12 +41,34 @@ class Checked:
         }
 
 
+class _Watched:
+    """A world that remembers whether it was asked what only an existing project can answer."""
+
+    def __init__(self, world: World, project: str) -> None:
+        self._world, self._project, self.mode = world, project, world.mode
+        self.depends = False
+
+    def ask(self, question: str, **about: Any) -> Any:
+        self.depends |= question != "project" and about.get("project") == self._project
+        return self._world.ask(question, **about)
+
+    def nowhere(self) -> bool:
+        """The answers came from a project that is not there, or that may not be seen: they say nothing."""
+        try:
+            return self.depends and self._world.ask("project", project=self._project) is None
+        except WizardError:
+            return False  # the check of the project says what is wrong with the question
+
+
 def run_check(step: str, check: Check, answers: Answers, world: World) -> list[Checked]:
     """Blocking; run it in a thread."""
+    watched = _Watched(world, answers["project"]["project_id"])
     try:
-        found = list(check.run(answers, world))
+        found = list(check.run(answers, watched))
     except WizardError as error:
         found = [_unanswered(check.title, error)]
+    if watched.nowhere():
+        found = [Finding("info", f"{check.title}{_YET}", _NO_PROJECT)]
     return [Checked(step, check, finding) for finding in found]
 
 
@@ -56,7 +80,9 @@ def _unanswered(title: str, error: WizardError) -> Finding:
     if kind == "api_disabled":
         again = "it is looked up again before anything billable is made"
         return Finding("info", f"{title}{_YET}", f"{error.title}; {again}")
-    return Finding("warn", f"{title}: could not be looked up", error.detail or error.title, error.fix)
+    # Of a missing permission `check` names the role: here that advice would lead in a circle.
+    fix = "" if kind == "denied" else error.fix
+    return Finding("warn", f"{title}: could not be looked up", error.detail or error.title, fix)
 
 
 def _said_once(found: Iterable[Checked]) -> list[Checked]:
@@ -72,6 +98,20 @@ def _said_once(found: Iterable[Checked]) -> list[Checked]:
     return kept
 
 
+def _waiting_as_one(found: Iterable[Checked]) -> list[Checked]:
+    """All that waits for the project is one line, behind what the first step says of the project itself."""
+    listed = list(found)
+    waiting = [checked for checked in listed if checked.finding.detail == _NO_PROJECT]
+    if len(waiting) < 2:
+        return listed
+    last = [checked for checked in waiting if checked.step == waiting[0].step][-1]
+    title = f"{len(waiting)} checks of what is in the project{_YET}"
+    one = Checked(last.step, last.check, Finding("info", title, _NO_PROJECT))
+    return [
+        one if checked is last else checked for checked in listed if checked is last or checked not in waiting
+    ]
+
+
 async def run_checks(steps: Iterable[Step], answers: Answers, world: World) -> list[Checked]:
     """All of them, in the order of steps."""
     loop = asyncio.get_running_loop()
@@ -83,7 +123,7 @@ async def run_checks(steps: Iterable[Step], answers: Answers, world: World) -> l
             for check in step.checks
         ]
         found = await asyncio.gather(*looks)
-    return _said_once(checked for group in found for checked in group)
+    return _said_once(_waiting_as_one(checked for group in found for checked in group))
 
 
 def blocking(found: Sequence[Checked]) -> list[Checked]:

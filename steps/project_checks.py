@@ -77,18 +77,24 @@ def _identity(answers: Answers, world: World) -> Iterable[Finding]:
         )
 
 
+def no_project(project: str, identity: str, mode: str) -> Finding:
+    """Of a project that is not there, or hides itself: Google does not say which of the two."""
+    known = "; a rehearsal has my-project" if mode == "rehearsal" else ""
+    return Finding(
+        "block",
+        f"project {project} was not found",
+        f"or {identity} may not see it",
+        f"choose another project, or set project.create_project=true{known}",
+    )
+
+
 def _project_exists(answers: Answers, world: World) -> Iterable[Finding]:
     mine = answers["project"]
     seen = world.ask("project", project=mine["project_id"])
     if seen is None and mine["create_project"]:
         yield Finding("info", f"project {mine['project_id']} will be created")
     elif seen is None:
-        yield Finding(
-            "block",
-            f"project {mine['project_id']} was not found",
-            f"or {world.ask('identity')} may not see it",
-            "choose another project, or set project.create_project=true",
-        )
+        yield no_project(mine["project_id"], world.ask("identity"), world.mode)
     elif seen["state"] != "ACTIVE":
         yield Finding(
             "block", f"project {mine['project_id']} is {seen['state']}", "", "choose another project"

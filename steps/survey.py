@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from . import pace
 from .clients.driver import Task, Tell
 from .clients.drivers import driver
+from .project_checks import no_project
 from .session import Session
 from .step import ABSENT, Fact, Resource, Sight
+
+if TYPE_CHECKING:
+    from .clients.errors import CloudError
 
 _AT_ONCE = 12
 _LOOKS = 3  # tries of one reading before the last: 7 s in real life
@@ -82,6 +86,7 @@ async def survey(session: Session, resources: Iterable[Resource]) -> dict[str, S
                 )
             except CloudError as error:
                 if error.kind != "api_disabled" and not (resource.kind == "job" and error.transient):
+                    await _for_want_of_a_project(session, resource, error)
                     raise
                 # A head that does not answer must not keep anybody from looking at the rest, or from taking it down.
                 seen[resource.id] = (
@@ -96,6 +101,20 @@ async def survey(session: Session, resources: Iterable[Resource]) -> dict[str, S
     await asyncio.gather(*(one(r) for r in rest if not facts_in(r.spec)))
     await asyncio.gather(*(one(r) for r in rest if facts_in(r.spec)))
     return seen
+
+
+async def _for_want_of_a_project(session: Session, resource: Resource, error: CloudError) -> None:
+    """Raises that the project is not there where that is why; services name all sorts of things then."""
+    from .clients.errors import CloudError
+    from .clients.project import fetch_project
+
+    project = resource.where.get("project", "")
+    if error.kind not in ("denied", "not_found") or not project:
+        return
+    cloud = session.cloud
+    if await asyncio.to_thread(fetch_project, cloud, project) is None:
+        seen = no_project(project, cloud.identity, cloud.mode)
+        raise CloudError("not_found", seen.title, seen.detail, seen.fix) from error
 
 
 async def _look_again(session: Session, resource: Resource, facts: Mapping[str, Mapping[str, str]]) -> Sight:

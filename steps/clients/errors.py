@@ -59,7 +59,15 @@ def from_answer(service: str, status: int, content: bytes | str) -> CloudError:
             transient=status in _TRANSIENT_STATUS,
             status=status,
         )
-    return from_message(service, status, str(body["message"]), _reason(body))
+    return from_message(_service(body) or service, status, str(body["message"]), _reason(body))
+
+
+def _service(body: dict[str, Any]) -> str:
+    """Of an API that is off Google names the service itself: that name is what `services enable` takes."""
+    for detail in body.get("details") or []:
+        if isinstance(detail, dict) and detail.get("reason") == "SERVICE_DISABLED":
+            return str((detail.get("metadata") or {}).get("service") or "")
+    return ""
 
 
 def _reason(body: dict[str, Any]) -> str:

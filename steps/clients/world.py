@@ -112,9 +112,8 @@ def lustre_zones(cloud: Cloud, project: str) -> list[str]:
     """Zones that offer Managed Lustre; empty when the service does not list them."""
     from google.cloud.location import locations_pb2
 
-    listed = lustre(cloud).list_locations(
-        locations_pb2.ListLocationsRequest(name=f"projects/{project}"), retry=None, timeout=60
-    )
+    request = locations_pb2.ListLocationsRequest(name=f"projects/{project}")
+    listed = call("lustre", lustre(cloud).list_locations, request=request)
     return [location.location_id for location in listed.locations]
 
 

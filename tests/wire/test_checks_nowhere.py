@@ -1,0 +1,90 @@
+"""A project that is not there, and APIs that are off: one cause is said once, under its own name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from checked import Ground, blocks, ground
+from road import road
+
+from grpo_wizard.state.errors import WizardError
+from grpo_wizard.steps.access import APIS, PERMISSIONS
+from grpo_wizard.steps.checking import blocking, unanswered
+from grpo_wizard.steps.clients.question import QUESTIONS
+from grpo_wizard.steps.clients.world import LiveWorld
+
+NOWHERE, BARE = "acme-rl-lab", "bare-project"
+_ABOUT: dict[str, Any] = {
+    "project": BARE,
+    "region": "us-central1",
+    "zone": "us-central1-b",
+    "name": "x",
+    "wanted": tuple(PERMISSIONS),
+    "constraint": "compute.requireShieldedVm",
+    "family": "NVIDIA_B200",
+    "block": "b",
+    "sub": "s",
+}
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ground]:
+    with ground(tmp_path_factory.mktemp("nowhere") / "home", []) as made:
+        made.server.enable("cloudresourcemanager.googleapis.com")
+        status, _ = made.server.ask("POST", "/cloudresourcemanager/v3/projects", {"projectId": BARE})
+        assert status == 200
+        yield made
+
+
+def test_a_project_that_is_not_there_is_the_only_block_and_the_rest_waits_for_it(world: Ground) -> None:
+    found = world.check(project__project_id=NOWHERE)
+    assert set(blocks(found)) == {"project.project"}
+    text = blocks(found)["project.project"]
+    assert f"project {NOWHERE} was not found" in text and "a rehearsal has my-project" in text
+    later = [one.finding for one in found if one.finding.detail == "looked up once the project is there"]
+    assert [one.level for one in later] == ["info"] and later[0].title.startswith("23 checks")
+    assert not [one for one in found if "could not be looked up" in one.finding.title]
+    assert not [one for one in found if "grpo-wizard check" in one.finding.fix]
+
+
+def test_a_project_to_be_created_blocks_nothing_and_stays_unanswered_until_it_is_there(world: Ground) -> None:
+    """The gate before anything billable asks again: it must see that these checks have not run."""
+    found = world.check(
+        project__project_id=NOWHERE,
+        project__create_project=True,
+        project__billing_account="012345-567890-ABCDEF",
+    )
+    assert blocking(found) == [] and len(unanswered(found)) == 1
+
+
+def test_a_project_that_is_there_has_every_check_of_its_own(world: Ground) -> None:
+    assert "networks.profile" in {one.id for one in world.check()}
+
+
+def test_every_question_whose_api_is_off_names_the_api_by_its_service(world: Ground) -> None:
+    asks, off = LiveWorld(world.cloud()), set[str]()
+    for name, function in QUESTIONS.items():
+        wanted = function.__code__.co_varnames[1 : function.__code__.co_argcount]
+        if "project" not in wanted:
+            continue
+        about = _ABOUT | {"location": "us-central1-b" if "lustre" in name else "us-central1"}
+        try:
+            asks.ask(name, **{key: about[key] for key in wanted if key in about})
+        except WizardError as error:
+            if getattr(error, "kind", "") == "api_disabled":
+                service = error.title.removeprefix("the API of ").removesuffix(" is not enabled yet")
+                assert service in APIS, (name, error.title)
+                assert error.command == f"gcloud services enable {service}"
+                off.add(name)
+    assert {"lustre_zones", "lustre_instances", "gke_versions", "networks"} <= off
+
+
+def test_plan_names_the_project_that_is_not_there(tmp_path: Any) -> None:
+    with road(tmp_path / "home") as walk:
+        walk.init("--set", f"project.project_id={NOWHERE}")
+        done = walk.run("plan")
+        assert done.returncode != 0
+        assert f"project {NOWHERE} was not found" in done.stderr
+        assert "set project.create_project=true" in done.stderr and "googleapis.com" not in done.stderr
