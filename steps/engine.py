@@ -143,6 +143,9 @@ async def _carry_out(
     async for event in _run(work, free, tally, meter):
         yield event
     if not tally.failed and options.gate and any(d.action in ("create", "replace") for d in decisions):
+        yield events.notice(
+            "all checks once more before anything billable; a new API may take minutes to be felt"
+        )
         tally.failed.extend(dict(entry) for entry in await options.gate())
     if tally.failed:
         return

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Callable
 from typing import Literal
 
@@ -68,12 +69,22 @@ async def delete_and_wait(session: Session, resource: Resource, sight: Sight, te
         await asyncio.sleep(wait)
 
 
+_REPEAT_SECONDS = 30.0
+_RULE = re.compile(r"/firewalls/(?!gke-|k8s-)[a-z0-9-]+")
+
+
+def _strangers_rule(error: CloudError) -> bool:
+    """A firewall rule of somebody else's holds the network: no waiting takes it away, and neither do we."""
+    return error.kind == "in_use" and bool(_RULE.search(error.detail))
+
+
 class _Removal:
     def __init__(self, session: Session, resource: Resource, tell: Tell) -> None:
         self.session, self.resource, self.tell = session, resource, tell
         self.driver = driver(resource.kind)
         self.operation, self.said, self.settled, self.insisted = "", "", False, False
         self.failures = pace.tries(session.cloud.pace)
+        self.told, self.told_at = "", 0.0
         self.started = asyncio.get_running_loop().time()
 
     async def one_turn(self) -> bool:
@@ -136,7 +147,9 @@ class _Removal:
         if isinstance(error, CloudError) and error.kind == "not_found":
             self.operation = ""
             return
-        patient = isinstance(error, CloudError) and error.kind in ("in_use", "busy")
+        patient = (
+            isinstance(error, CloudError) and error.kind in ("in_use", "busy") and not _strangers_rule(error)
+        )
         if isinstance(error, CloudError) and error.kind == "in_use" and await self._insisted():
             return
         late = asyncio.get_running_loop().time() - self.started > pace.patience(
@@ -148,8 +161,15 @@ class _Removal:
             raise error
         self.operation = "" if patient or error.ended else self.operation
         wait = max(0.1, 10.0 / self.session.cloud.pace) if patient else self.failures.pop(0)
-        self.tell(events.retry(self.resource.id, f"{error.title}: {error.detail}"[:300], wait))
+        self._say_again(f"{error.title}: {error.detail}"[:300], wait)
         await asyncio.sleep(wait)
+
+    def _say_again(self, text: str, wait: float) -> None:
+        """The same trouble is told once, and then twice a minute."""
+        now = asyncio.get_running_loop().time()
+        if text != self.told or now - self.told_at > _REPEAT_SECONDS:
+            self.told, self.told_at = text, now
+            self.tell(events.retry(self.resource.id, text, wait))
 
     async def _insisted(self) -> bool:
         """The harder way, once, when the gentle one has failed for long."""

@@ -12,11 +12,11 @@ from functools import cache
 from importlib import resources
 from statistics import median
 
-from grpo_wizard.steps.training.rows import Facts, Row
+from grpo_wizard.steps.training.rows import Facts, Row, finite
 from grpo_wizard.steps.training.samples import Groups
 
-_SILENT_BEFORE_STEPS_S = 15 * 60.0      # loading a 27B model says nothing for minutes
-_SILENT_WHILE_SAVING_S = 10 * 60.0      # a 27B checkpoint took 68 s (published log); 35 h hang: R/pull/3504
+_SILENT_BEFORE_STEPS_S = 15 * 60.0  # loading a 27B model says nothing for minutes
+_SILENT_WHILE_SAVING_S = 10 * 60.0  # a 27B checkpoint took 68 s (published log); 35 h hang: R/pull/3504
 
 
 @dataclass(frozen=True)
@@ -75,14 +75,20 @@ def _steps(n: int) -> str:
 
 def _not_finite(ctx: Context) -> Hit | None:
     for row in ctx.rows:
-        bad = [name for name, value in (("Loss", row.loss), ("Generation KL Error", row.generation_kl_error),
-                                        ("Avg Reward", row.avg_reward), ("Mean Generation Length",
-                                                                         row.mean_generation_length))
-               if value is not None and not math.isfinite(value)]
+        bad = [
+            (name, value)
+            for name, value in (
+                ("Loss", row.loss),
+                ("Generation KL Error", row.generation_kl_error),
+                ("Avg Reward", row.avg_reward),
+                ("Mean Generation Length", row.mean_generation_length),
+            )
+            if value is not None and not math.isfinite(value)
+        ]
         if bad:
             return Hit(
-                f"{bad[0]} is nan since step {row.step}",
-                f"step {row.step}: {', '.join(bad)} nan or inf",
+                f"{bad[0][0]} is {finite(bad[0][1])} since step {row.step}",
+                f"step {row.step}: {', '.join(name for name, _ in bad)} nan or inf",
                 row.step,
             )
     return None
@@ -103,16 +109,23 @@ def _zero_reward(ctx: Context) -> Hit | None:
         )
     title = f"Reward has been 0.0 for {_steps(len(zeros))}: the reward or dataset setting is probably wrong"
     samples = sum(row.batch_size or 0 for row in zeros)
-    return Hit(title, f"Avg Reward 0.0000 in steps {zeros[0].step} to {zeros[-1].step}"
-               + (f", {samples} samples" if samples else ""), zeros[0].step)
+    return Hit(
+        title,
+        f"Avg Reward 0.0000 in steps {zeros[0].step} to {zeros[-1].step}"
+        + (f", {samples} samples" if samples else ""),
+        zeros[0].step,
+    )
 
 
 def _full_reward(ctx: Context) -> Hit | None:
     ones = _trailing(ctx.rows, lambda row: row.avg_reward == 1.0)
     if len(ones) < 2:
         return None
-    return Hit(f"Reward has been 1.0 for {_steps(len(ones))}: nothing is left to learn from this data",
-               f"Avg Reward 1.0000 since step {ones[0].step}", ones[0].step)
+    return Hit(
+        f"Reward has been 1.0 for {_steps(len(ones))}: nothing is left to learn from this data",
+        f"Avg Reward 1.0000 since step {ones[0].step}",
+        ones[0].step,
+    )
 
 
 def _zero_variance(ctx: Context) -> Hit | None:
@@ -122,22 +135,31 @@ def _zero_variance(ctx: Context) -> Hit | None:
     share = last.zero_variance_share
     if share <= 0.5:
         return None
-    return Hit(f"{share:.0%} of the groups teach nothing: all their rewards are alike",
-               f"step {last.step}: {round(share * last.groups)} of {last.groups} groups", last.step,
-               "critical" if share > 0.9 else "warning")
+    return Hit(
+        f"{share:.0%} of the groups teach nothing: all their rewards are alike",
+        f"step {last.step}: {round(share * last.groups)} of {last.groups} groups",
+        last.step,
+        "critical" if share > 0.9 else "warning",
+    )
 
 
 def _kl_error(ctx: Context) -> Hit | None:
-    values = [(row.step, row.generation_kl_error) for row in ctx.rows
-              if row.generation_kl_error is not None and math.isfinite(row.generation_kl_error)]
+    values = [
+        (row.step, row.generation_kl_error)
+        for row in ctx.rows
+        if row.generation_kl_error is not None and math.isfinite(row.generation_kl_error)
+    ]
     recent = [value for _, value in values[-3:]]
-    if not recent or values[-1][0] != ctx.rows[-1].step:        # nan since: said by its own rule
+    if not recent or values[-1][0] != ctx.rows[-1].step:  # nan since: said by its own rule
         return None
     if median(recent) <= 1e-3 and recent[-1] <= 1e-2:
         return None
     since = next(step for step, value in values if value > 1e-3)
-    return Hit(f"Generation KL Error is {recent[-1]:.4f}; up to 0.001 is usual",
-               f"last steps: {', '.join(f'{value:.4f}' for value in recent)}", since)
+    return Hit(
+        f"Generation KL Error is {recent[-1]:.4f}; up to 0.001 is usual",
+        f"last steps: {', '.join(f'{value:.4f}' for value in recent)}",
+        since,
+    )
 
 
 def _prob_error(ctx: Context) -> Hit | None:
@@ -145,13 +167,19 @@ def _prob_error(ctx: Context) -> Hit | None:
     if not values or values[-1][1] <= 1.05:
         return None
     step, value = values[-1]
-    return Hit(f"Training and generation disagree on probabilities (token_mult_prob_error {value:.3f})",
-               f"step {step}: {value:.3f}; about 1.0 is right, above 1.05 look into it", step)
+    return Hit(
+        f"Training and generation disagree on probabilities (token_mult_prob_error {value:.3f})",
+        f"step {step}: {value:.3f}; about 1.0 is right, above 1.05 look into it",
+        step,
+    )
 
 
 def _lengths(ctx: Context) -> list[tuple[Row, float]]:
-    return [(row, row.mean_generation_length) for row in ctx.rows
-            if row.mean_generation_length is not None and math.isfinite(row.mean_generation_length)]
+    return [
+        (row, row.mean_generation_length)
+        for row in ctx.rows
+        if row.mean_generation_length is not None and math.isfinite(row.mean_generation_length)
+    ]
 
 
 def _length_explosion(ctx: Context) -> Hit | None:
@@ -165,8 +193,11 @@ def _length_explosion(ctx: Context) -> Hit | None:
     grown = last >= 2 * usual or (last >= 1.5 * usual and before[-1][1] >= 1.5 * usual)
     if not grown or gained:
         return None
-    return Hit(f"Answers have grown to {last:.0f} tokens without a better reward",
-               f"step {row.step}: {last:.1f} tokens; the steps before: {usual:.1f}", row.step)
+    return Hit(
+        f"Answers have grown to {last:.0f} tokens without a better reward",
+        f"step {row.step}: {last:.1f} tokens; the steps before: {usual:.1f}",
+        row.step,
+    )
 
 
 def _length_limit(ctx: Context) -> Hit | None:
@@ -247,8 +278,11 @@ def _stall(ctx: Context) -> Hit | None:
         return None
     since = datetime.fromtimestamp(ctx.last_output_at).strftime("%H:%M")
     told = f" (usual step {usual:.0f} s)" if usual else ""
-    return Hit(f"No output since {since}{told}", f"{silent:.0f} s without a line"
-               + (f", in: {ctx.facts.phase}" if ctx.facts.phase else ""), ctx.facts.step)
+    return Hit(
+        f"No output since {since}{told}",
+        f"{silent:.0f} s without a line" + (f", in: {ctx.facts.phase}" if ctx.facts.phase else ""),
+        ctx.facts.step,
+    )
 
 
 def usual_step_seconds(rows: Sequence[Row]) -> float | None:
@@ -265,8 +299,11 @@ def silence_allowed(ctx: Context, usual: float | None) -> float:
     if ctx.facts.phase == "Saving checkpoint":
         return max(allowed, _SILENT_WHILE_SAVING_S)
     if ctx.facts.phase == "Validation":
-        took = [r.validation["total_validation_seconds"] for r in ctx.rows
-                if r.validation and "total_validation_seconds" in r.validation]
+        took = [
+            r.validation["total_validation_seconds"]
+            for r in ctx.rows
+            if r.validation and "total_validation_seconds" in r.validation
+        ]
         return max(allowed, 3 * max(took) if took else _SILENT_BEFORE_STEPS_S)
     return allowed
 
