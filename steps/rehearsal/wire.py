@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from aiohttp import web
+
 from grpo_wizard.steps.rehearsal.kube import protobuf
 
 JSON = dict[str, Any]
