@@ -17,6 +17,7 @@ from grpo_wizard.steps.steps import Refusals, complete, step
 from grpo_wizard.tui.background import in_thread
 from grpo_wizard.tui.draft import Draft, Given, Unanswered
 from grpo_wizard.tui.i18n import _
+from grpo_wizard.tui.summaries import job_stands
 
 if TYPE_CHECKING:
     from grpo_wizard.steps.clients.cloud import Cloud
@@ -33,6 +34,7 @@ class Desk:
         self._lock = Lock(home, name, "grpo-wizard")
         self.held_by: Holder | None = None
         self.draft = Draft(self.store, self.store.load(name), prefill)
+        self._written = 0  # ns, of the state file when `watch_state` read it last
         self.take_lock()
         self._opening: asyncio.Task[tuple[Cloud, LiveWorld]] | None = None
 
@@ -74,10 +76,18 @@ class Desk:
         self.draft = Draft(self.store, self.store.load(self.name), self.draft.prefill)
         self.draft.secrets = secrets
 
+    def watch_state(self) -> None:
+        """Reads the state anew where another process writes it and has done so since."""
+        if not self.writable:
+            written = self.home.state_file(self.name).stat().st_mtime_ns
+            if written != self._written:
+                self.reload()
+                self._written = written
+
     def where_to_begin(self) -> str:
         """The place where the wizard was left; once things are made, what is going on with them."""
         deployment = self.draft.deployment
-        if deployment.job is not None:
+        if job_stands(deployment):
             return "monitor"
         if (
             any(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from grpo_wizard.steps.training.health import Finding
 
 _EVERY_SECONDS = 0.5
-_ENDED = ("SUCCEEDED", "FAILED", "STOPPED")
+_ENDED = ("SUCCEEDED", "FAILED", "STOPPED", "GONE")
 
 
 @dataclass(frozen=True)
 class Picture:
-    """The job at one moment. `status` is Ray's own word or LOST; `rows` as `metrics --json` gives them."""
+    """The job at one moment. `status` is Ray's own word, LOST, or GONE when it was torn down; `rows` as `metrics --json` gives them."""
 
     job_id: str = ""
     status: str = ""
@@ -131,6 +131,15 @@ def picture(watch: JobWatch) -> Picture:
         watch.spool,
         tuple(row["step"] for row in rows if row.get("checkpoint")),
     )
+
+
+def last_picture(session: Session) -> Picture:
+    """Of a job that was torn down: its log as far as it was read, and nothing that lives."""
+    from grpo_wizard.steps.following import JobWatch
+
+    watch = JobWatch(session)
+    watch.read_spool()
+    return replace(picture(watch), status="GONE", phase="", verdict="unknown", findings=())
 
 
 def seconds_left(picture: Picture) -> float | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -22,6 +23,7 @@ from grpo_wizard.tui.i18n import _
 from grpo_wizard.tui.widgets.lane import duration
 
 _TAIL = 65536
+_FRESH_SECONDS = 30.0
 _JOB_SIGNS = {
     "RUNNING": "training",
     "PENDING": "work",
@@ -58,7 +60,7 @@ def summary(home: Home, name: str, now: float) -> Summary:
     except WizardError as error:
         return Summary(name, "broken", sign("broken").word, error.title)
     last = _last_events(home, name)
-    key, word, detail = _how_far(home, deployment, last)
+    key, word, detail = _how_far(home, deployment, last, now)
     usd = running_price(deployment)
     cost = (
         ""
@@ -90,7 +92,7 @@ def _last_events(home: Home, name: str) -> dict[str, Mapping[str, Any]]:
 
 
 def _how_far(
-    home: Home, deployment: Deployment, last: Mapping[str, Mapping[str, Any]]
+    home: Home, deployment: Deployment, last: Mapping[str, Mapping[str, Any]], now: float
 ) -> tuple[str, str, str]:
     ended = last.get("summary", {})
     if holder(home, deployment.name) is not None and ended.get("time", "") < last.get("plan", {}).get(
@@ -98,10 +100,11 @@ def _how_far(
     ):
         made, _all = progress(deployment)
         return "work", sign("work").word, _("{n} things are there").format(n=made)
-    if ended.get("ok") and ended.get("next") == "nothing left":
+    planned = str(last.get("plan", {}).get("time", ""))
+    if ended.get("ok") and ended.get("next") == "nothing left" and str(ended.get("time", "")) >= planned:
         return "gone", _("torn down"), _("nothing left")
-    if deployment.job is not None:
-        return _job(deployment, last.get("job", {}))
+    if job_stands(deployment):
+        return _job(deployment, last.get("job", {}), now)
     made, wanted = progress(deployment)
     if made:
         return "half", sign("half").word, _("{n} of {all} things are there").format(n=made, all=wanted)
@@ -109,16 +112,35 @@ def _how_far(
     return "todo", sign("todo").word, _("{n} of {all} steps answered").format(n=passed, all=len(NAMES))
 
 
-def _job(deployment: Deployment, event: Mapping[str, Any]) -> tuple[str, str, str]:
-    status = str(event.get("status") or (deployment.job.status if deployment.job else ""))
+def _job(deployment: Deployment, event: Mapping[str, Any], now: float) -> tuple[str, str, str]:
+    """What files say of a job that lives is old as soon as nobody looks: then it is told when it was seen."""
+    record = deployment.job
+    assert record is not None
+    if event.get("job_id", record.submission_id) != record.submission_id:
+        event = {}
+    status = str(event.get("status") or record.status)
     key = _JOB_SIGNS.get(status, "training")
+    seen = moment(str(event.get("time") or record.submitted_at))
+    old = key in ("training", "work") and now - seen > _FRESH_SECONDS
     parts = []
     if event.get("step") is not None:
         total = f"/{event['total_steps']}" if event.get("total_steps") else ""
         parts.append(_("step {n}").format(n=event["step"]) + total)
+    elif old:
+        parts.append(status)
+    if old:
+        parts.append(_("at {time}").format(time=time.strftime("%H:%M", time.localtime(seen))))
     if isinstance(event.get("avg_reward"), float):
         parts.append(_("reward {r}").format(r=f"{event['avg_reward']:.2f}"))
-    return key, sign(key).word, "  ".join(parts) or status
+    detail = "  ".join(parts) or status
+    return ("look", _("last seen"), detail) if old else (key, sign(key).word, detail)
+
+
+def job_stands(deployment: Deployment) -> bool:
+    """Whether the job that is remembered is one that was not taken down since; Ray may have ended it."""
+    return deployment.job is not None and any(
+        record.kind == "job" and record.origin != "intended" for record in list(deployment.resources.values())
+    )
 
 
 def progress(deployment: Deployment) -> tuple[int, int]:

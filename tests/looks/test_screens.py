@@ -17,7 +17,7 @@ from textual.pilot import Pilot
 from grpo_wizard.state.errors import WizardError
 from grpo_wizard.state.home import Home
 from grpo_wizard.state.journal import Journal
-from grpo_wizard.state.model import JobRecord
+from grpo_wizard.state.model import JobRecord, ResourceRecord
 from grpo_wizard.state.store import Store
 from grpo_wizard.steps.steps import NAMES, all_resources, complete
 from grpo_wizard.steps.training.health import diagnose
@@ -53,6 +53,11 @@ def home(shared_rehearsal: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
     yield Home(tmp_path)
     monkeypatch.undo()
     time.tzset()
+
+
+_JOB = {
+    "grpo.job.nemo": ResourceRecord(kind="job", name="nemo", step="grpo", origin="created")
+}
 
 
 def _deployment(
@@ -98,6 +103,7 @@ def test_opening_looks_as_it_was_seen(size: str, home: Home, snap_compare: Snap)
         answers=complete(tutorial()),
         created="2026-11-30T00:10:00Z",
         job=JobRecord(submission_id="grpo-1", parameters_hash="0", status="RUNNING"),
+        resources=_JOB,
     )
     Journal(home.journal_file("gsm8k-27b")).append(
         {
@@ -275,6 +281,7 @@ def test_monitor_looks_as_it_was_seen(
         "monitor",
         answers=complete(tutorial()),
         job=JobRecord(submission_id="grpo-1", parameters_hash="0", status="RUNNING"),
+        resources=_JOB,
     )
     spool = home.spool_file("gsm8k-27b")
     spool.write_bytes(LOG.read_bytes())

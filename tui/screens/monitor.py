@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from collections.abc import Callable
+from typing import TYPE_CHECKING, ClassVar, TypeVar
 
 from rich.text import Text
 from textual import on, work
@@ -13,9 +14,10 @@ from textual.widgets import ContentSwitcher, Static
 from grpo_wizard.state.errors import WizardError
 from grpo_wizard.tui.glyphs import sign
 from grpo_wizard.tui.i18n import _
-from grpo_wizard.tui.job_run import JobRun, Picture, local_time, seconds_left
+from grpo_wizard.tui.job_run import JobRun, Picture, last_picture, local_time, seconds_left
 from grpo_wizard.tui.screens.base import WizardScreen
 from grpo_wizard.tui.screens.monitor_panes import PANES, Overview, Pane
+from grpo_wizard.tui.summaries import job_stands
 from grpo_wizard.tui.title import TitleState
 from grpo_wizard.tui.widgets.lane import duration
 from grpo_wizard.tui.widgets.tab_line import TabLine
@@ -23,6 +25,7 @@ from grpo_wizard.tui.widgets.tab_line import TabLine
 if TYPE_CHECKING:
     from grpo_wizard.steps.session import Session
 
+_News = TypeVar("_News")
 STATUS_SIGNS = {
     "PENDING": "work",
     "RUNNING": "training",
@@ -30,6 +33,7 @@ STATUS_SIGNS = {
     "FAILED": "failed",
     "STOPPED": "paused",
     "LOST": "broken",
+    "GONE": "gone",
 }
 
 
@@ -67,6 +71,9 @@ class MonitorScreen(WizardScreen):
             "s", "stop", _("Stop job"), id="monitor.stop", tooltip=_("End the training; the machines stay")
         ),
         Binding("t", "tear_down", _("Tear down"), id="monitor.destroy", tooltip=_("Take down what was made")),
+        Binding(
+            "r", "review", _("Relaunch"), id="monitor.review", tooltip=_("To Review, to launch it once more")
+        ),
         Binding("o", "run", _("Run"), id="monitor.run", tooltip=_("What was made"), show=False),
         Binding(
             "q", "app.quit", _("Quit"), id="monitor.quit", tooltip=_("Leave; the job goes on"), show=False
@@ -82,6 +89,7 @@ class MonitorScreen(WizardScreen):
         self.error: WizardError | None = None
         self.session: Session | None = None
         self._job: JobRun | None = None
+        self._shown_of: tuple[str, bool, bool] | None = None
 
     def body(self) -> ComposeResult:
         """Status line, tabs, panes; only the first is built at once."""
@@ -93,7 +101,8 @@ class MonitorScreen(WizardScreen):
     def on_mount(self) -> None:
         """Opens the log that is there, then the head."""
         self.query_one(TabLine).current = "overview"
-        self.show_picture(Picture(spool=self.desk.home.spool_file(self.desk.name)))
+        if job_stands(self.desk.draft.deployment):
+            self.show_picture(Picture(spool=self.desk.home.spool_file(self.desk.name)))
         self.call_after_refresh(self._begin)
         self.set_interval(1.0, self._clock)
 
@@ -104,12 +113,39 @@ class MonitorScreen(WizardScreen):
 
     @work(exclusive=True, group="begin", exit_on_error=False)
     async def _begin(self) -> None:
+        if self._job is not None:
+            self._job.cancel()
+        self._job, self.error, self._shown_of = None, None, self._which()
+        _id, stands, comes = self._shown_of
+        if comes and not stands:
+            self.show_picture(Picture(phase=_("no job yet: it is submitted when everything stands")))
+            return
         try:
             self.session = await self.desk.session()
         except WizardError as error:
             self._failed(error)
             return
-        self._job = JobRun(self.session, self.show_picture, self._failed)
+        if stands or self.desk.draft.deployment.job is None:
+            self._job = JobRun(self.session, self._mine(self.show_picture), self._mine(self._failed))
+        else:
+            self.show_picture(last_picture(self.session))
+
+    def _which(self) -> tuple[str, bool, bool]:
+        """The job's id as the state has it, whether it stands, whether a run is going on that may bring another."""
+        deployment = self.desk.draft.deployment
+        running = self.wizard.engine is not None and self.wizard.engine.is_running
+        known = deployment.job.submission_id if deployment.job else ""
+        return known, job_stands(deployment), running or not self.desk.writable
+
+    def _mine(self, taken: Callable[[_News], None]) -> Callable[[_News], None]:
+        """Takes news only as long as it is of the job that this screen follows now."""
+        mine = self._shown_of
+
+        def take(news: _News) -> None:
+            if self._shown_of is mine:
+                taken(news)
+
+        return take
 
     def _failed(self, error: WizardError) -> None:
         self.error = error
@@ -126,16 +162,26 @@ class MonitorScreen(WizardScreen):
         if picture.status != before.status:
             self.say_title()
             self.refresh_bindings()
-        if picture.ended and not before.ended:
+        if picture.ended and not before.ended and picture.status != "GONE":
             self.app.bell()
 
     def _clock(self) -> None:
+        self.desk.watch_state()
+        if self._shown_of is not None and self._changed(self._which()):
+            self._begin()
         self._draw_status()
+
+    def _changed(self, now: tuple[str, bool, bool]) -> bool:
+        """Another job, or the same one gone; what a run does meanwhile matters only while there is none."""
+        before = self._shown_of
+        return before is not None and (now[:2] != before[:2] or (not now[1] and now[2] != before[2]))
 
     def _draw_status(self) -> None:
         colours, shown = self.app.theme_variables, self.picture
         mark = sign(STATUS_SIGNS.get(shown.status, "look"))
         text = Text(no_wrap=True, end="", overflow="ellipsis").append(f"{mark} ", colours[mark.colour])
+        if shown.status == "GONE":
+            text.append(_("torn down, the job is over") + (" · " if shown.rows else ""), "bold")
         if shown.rows:
             text.append(_("step {n}/{m}").format(n=shown.rows[-1]["step"], m=shown.total_steps), "bold")
             took = shown.values("total_step_seconds")
@@ -181,7 +227,9 @@ class MonitorScreen(WizardScreen):
     # --- keys
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Only a job that runs can be stopped."""
+        """Only a job that runs can be stopped, and only one that is gone is launched anew."""
+        if action == "review":
+            return self.picture.status == "GONE" and self.desk.writable
         if action == "stop":
             return self.picture.status in ("RUNNING", "PENDING")
         return True
@@ -225,6 +273,10 @@ class MonitorScreen(WizardScreen):
     def action_tear_down(self) -> None:
         """To Teardown."""
         self.wizard.go("teardown")
+
+    def action_review(self) -> None:
+        """To Review, which launches."""
+        self.wizard.go("review")
 
     def action_run(self) -> None:
         """To Run."""

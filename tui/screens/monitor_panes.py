@@ -104,6 +104,9 @@ class Overview(Pane):
             "unknown": _("nothing known yet"),
         }
         text = Text(end="")
+        if picture.status == "GONE":
+            gone = sign("gone")
+            return text.append(f"{gone.glyph} " + _("torn down: this is how it was"), colours[gone.colour])
         text.append(f"{mark.glyph} {words[picture.verdict]}", f"bold {colours[mark.colour]}")
         for finding in picture.findings[: 1 if one_line else 6]:
             level = sign(_LEVEL_SIGNS[finding.level])

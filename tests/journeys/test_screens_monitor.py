@@ -1,0 +1,103 @@
+"""Monitor follows the job that stands now: one that was torn down is told as gone, and a new one takes its place at once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from screens import Drive, joined, on, play, shown, until, wizard
+
+from grpo_wizard.state.home import Home
+from grpo_wizard.state.model import JobRecord, ResourceRecord
+from grpo_wizard.state.store import Store
+from grpo_wizard.steps.steps import complete
+from grpo_wizard.tui.app import Wizard
+from grpo_wizard.tui.prefill import tutorial
+from grpo_wizard.tui.screens.monitor import MonitorScreen
+from grpo_wizard.tui.screens.review import ReviewScreen
+from grpo_wizard.tui.summaries import summary
+
+__all__ = ["joined"]
+_STEP = """========================= Step {n}/10 =========================
+▶ Preparing batch...
+📊 Training Results:
+  • Loss: 0.0125
+  • Avg Reward: 0.5312
+⏱️  Timing:
+  • Total step time: 5.00s
+"""
+_SUBMITTED = "2026-11-30T09:00:00Z"
+
+
+def _stands(name: str = "nemo") -> dict[str, ResourceRecord]:
+    return {f"grpo.job.{name}": ResourceRecord(kind="job", name=name, step="grpo", origin="created")}
+
+
+def _deployment(home: Path, stands: bool) -> Home:
+    """With a job that was last heard of as RUNNING, and three steps of its log."""
+    place = Home(home)
+    deployment = Store(place).create("alpha", "rehearsal", complete(tutorial()))
+    deployment.job = JobRecord(
+        submission_id="grpo-old", parameters_hash="0", status="RUNNING", submitted_at=_SUBMITTED
+    )
+    deployment.resources = _stands() if stands else {}
+    deployment.place = "monitor"
+    Store(place).save(deployment)
+    place.spool_file("alpha").write_text("".join(_STEP.format(n=n) for n in (1, 2, 3)))
+    return place
+
+
+async def _monitor(pilot: Drive) -> MonitorScreen:
+    app = pilot.app
+    assert isinstance(app, Wizard)
+    await until(pilot, lambda: app.desk is not None and len(app.screen_stack) > 2, "the deployment")
+    app.go("monitor")
+    await until(pilot, lambda: on(pilot, MonitorScreen), "Monitor")
+    screen = pilot.app.screen
+    assert isinstance(screen, MonitorScreen)
+    return screen
+
+
+def test_a_job_that_was_torn_down_is_not_shown_as_living_and_leads_to_review(joined: Path) -> None:
+    _deployment(joined, stands=False)
+
+    async def journey() -> None:
+        async with wizard(joined, start="alpha") as pilot:
+            screen = await _monitor(pilot)
+            await until(pilot, lambda: "torn down, the job is over" in shown(pilot), "what became of it")
+            assert len(screen.picture.rows) == 3
+            text = shown(pilot)
+            assert "ends about" not in text and "healthy" not in text and "Relaunch" in text
+            await pilot.press("r")
+            await until(pilot, lambda: on(pilot, ReviewScreen), "Review")
+
+    play(journey)
+
+
+def test_a_new_job_takes_the_place_of_the_one_that_was_torn_down(joined: Path) -> None:
+    home = _deployment(joined, stands=False)
+
+    async def journey() -> None:
+        async with wizard(joined, start="alpha") as pilot:
+            screen = await _monitor(pilot)
+            await until(pilot, lambda: screen.picture.status == "GONE", "the old job, gone")
+            deployment = screen.desk.draft.deployment
+            spool = home.spool_file("alpha")
+            spool.replace(spool.with_name("grpo-old.log"))
+            spool.write_text(_STEP.format(n=1))
+            deployment.job = JobRecord(submission_id="grpo-new", parameters_hash="0", status="PENDING")
+            deployment.resources = _stands()
+            await until(pilot, lambda: screen.picture.job_id == "grpo-new", "the new job, by itself")
+            assert [row["step"] for row in screen.picture.rows] == [1]
+            assert "torn down" not in shown(pilot)
+
+    play(journey)
+
+
+def test_the_list_says_when_a_job_was_seen_and_not_that_it_runs(joined: Path) -> None:
+    home = _deployment(joined, stands=True)
+    from grpo_wizard.tui.summaries import moment
+
+    told = moment(_SUBMITTED)
+    assert summary(home, "alpha", told + 5).sign == "training"
+    later = summary(home, "alpha", told + 120)
+    assert (later.sign, later.word) == ("look", "last seen") and later.detail.startswith("RUNNING  at ")
