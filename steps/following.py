@@ -121,8 +121,9 @@ class JobWatch:
 
     def rows(self) -> list[dict[str, Any]]:
         """Of the whole run: earlier attempts in the same folder count up to where this one took over."""
-        rows = {row["step"]: row for row in earlier_rows(self.session, self.job_id)}
-        rows |= {row.as_json()["step"]: row.as_json() for row in self.reader.rows}
+        mine = {row.as_json()["step"]: row.as_json() for row in self.reader.rows}
+        earlier = earlier_rows(self.session, self.job_id)
+        rows = {row["step"]: row for row in earlier if not mine or row["step"] < min(mine)} | mine
         return [rows[step] for step in sorted(rows)]
 
     def health(self) -> Verdict:

@@ -35,5 +35,15 @@ def _moved_aside(session: Session, before: JobRecord) -> dict[str, str]:
     if spool.exists():
         spool.replace(spool.with_name(f"{before.submission_id}.log"))
     spool.with_name(spool.name + ".exact").unlink(missing_ok=True)
+    if _on_another_lustre(session, before):
+        return {}
     same_folder = str(before.extra.get("earlier", ""))
     return {"earlier": f"{same_folder} {before.submission_id}".strip()}
+
+
+def _on_another_lustre(session: Session, before: JobRecord) -> bool:
+    """Whether the file system was made after that job: then its checkpoints are gone, and nothing resumes it."""
+    return any(
+        record.kind == "lustre" and record.origin == "created" and record.done_at > before.submitted_at
+        for record in session.deployment.resources.values()
+    )
