@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
+import tomllib
 from collections.abc import Sequence
 from typing import Any
 
@@ -21,8 +23,21 @@ _model = parse.text(r"[A-Za-z0-9][\w.-]*/[\w.-]+", "a model on Hugging Face such
 
 
 def _overrides(raw: Any) -> list[str]:
-    items = [str(item).strip() for item in raw] if isinstance(raw, list) else split_overrides(str(raw))
-    return [parse_override(item).text for item in items if item]
+    items = raw if isinstance(raw, list) else _listed(str(raw).strip())
+    texts = [str(item).strip() for item in items]
+    return [parse_override(text).text for text in texts if text]
+
+
+def _listed(text: str) -> list[Any]:
+    """A line of overrides, or a list as TOML and JSON write it: no override begins with a bracket."""
+    if text.startswith("["):
+        for read in (lambda: tomllib.loads(f"list = {text}")["list"], lambda: json.loads(text)):
+            try:
+                found: list[Any] = read()
+            except ValueError:
+                continue
+            return found
+    return list(split_overrides(text))
 
 
 def _mine(answers: Answers) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -153,3 +154,35 @@ def test_a_service_accounts_address_is_one() -> None:
     good = "nodes@my-project.iam.gserviceaccount.com"
     assert parse.service_account(good) == good
     assert "a service account's address" in refused("cluster.node_service_account", "user@example.com")
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        '["grpo.val_period=5", "+data.shuffle=false"]',
+        "['grpo.val_period=5', '+data.shuffle=false',]",
+        " grpo.val_period=5   +data.shuffle=false ",
+        ["grpo.val_period=5", "+data.shuffle=false"],
+    ],
+)
+def test_overrides_are_taken_as_a_line_as_a_list_and_as_a_lists_text(raw: Any) -> None:
+    assert field("grpo.overrides").parse(raw) == ["grpo.val_period=5", "+data.shuffle=false"]
+
+
+@pytest.mark.parametrize("raw", ["[grpo.val_period=5", "[5]", '["no override"]', "[[1]]"])
+def test_a_list_that_holds_no_overrides_is_refused_with_what_is_allowed(raw: str) -> None:
+    assert "Hydra overrides such as" in refused("grpo.overrides", raw)
+
+
+def test_an_empty_list_of_overrides_is_none() -> None:
+    assert field("grpo.overrides").parse("[]") == []
+
+
+@given(items=st.lists(st.text()), cut=st.integers(0, 40))
+def test_any_text_of_a_list_is_either_overrides_or_refused(items: list[str], cut: int) -> None:
+    text = json.dumps(items)[: cut or None]
+    try:
+        taken = field("grpo.overrides").parse(text)
+    except Refused:
+        return
+    assert all("=" in each or each.startswith("~") for each in taken)
