@@ -10,6 +10,7 @@ from grpo_wizard.state.model import Deployment, ResourceRecord
 
 from .clients.drivers import driver
 from .step import ABSENT, Drift, Origin, Resource, Sight
+from .training_time import as_left
 
 Action = Literal["create", "keep", "adopt", "change", "replace", "conflict", "delete"]
 
@@ -155,8 +156,10 @@ def make_plan(
 ) -> list[Decision]:
     """The whole plan, in the wizard's order; things that are no longer wanted come last."""
     records = deployment.resources
+    looked = [(r, seen.get(r.id, ABSENT)) for r in resources]
     decisions = [
-        decide(r, seen.get(r.id, ABSENT), records.get(r.id), deployment.lineage, replace) for r in resources
+        decide(as_left(r, sight), sight, records.get(r.id), deployment.lineage, replace)
+        for r, sight in looked
     ]
     for orphan in orphans:
         sight = seen.get(orphan.id, ABSENT)
@@ -190,6 +193,39 @@ def expected_range(decisions: Sequence[Decision]) -> tuple[float, float]:
     return _chain(decisions, "low"), _chain(decisions, "high")
 
 
+def expected_parts(decisions: Sequence[Decision]) -> tuple[tuple[float, float], tuple[float, float]]:
+    """The same in two parts: until everything stands, and the training behind it (0 to 0 where none is to be started)."""
+    making = expected_range([d for d in decisions if d.resource.kind != "job"])
+    jobs = [d.resource.usual for d in decisions if d.resource.kind == "job" and _pending(d)]
+    training = max(((usual.low, usual.high) for usual in jobs), default=(0.0, 0.0))
+    return making, training
+
+
+def expected_words(decisions: Sequence[Decision]) -> str:
+    """`46–119 m, then the training 2 h 40 m–3 h 04 m`, one wording wherever a plan's time is said."""
+    making, training = expected_parts(decisions)
+    return _span(making) + (f", then the training {_span(training)}" if training[1] else "")
+
+
+def _span(seconds: tuple[float, float]) -> str:
+    """Both ends in one unit: seconds below two minutes, minutes below two hours, hours and minutes beyond."""
+    low, high = seconds
+    if high < 120:
+        return f"{low:.0f}–{high:.0f} s"
+    if high < 7200:
+        return f"{low / 60:.0f}–{high / 60:.0f} m"
+    return f"{_hours(low)}–{_hours(high)}"
+
+
+def _hours(seconds: float) -> str:
+    hours, minutes = divmod(round(seconds / 60), 60)
+    return f"{hours} h {minutes:02d} m" if hours and minutes else f"{hours} h" if hours else f"{minutes} m"
+
+
+def _pending(decision: Decision) -> bool:
+    return decision.action in ("create", "replace") or decision.sight.state == "creating"
+
+
 def expected_seconds(decisions: Sequence[Decision]) -> float:
     """The upper end of the range."""
     return _chain(decisions, "high")
@@ -200,10 +236,8 @@ def _chain(decisions: Sequence[Decision], end: Literal["low", "high"]) -> float:
     by_id = {d.resource.id: d for d in decisions if d.action != "delete"}
     for resource in order([d.resource for d in by_id.values()]):
         start = max((finish[need] for need in resource.needs), default=0.0)
-        pending = (
-            by_id[resource.id].action in ("create", "replace") or by_id[resource.id].sight.state == "creating"
-        )
-        finish[resource.id] = start + (getattr(resource.usual, end) if pending else 0.0)
+        took = getattr(resource.usual, end) if _pending(by_id[resource.id]) else 0.0
+        finish[resource.id] = start + took
     return max(finish.values(), default=0.0)
 
 

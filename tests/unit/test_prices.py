@@ -14,11 +14,20 @@ from hypothesis import strategies as st
 from grpo_wizard.state.model import Deployment, JobRecord, ResourceRecord
 from grpo_wizard.steps import catalogue
 from grpo_wizard.steps.clients.billing_catalog import KEPT_S, keep, kept
-from grpo_wizard.steps.plan import Decision, expected_range, expected_seconds, price
+from grpo_wizard.steps.plan import (
+    Decision,
+    expected_parts,
+    expected_range,
+    expected_seconds,
+    expected_words,
+    make_plan,
+    price,
+)
 from grpo_wizard.steps.prices import Book, priced, read_sku, sources, wanted_skus
 from grpo_wizard.steps.spending import Meter, limit_of, moment, note_release, settle, spent
 from grpo_wizard.steps.step import ABSENT, Resource, Sight
 from grpo_wizard.steps.steps import all_resources
+from grpo_wizard.steps.training_time import Training, training_time
 
 SKUS: list[dict[str, Any]] = json.loads((Path(__file__).parent / "fixtures" / "skus.json").read_text("utf-8"))
 READ = "2026-11-30T00:00:00Z"
@@ -28,7 +37,9 @@ H200 = {"quotas__gpu_type": "nvidia-h200-141gb", "quotas__machine_type": "a3-ult
 
 def test_a_machine_is_the_sum_of_its_parts() -> None:
     n2 = TODAY.machine("n2-highmem-80", "us-central1")
-    assert n2.usd == pytest.approx(80 * 0.031611 + 640 * 0.004237, abs=1e-4) and "read 2026-11-30" in n2.source
+    assert (
+        n2.usd == pytest.approx(80 * 0.031611 + 640 * 0.004237, abs=1e-4) and "read 2026-11-30" in n2.source
+    )
     b200 = TODAY.machine("a4-highgpu-8g", "us-central1", "reservation")
     assert (b200.usd, b200.date) == (8 * 16.11, "2026-10-01")
 
@@ -215,6 +226,42 @@ def test_the_range_of_time_is_the_same_chain_at_both_ends() -> None:
     assert 0 < low < high == expected_seconds(decisions)
     ready = [Decision(r, "keep", Sight("ready"), "created") for r in all_resources(answers())]
     assert expected_range(ready) == (0.0, 0.0)
+
+
+def test_the_time_is_said_in_two_parts_and_without_a_training_that_is_not_to_come() -> None:
+    decisions = [Decision(r, "create", ABSENT, "none") for r in all_resources(answers())]
+    making, training = expected_parts(decisions)
+    assert training == (300 + 9250, 300 + 10760)
+    low, high = expected_range(decisions)
+    assert (making[0] + training[0], making[1] + training[1]) == pytest.approx((low, high))
+    assert expected_words(decisions).endswith("m, then the training 2 h 39 m–3 h 04 m")
+    kept = [
+        Decision(r, "keep" if r.kind == "job" else "create", ABSENT, "none") for r in all_resources(answers())
+    ]
+    assert "training" not in expected_words(kept)
+
+
+def test_a_job_that_goes_on_is_expected_to_take_the_steps_that_are_left() -> None:
+    resources = all_resources(answers())
+    job = next(r for r in resources if r.kind == "job")
+    deployment = _deployment()[0]
+    lineage = deployment.lineage
+
+    def training(detail: str) -> tuple[float, float]:
+        seen = {r.id: Sight("ready", lineage) for r in resources} | {
+            job.id: Sight("failed", lineage, detail=detail)
+        }
+        return expected_parts(make_plan(resources, [], seen, deployment))[1]
+
+    assert training("STOPPED: ; the next try goes on from step_7") == (300 + 3 * 925, 300 + 3 * 1076)
+    assert training("FAILED: x; no checkpoint is complete: the next try begins anew") == (9550, 11060)
+    assert training("STOPPED: ; the next try goes on from step_10") == (300, 300)
+
+
+def test_the_limit_of_hours_bounds_what_is_left_and_not_what_is_done() -> None:
+    usual = training_time(answers(grpo__max_num_steps=1000))
+    assert isinstance(usual, Training) and usual.high == 24 * 3600
+    assert usual.after(500).high == 24 * 3600 and usual.after(990).high == 300 + 10760
 
 
 def test_a_job_record_does_not_disturb_the_sum() -> None:

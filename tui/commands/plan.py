@@ -9,7 +9,7 @@ from typing import Any
 
 from grpo_wizard.steps.differences import rows
 from grpo_wizard.steps.engine import Options, plan
-from grpo_wizard.steps.plan import Decision, expected_range, expected_seconds, price
+from grpo_wizard.steps.plan import Decision, expected_range, expected_seconds, expected_words, price
 from grpo_wizard.steps.price_list import ask_prices
 from grpo_wizard.steps.prices import sources
 from grpo_wizard.steps.reservation_bill import reservation_bill, sentence
@@ -17,7 +17,7 @@ from grpo_wizard.steps.session import Session
 from grpo_wizard.steps.spending import Meter, limit_of
 from grpo_wizard.steps.takeover import advice
 from grpo_wizard.tui.opening import open_session
-from grpo_wizard.tui.output import duration, money, print_json
+from grpo_wizard.tui.output import money, print_json
 
 
 def run(args: argparse.Namespace) -> int:
@@ -86,10 +86,7 @@ def show(session: Session, decisions: Sequence[Decision]) -> None:
     print("\n" + ", ".join(f"{count} to {action}" for action, count in counts.items() if count))
     known, unknown = price([d.resource for d in decisions if d.action != "delete"])
     print(f"price: {money(known, len(unknown))}" + (f": {', '.join(unknown)}" if unknown else ""))
-    low, high = expected_range(decisions)
-    print(
-        f"time:  {duration(low)} to {duration(high)} of a real deployment's time, the longest chain at its usual ends"
-    )
+    print(f"time:  {expected_words(decisions)} (of a real deployment: its longest chain at the usual ends)")
     if words := advice(decisions):
         print(f"note:  {words}")
     print("\nbetter than the tutorial:")
