@@ -1,4 +1,4 @@
-"""Monitor follows the job that stands now: one that was torn down is told as gone, and a new one takes its place at once."""
+"""What is told after a tear-down: nothing that is gone is shown as living, and a new job takes its place at once."""
 
 from __future__ import annotations
 
@@ -9,12 +9,17 @@ from screens import Drive, joined, on, play, shown, until, wizard
 from grpo_wizard.state.home import Home
 from grpo_wizard.state.model import JobRecord, ResourceRecord
 from grpo_wizard.state.store import Store
+from grpo_wizard.steps.following import job_resource
+from grpo_wizard.steps.job_record import remember_job
+from grpo_wizard.steps.step import Sight
 from grpo_wizard.steps.steps import complete
 from grpo_wizard.tui.app import Wizard
 from grpo_wizard.tui.prefill import tutorial
 from grpo_wizard.tui.screens.monitor import MonitorScreen
 from grpo_wizard.tui.screens.review import ReviewScreen
-from grpo_wizard.tui.summaries import summary
+from grpo_wizard.tui.story import Story
+from grpo_wizard.tui.summaries import moment, summary
+from grpo_wizard.tui.widgets.confirm import Confirm
 
 __all__ = ["joined"]
 _STEP = """========================= Step {n}/10 =========================
@@ -80,12 +85,18 @@ def test_a_new_job_takes_the_place_of_the_one_that_was_torn_down(joined: Path) -
         async with wizard(joined, start="alpha") as pilot:
             screen = await _monitor(pilot)
             await until(pilot, lambda: screen.picture.status == "GONE", "the old job, gone")
-            deployment = screen.desk.draft.deployment
-            spool = home.spool_file("alpha")
-            spool.replace(spool.with_name("grpo-old.log"))
-            spool.write_text(_STEP.format(n=1))
-            deployment.job = JobRecord(submission_id="grpo-new", parameters_hash="0", status="PENDING")
-            deployment.resources = _stands()
+            session = screen.session
+            assert session is not None
+            lustre = ResourceRecord(
+                kind="lustre", name="l", step="lustre", origin="created", done_at="2026-11-30T10:00:00Z"
+            )
+            session.deployment.resources = _stands() | {"lustre.lustre.l": lustre}
+            sight = Sight("ready", facts={"job_id": "grpo-new", "status": "PENDING"})
+            remember_job(session, job_resource(session), sight)
+            assert home.spool_file("alpha").with_name("grpo-old.log").exists()
+            now = session.deployment.job
+            assert now is not None and not now.extra, "on a new Lustre nothing is resumed"
+            home.spool_file("alpha").write_text(_STEP.format(n=1))
             await until(pilot, lambda: screen.picture.job_id == "grpo-new", "the new job, by itself")
             assert [row["step"] for row in screen.picture.rows] == [1]
             assert "torn down" not in shown(pilot)
@@ -95,9 +106,34 @@ def test_a_new_job_takes_the_place_of_the_one_that_was_torn_down(joined: Path) -
 
 def test_the_list_says_when_a_job_was_seen_and_not_that_it_runs(joined: Path) -> None:
     home = _deployment(joined, stands=True)
-    from grpo_wizard.tui.summaries import moment
-
     told = moment(_SUBMITTED)
     assert summary(home, "alpha", told + 5).sign == "training"
     later = summary(home, "alpha", told + 120)
     assert (later.sign, later.word) == ("look", "last seen") and later.detail.startswith("RUNNING  at ")
+
+
+def test_nothing_waits_when_everything_was_taken_down() -> None:
+    """What was not there when its turn came, and what stays, end without an event of their own."""
+    story, at = Story(), {"time": "2026-11-30T09:00:00.000Z"}
+    ids = [f"cluster.{kind}.a" for kind in ("cluster", "node_pool")] + ["project.api.compute"]
+    rows = [{"id": id, "action": "delete", "state": "ready"} for id in ids]
+    story.take({"event": "plan", "resources": rows, **at})
+    story.take({"event": "resource_started", "id": ids[0], "action": "delete", **at})
+    story.take({"event": "resource_done", "id": ids[0], "action": "delete", **at})
+    story.take({"event": "notice", "id": ids[2], "detail": "api compute stays", **at})
+    story.take({"event": "summary", "ok": True, "next": "nothing left", **at})
+    assert [story.things[id].sign for id in ids] == ["gone", "gone", "kept"]
+
+
+def test_enter_without_the_name_says_what_to_type(joined: Path) -> None:
+    async def journey() -> None:
+        async with wizard(joined) as pilot:
+            pilot.app.push_screen(Confirm("Tear down alpha?", [], "alpha", "Tear down"))
+            await until(pilot, lambda: isinstance(pilot.app.screen, Confirm), "the question")
+            for typed in ("", "alp"):
+                await pilot.press(*typed, "enter")
+                await until(pilot, lambda: "✗ type alpha" in shown(pilot), "what to type")
+            await pilot.press("h")
+            assert "✗ type alpha" not in shown(pilot)
+
+    play(journey)
