@@ -8,21 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from field_texts import TOKENS, right, wrong
 from plain_pty import Terminal
 from rehearsing import Rehearsal
 
 from grpo_wizard.state.home import Home
 from grpo_wizard.state.store import Store
-from grpo_wizard.steps.step import Field, Refused, Step
+from grpo_wizard.steps.step import Field, Step
 from grpo_wizard.steps.steps import NAMES, STEPS, fields
-
-_WRONG = ("two words here", "-1", "x" * 200, "0", "Ä", "9" * 16)
-_RIGHT = (
-    "other-name", "europe-west4", "europe-west4-b", "us-gov", "012345-6789AB-CDEF01", "user:me@example.com", "1.34", "pd-ssd", "fs2",
-    "example.com/image:v2", "google/gemma-3-4b-it", "openai/gsm8k", "/data/other", "me@proj-1.iam.gserviceaccount.com",
-    "2", "7", "1500", "36000", "0.5", "grpo.val_period=5", "reservation-2", "2026-12-01T00:00:00Z",
-)  # fmt: skip
-TOKENS = {"hf_token": "hf_canaryPlainModeOnly7Q", "wandb_api_key": "0123456789abcdef0123456789abcdef01234567"}
 
 
 @pytest.fixture
@@ -47,36 +40,6 @@ def _begin(home: Path, name: str, place: str) -> None:
     store.save(deployment)
 
 
-def _takes(field: Field, text: str) -> bool:
-    try:
-        field.parse(text)
-    except Refused:
-        return False
-    return True
-
-
-def _right(field: Field) -> str:
-    """A text that this field takes, where possible other than its default."""
-    if field.kind == "secret":
-        return TOKENS[field.name]
-    if field.kind == "switch":
-        return "no" if field.default else "yes"
-    if field.choices:
-        return field.choices[-1]
-    found = [text for text in _RIGHT if _takes(field, text)]
-    assert found, f"no text here is right for {field.name}: name one in _RIGHT"
-    return next((text for text in found if field.parse(text) != field.default), found[0])
-
-
-def _wrong(field: Field) -> str:
-    """A text that this field refuses."""
-    return (
-        "two words here"
-        if field.kind == "secret"
-        else next(text for text in _WRONG if not _takes(field, text))
-    )
-
-
 class Walk:
     """Goes through the questions of a step by what the prompt says, and keeps what it typed."""
 
@@ -97,13 +60,13 @@ class Walk:
         terminal.until(f"Help: {field.help[:30]}".encode("ascii", "ignore").decode()[:20])
         terminal.until("! goes on to the checks.")
         assert self.field_of(terminal.question()) is field
-        terminal.answer(_wrong(field))
+        terminal.answer(wrong(field))
         terminal.until("Refused: ")
         assert self.field_of(terminal.question()) is field
-        terminal.answer(_right(field))
+        terminal.answer(right(field))
         if secret:
-            assert _right(field) not in terminal.seen
-            terminal.until("Given: ********" + _right(field)[-4:])
+            assert right(field) not in terminal.seen
+            terminal.until("Given: ********" + right(field)[-4:])
 
     def questions(self, answer: Callable[[Field], str | None]) -> None:
         """To the menu; `answer` says what to type, or None to do all that `first` does."""
@@ -116,7 +79,7 @@ class Walk:
             text = answer(field)
             if text is None:
                 self.first(field)
-                self.typed[field.name] = _right(field)
+                self.typed[field.name] = right(field)
             else:
                 self.terminal.answer(text)
                 self.typed |= {field.name: text} if text else {}
@@ -186,13 +149,13 @@ def test_it_opens_again_at_the_step_where_it_was_left(name: str, joined: tuple[P
         terminal.until(f"Rehearsal. Step {NAMES.index(name) + 1} of 7: {step.title}")
         while not terminal.question().startswith(field.label):
             terminal.answer("")
-        terminal.answer(_right(field))
+        terminal.answer(right(field))
         terminal.question()
         terminal.interrupt()
         terminal.until("To go on: grpo-wizard --plain --deployment alpha")
         assert terminal.end() == 130
     assert _state(home)["place"] == name
-    assert _state(home)["answers"][name][field.name] == field.parse(_right(field))
+    assert _state(home)["answers"][name][field.name] == field.parse(right(field))
 
 
 def test_the_first_line_says_the_mode_and_what_chose_it(tmp_path: Path) -> None:
