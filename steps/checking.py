@@ -44,12 +44,18 @@ class Checked:
 class _Watched:
     """A world that remembers whether it was asked what only an existing project can answer."""
 
-    def __init__(self, world: World, project: str) -> None:
-        self._world, self._project, self.mode = world, project, world.mode
+    def __init__(self, world: World, answers: Answers) -> None:
+        self._world, self._answers, self.mode = world, answers, world.mode
         self.depends = False
 
+    @property
+    def _project(self) -> str:
+        """Read when it is needed: while answers are still given, what asks nothing of it must not wait for it."""
+        return str(self._answers["project"]["project_id"])
+
     def ask(self, question: str, **about: Any) -> Any:
-        self.depends |= question != "project" and about.get("project") == self._project
+        if question != "project" and "project" in about:
+            self.depends |= about["project"] == self._project
         return self._world.ask(question, **about)
 
     def nowhere(self) -> bool:
@@ -62,7 +68,7 @@ class _Watched:
 
 def run_check(step: str, check: Check, answers: Answers, world: World) -> list[Checked]:
     """Blocking; run it in a thread."""
-    watched = _Watched(world, answers["project"]["project_id"])
+    watched = _Watched(world, answers)
     try:
         found = list(check.run(answers, watched))
     except WizardError as error:

@@ -6,14 +6,15 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from checked import Ground, blocks, ground
+from checked import Ground, answers, blocks, ground
 from road import road
 
 from grpo_wizard.state.errors import WizardError
 from grpo_wizard.steps.access import APIS, PERMISSIONS
-from grpo_wizard.steps.checking import blocking, unanswered
+from grpo_wizard.steps.checking import blocking, run_check, unanswered
 from grpo_wizard.steps.clients.question import QUESTIONS
 from grpo_wizard.steps.clients.world import LiveWorld
+from grpo_wizard.steps.steps import step
 
 NOWHERE, BARE = "acme-rl-lab", "bare-project"
 _ABOUT: dict[str, Any] = {
@@ -57,6 +58,15 @@ def test_a_project_to_be_created_blocks_nothing_and_stays_unanswered_until_it_is
         project__billing_account="012345-567890-ABCDEF",
     )
     assert blocking(found) == [] and len(unanswered(found)) == 1
+
+
+def test_what_asks_nothing_of_the_project_does_not_wait_for_its_name(world: Ground) -> None:
+    """While answers are still given, the project may be unnamed."""
+    given = answers()
+    del given["project"]["project_id"]
+    place = next(check for check in step("project").checks if check.id == "place")
+    found = run_check("project", place, given, LiveWorld(world.cloud()))
+    assert [one.finding.level for one in found] == ["pass"]
 
 
 def test_a_project_that_is_there_has_every_check_of_its_own(world: Ground) -> None:
