@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from textual.pilot import Pilot
+from textual.widgets import Input
 
 from grpo_wizard.state.errors import WizardError
 from grpo_wizard.state.home import Home
@@ -179,14 +180,13 @@ def test_review_looks_as_it_was_seen(missing: bool, size: str, home: Home, snap_
         await _until(pilot, lambda: _shows(pilot, ReviewScreen))
         screen = pilot.app.screen
         assert isinstance(screen, ReviewScreen)
+        await _until(pilot, lambda: screen.found is not None)
         if missing:
             app = pilot.app
             assert isinstance(app, Wizard) and app.desk is not None
             app.desk.draft.working["quotas"].pop("reservation")
             await screen.action_look().wait()
             screen.draw()
-        else:
-            await _until(pilot, lambda: screen.found is not None)
 
     assert snap_compare(_app(home, "gsm8k-27b"), terminal_size=SIZES[size], run_before=before)
 
@@ -363,6 +363,9 @@ def test_box_looks_as_it_was_seen(box: str, size: str, home: Home, snap_compare:
             ask(app)
         else:
             await pilot.press({"help": "f1", "name": "r", "palette": "ctrl+p"}[box])
+            await pilot.pause()
+            for field in app.screen.query(Input):
+                field.cursor_blink = False
         await pilot.pause(0.8)
 
     assert snap_compare(_app(home), terminal_size=SIZES[size], run_before=before)

@@ -35,6 +35,10 @@ class LookingScreen(WizardScreen):
 
     def on_unmount(self) -> None:
         """Nobody waits for a look that nobody sees."""
+        self.drop_look()
+
+    def drop_look(self) -> None:
+        """Ends a look under way: what it would find belongs to answers that have changed."""
         if self._looking is not None:
             self._looking.cancel()
 

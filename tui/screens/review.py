@@ -79,6 +79,7 @@ class ReviewScreen(LookingScreen):
     @work(exclusive=True, group="look", exit_on_error=False)
     async def action_look(self) -> None:
         """The plan and every check, side by side."""
+        self.drop_look()
         self.decisions = self.found = self.error = None
         self.draw()
         if self.desk.draft.look()[1]:
