@@ -68,18 +68,13 @@ class Kube:
         from kubernetes import client
 
         self._cloud, self.where = cloud, where
-        self._ca = tempfile.NamedTemporaryFile(
-            prefix="grpo-wizard-ca-", suffix=".pem"
-        )  # the client takes a file only
-        self._ca.write(where.ca_pem)
-        self._ca.flush()
-        configuration = client.Configuration(host=where.server, ssl_ca_cert=self._ca.name)
+        # The client takes the authority as a file only; the folder goes when this object does.
+        self._folder = tempfile.TemporaryDirectory(prefix="grpo-wizard-ca-")
+        authority = Path(self._folder.name) / "ca.pem"
+        authority.write_bytes(where.ca_pem)
+        configuration = client.Configuration(host=where.server, ssl_ca_cert=str(authority))
         configuration.retries = False  # the engine looks before it tries again
         self._api = client.ApiClient(configuration)
-
-    @property
-    def ca_file(self) -> Path:
-        return Path(self._ca.name)
 
     def get(self, path: str, query: Mapping[str, str] | None = None) -> JSON | None:
         """An object or a list; None for 404."""

@@ -12,8 +12,9 @@ import sys
 import tempfile
 from pathlib import Path
 
-HERE = Path(__file__).parent
-sys.path[:0] = [str(HERE), str(HERE.parent), str(HERE.parent / "journeys")]
+sys.path.insert(0, str(Path(__file__).parents[1]))
+sys.path.insert(0, str(Path(__file__).parents[1] / "journeys"))
+sys.path.insert(0, str(Path(__file__).parent))
 
 from pictures import to_png
 from rehearsing import start_rehearsal
@@ -27,6 +28,7 @@ from grpo_wizard.tui.screens.monitor import MonitorScreen
 from grpo_wizard.tui.screens.review import ReviewScreen
 from grpo_wizard.tui.screens.run import RunScreen
 
+HERE = Path(__file__).parent
 SIZE = (110, 34)
 
 
