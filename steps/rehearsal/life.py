@@ -219,16 +219,26 @@ def stop(home: Path, wait_s: float = 20.0) -> bool:
     address = own(home)
     if address is None:
         return False
+    started = [address.pid, *_below(home)]
     _ask(address.base_url, address.token, "POST", "/_rehearsal/stop")
     until = time.monotonic() + wait_s
     while time.monotonic() < until:
-        if not _alive(address.pid):
+        if not any(_alive(pid) for pid in started):
             return True
         time.sleep(0.05)
     raise RehearsalError(
         f"The rehearsal server (process {address.pid}) has not ended after {wait_s:g} s; its log is "
         f"{folder(home) / 'server.log'}."
     )
+
+
+def _below(home: Path) -> list[int]:
+    """The processes that guard its heads and sidecars: each notes itself beside what it guards."""
+    pids = []
+    for note in (folder(home) / "heads").glob("*.json"):
+        with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+            pids.append(int(json.loads(note.read_text())["pid"]))
+    return pids
 
 
 def world(address: Address) -> list[JSON]:
