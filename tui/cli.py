@@ -264,9 +264,14 @@ COMMANDS: dict[str, tuple[str, Add]] = {
 }
 
 
+def parse(words: Sequence[str]) -> argparse.Namespace:
+    """What a command line means."""
+    return _parser().parse_args(words)
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs one command. Returns its exit code; wrong usage ends with 2."""
-    arguments = _parser().parse_args(argv)
+    arguments = parse(sys.argv[1:] if argv is None else argv)
     _use_utf8()
     room = arguments.command or "wizard"
     try:

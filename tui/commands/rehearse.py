@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
+import shlex
 from importlib import import_module
 from importlib.resources import files
 from pathlib import Path
@@ -12,7 +12,6 @@ from grpo_wizard.steps.rehearsal import life
 from grpo_wizard.tui.opening import home_of
 
 _NAME = "rehearsal"
-Step = Callable[[argparse.Namespace], int]
 
 
 def run(args: argparse.Namespace) -> int:
@@ -26,50 +25,42 @@ def run(args: argparse.Namespace) -> int:
 
 def _as_lines(args: argparse.Namespace) -> int:
     """init, check, apply --wait, metrics, health, destroy; 0 when all held. The first that fails ends it, and what stands stays to be looked at."""
-    home = Path(home_of(args).root)
-    road: list[tuple[str, str, dict[str, object]]] = [
-        (
-            "the tutorial's answers",
-            "init",
-            {"answers": _answers(), "from_env": False, "set": [], "take_over": False},
-        ),
-        ("can it work?", "check", {}),
-        ("what will be made", "plan", {}),
-        (
-            "making it, and training",
-            "apply",
-            {
-                "yes": True,
-                "adopt": False,
-                "replace": [],
-                "until": None,
-                "wait": True,
-                "detach": False,
-                "max_usd_per_hour": None,
-                "skip_checks": False,
-            },
-        ),
-        ("what the training says", "metrics", {"source": None, "csv": False}),
-        ("how it is", "health", {"source": None}),
-        (
-            "taking it down",
-            "destroy",
-            {"confirm": args.deployment or _NAME, "keep": [], "delete_project": None},
-        ),
-    ]
-    for number, (title, command, options) in enumerate(road, 1):
+    stages = road(args)
+    for number, (title, words) in enumerate(stages, 1):
         if not args.json:
-            print(f"\n{number}/{len(road)} {title}: grpo-wizard {command} --rehearse", flush=True)
-        code = _one(args, command, options)
+            print(f"\n{number}/{len(stages)} {title}: grpo-wizard {shlex.join(words)}", flush=True)
+        code = _one(args, words)
         if code:
             return code
-    life.stop(home)
+    life.stop(Path(home_of(args).root))
     return 0
 
 
-def _one(args: argparse.Namespace, command: str, options: dict[str, object]) -> int:
-    merged = {**vars(args), **options, "rehearse": True, "deployment": args.deployment or _NAME}
-    code: int = import_module(f"grpo_wizard.tui.commands.{command}").run(argparse.Namespace(**merged))
+def road(args: argparse.Namespace) -> list[tuple[str, list[str]]]:
+    """(title, the command's own words) of each stage: what anybody could type."""
+    name = args.deployment or _NAME
+    same = ["--rehearse", "--deployment", name]
+    stages = [
+        ("the tutorial's answers", ["init", "--answers", _answers()]),
+        ("can it work?", ["check"]),
+        ("what will be made", ["plan"]),
+        ("making it, and training", ["apply", "--yes", "--wait"]),
+        ("what the training says", ["metrics"]),
+        ("how it is", ["health"]),
+        ("taking it down", ["destroy", "--confirm", name]),
+    ]
+    return [(title, [*words, *same]) for title, words in stages]
+
+
+def _one(args: argparse.Namespace, words: list[str]) -> int:
+    """One stage in this process, through the parser as if it had been typed."""
+    from grpo_wizard.tui.cli import parse
+
+    typed = parse(words)
+    typed.home, typed.speed = args.home, args.speed
+    if hasattr(typed, "json"):
+        typed.json = args.json
+    code: int = import_module(f"grpo_wizard.tui.commands.{typed.command}").run(typed)
     return code
 
 
