@@ -153,7 +153,7 @@ def _walk(node: JSON) -> Iterator[JSON]:
 
 def _method(spec: JSON, base: str) -> Method:
     flat = base + str(spec.get("flatPath") or spec["path"])
-    parameters = spec.get("parameters", {})
+    parameters = spec.get("parameters", {}) | _unlisted(spec)
     loose = any(
         ".*" in p.get("pattern", "") or ("{+" + n in spec["path"] and "pattern" not in p)
         for n, p in parameters.items()
@@ -169,6 +169,16 @@ def _method(spec: JSON, base: str) -> Method:
         body_at=spec.get("bodyAt", _body_at(base, request)),
         segments=None if loose else flat.count("/") + 1,
     )
+
+
+def _unlisted(spec: JSON) -> JSON:
+    """What a method takes though the document does not list it.
+
+    Compute's v1 document of 2026-11 tells callers of its lists to set `returnPartialSuccess`, and gcloud does, but only
+    the beta document has the parameter (older v1 documents had it too).
+    """
+    lists = str(spec["id"]).startswith("compute.") and "maxResults" in spec.get("parameters", {})
+    return {"returnPartialSuccess": {"type": "boolean", "location": "query"}} if lists else {}
 
 
 def _body_at(base: str, request: str | None) -> str:
