@@ -210,7 +210,8 @@ class KubeServer(Protocol):
     # For /_rehearsal/world: service "kubernetes", kind, name, project, location, spec, state, kept_by_design,
     # derived.
     def rows(self) -> list[JSON]: ...
-    def pools_changed(self) -> None: ...  # a node pool came, went, or was resized
+    def pools_changed(self) -> None: ...  # a node pool came, went, was resized or upgraded
+    def upgraded(self, version: str) -> None: ...  # the control plane's new version
 
     # `revision` (optional attribute): changes whenever dump() would; without it dump() is called at every
     # save.

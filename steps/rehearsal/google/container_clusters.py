@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import ipaddress
 import re
 
 from ..contract import JSON, ApiError, Call, Record, World, happens, serves
@@ -13,10 +14,13 @@ from .compute_networks import resolve as find_network
 from .compute_subnets import resolve as find_subnet
 from .container_defaults import cluster_body, leftovers
 from .container_operations import effect, finish, refuse_busy, start
-from .container_pools import check_pool, make_pool, pools_of
+from .container_pool_checks import check_max_pods, check_pool
+from .container_pools import make_pool, pools_of
+from .container_upgrades import oldest
 from .container_versions import check_location, choose
 from .links import COMPUTE, CONTAINER, place
 
+_AUTO = ipaddress.IPv4Network("10.128.0.0/9")  # only ever chosen around; a range in it may be asked for
 _NAME = re.compile(r"[a-z]([-a-z0-9]{0,38}[a-z0-9])?")
 
 
@@ -38,6 +42,7 @@ def view(world: World, record: Record) -> JSON:
     body = copy.deepcopy(record.body)
     pools = pools_of(world, record.key)
     body["nodePools"] = [copy.deepcopy(pool.body) for pool in pools]
+    body["currentNodeVersion"] = oldest(str(body["currentMasterVersion"]), pools)
     body["instanceGroupUrls"] = [url for pool in pools for url in pool.body["instanceGroupUrls"]]
     body["currentNodeCount"] = sum(sum(pool.extra["sizes"].values()) for pool in pools)
     return body
@@ -91,7 +96,7 @@ def _name(asked: JSON) -> str:
 def _make(call: Call, project: str, key: str, asked: JSON) -> Record:
     world, where = call.world, key.split("/")[3]
     region = zones().get(where, where)
-    _check_locations(asked, region)
+    check_locations(asked.get("locations", []), where)
     network = find_network(world, project, asked.get("network") or "default")
     if network is None or network.state != "ready":
         raise ApiError(
@@ -115,15 +120,39 @@ def _make(call: Call, project: str, key: str, asked: JSON) -> Record:
     version = choose(
         asked.get("initialClusterVersion"), asked.get("releaseChannel", {}).get("channel", "REGULAR")
     )
-    taken = taken_ranges(world, network)
-    pods = str(asked.get("ipAllocationPolicy", {}).get("clusterIpv4CidrBlock") or free_range(taken, 14, key))
+    check_max_pods(asked.get("defaultMaxPodsConstraint", {}).get("maxPodsPerNode"))
+    pods = _pod_range(world, network, asked, key)
     body = cluster_body(world, asked, key, version, network, subnet, pods, "34.118.224.0/20")
     extra = {"network": network.key, "subnetwork": subnet.key, "ranges": [pods]}
     return Record(CONTAINER, "cluster", asked["name"], project, where, key, body, "creating", extra=extra)
 
 
-def _check_locations(asked: JSON, region: str) -> None:
-    for zone in asked.get("locations", []):
+def _pod_range(world: World, network: Record, asked: JSON, key: str) -> str:
+    """The range of a cluster's pods: the one asked for, one of the length asked for (`/17`), or a free /14.
+
+    Wording of the refusals inferred.
+    """
+    given = str(
+        asked.get("ipAllocationPolicy", {}).get("clusterIpv4CidrBlock")
+        or asked.get("clusterIpv4Cidr")
+        or "/14"
+    )
+    taken = taken_ranges(world, network)
+    try:
+        if given.startswith("/") and 9 <= int(given[1:]) <= 21:
+            return str(free_range(taken, int(given[1:]), key))
+        block = ipaddress.IPv4Network(given)
+    except ValueError:
+        raise bad(f'Invalid value for field "cluster.clusterIpv4Cidr": "{given}".') from None
+    if any(block.overlaps(other) for other in taken if other != _AUTO):
+        raise bad(f"Requested CIDR {block} for pods conflicts with an existing range of the network.")
+    return str(block)
+
+
+def check_locations(places: list[str], where: str) -> None:
+    """Refuses zones that are not of a cluster's region."""
+    region = zones().get(where, where)
+    for zone in places:
         if zones().get(zone) != region:
             raise bad(f'Location "{zone}" does not belong to region "{region}".')
 
@@ -141,11 +170,17 @@ def _check_networking(asked: JSON) -> None:
 
 def _first_pools(asked: JSON) -> list[JSON]:
     if asked.get("nodePools"):
+        names = [str(pool.get("name", "")) for pool in asked["nodePools"]]
+        twice = next((name for name in names if names.count(name) > 1), None)
+        if twice:
+            raise bad(f'Node pool name "{twice}" is not unique.')  # wording inferred
         return [dict(pool) for pool in asked["nodePools"]]
+    if int(asked.get("initialNodeCount", 0)) < 1:  # as quoted by several who met it (rancher, terraform)
+        raise bad("Cluster.initial_node_count must be greater than zero.")
     return [
         {
             "name": "default-pool",
-            "initialNodeCount": asked.get("initialNodeCount", 3),
+            "initialNodeCount": asked["initialNodeCount"],
             "config": asked.get("nodeConfig", {}),
         }
     ]
@@ -203,6 +238,7 @@ def _failed(world: World, target: Record, kind: str, failure: JSON) -> bool:
         if failure.get("heals_after_s") is not None and kind == "CREATE_NODE_POOL":
             world.later(float(failure["heals_after_s"]), "container.heal", pool=target.key)
     else:
+        target.extra.pop("upgrade", None)
         target.state, target.body["status"] = "ready", "RUNNING"
     world.put(target)
     return True

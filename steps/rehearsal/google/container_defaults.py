@@ -179,12 +179,14 @@ def pool_body(world: World, cluster: Record, asked: JSON, key: str, version: str
         {
             "management": {"autoRepair": True, "autoUpgrade": True},
             "upgradeSettings": {"maxSurge": 1, "strategy": "SURGE"},
-            "maxPodsConstraint": {"maxPodsPerNode": "110"},
-            "podIpv4CidrSize": 24,
+            "maxPodsConstraint": dict(cluster.body["defaultMaxPodsConstraint"]),
             "initialNodeCount": 0,
         },
         asked,
     )
+    most = int(body["maxPodsConstraint"]["maxPodsPerNode"])
+    # Twice as many addresses as pods, rounded up to a range (GKE's page on flexible Pod CIDR).
+    body["podIpv4CidrSize"] = 32 - (2 * most - 1).bit_length()
     body["config"] = node_config(asked.get("config", {}), bool(cluster.body.get("workloadIdentityConfig")))
     body["locations"] = list(asked.get("locations") or cluster.body["locations"])
     body["networkConfig"] = merged(
@@ -213,7 +215,8 @@ def group(cluster: Record, pool: str, zone: str) -> str:
     """Link of a pool's instance group in a zone."""
     tag = secrets.token_hex(4)
     return stored(
-        f"projects/{cluster.project}/zones/{zone}/instanceGroupManagers/gke-{cluster.name}-{pool}-{tag}-grp"
+        f"projects/{cluster.project}/zones/{zone}/instanceGroupManagers/"
+        f"gke-{cluster.name[:18]}-{pool[:20]}-{tag}-grp"
     )
 
 

@@ -1,4 +1,4 @@
-"""GKE's operations: one a cluster at a time, with progress counters where GKE gives them.
+"""GKE's operations: one on the whole cluster, or one on each pool, with progress counters where GKE gives them.
 
 One that failed is DONE with an error.
 """
@@ -15,7 +15,18 @@ from .links import CONTAINER, last, place
 from .operation_records import keep
 from .stamps import operation_name, zulu
 
-_DOING = {"CREATE_CLUSTER": "creating", "DELETE_CLUSTER": "deleting"}
+# What GKE says a running operation does; all others it calls incompatible. Sources: case a11 (creating),
+# terraform-provider-google issues 3650 (upgrading, 2019) and 10366 (deleting a node pool, 2021),
+# rancher/gke-operator pull 509 (incompatible, 2024); "deleting" alone is inferred.
+_DOING = {
+    "CREATE_CLUSTER": "creating",
+    "DELETE_CLUSTER": "deleting",
+    "UPGRADE_MASTER": "upgrading",
+    "UPGRADE_NODES": "upgrading",
+    "DELETE_NODE_POOL": "deleting a node pool for",
+}
+# Operations that a cluster's pools may run at once: terraform-provider-google issue 15205, 2023-07.
+_MOST_AT_ONCE = 5
 Effect = Callable[..., bool]
 _EFFECTS: dict[str, Effect] = {}
 _BASE = "https://container.googleapis.com/v1/"
@@ -52,15 +63,25 @@ def link(world: World, key: str) -> str:
     return _BASE + "/".join(parts)
 
 
-def start(call: Call, kind: str, span: str, target: Record, does: str, **args: Any) -> JSON:
+def start(
+    call: Call,
+    kind: str,
+    span: str,
+    target: Record,
+    does: str,
+    *,
+    times: int = 1,
+    nodes: int | None = None,
+    **args: Any,
+) -> JSON:
     """Starts an operation (`kind` as GKE's Operation.Type) on a cluster or pool.
 
-    `does` is the effect that carries it out.
+    `does` is the effect that carries it out; it takes `times` the span. `nodes`: how many it goes through.
     """
     world, name = call.world, operation_name(call.world)
     where = f"projects/{target.project}/locations/{target.location}"
     key = f"{where}/operations/{name}"
-    took = seconds("pool.stockout" if _is_stockout(call.operation_error) else span, target.name)
+    took = seconds("pool.stockout" if _is_stockout(call.operation_error) else span, target.name) * times
     body: JSON = {
         "name": name,
         "zone": target.location,
@@ -77,9 +98,11 @@ def start(call: Call, kind: str, span: str, target: Record, does: str, **args: A
         key,
         target,
         body,
+        concerns=target.key,
         cluster=cluster_of(target.key),
         begun=world.clock.now(),
         seconds=took,
+        nodes=nodes,
     )
     world.later(took, "container.due", operation=key, target=target.key, does=does, args=args)
     return view(world, record)
@@ -94,22 +117,48 @@ def cluster_of(key: str) -> str:
     return key.split("/nodePools/")[0]
 
 
-def refuse_busy(world: World, cluster: Record) -> None:
-    """GKE takes one operation a cluster at a time. Wording while it is being made: case a11."""
-    for record in world.all(CONTAINER, "operation", project=cluster.project):
-        if record.extra["cluster"] == cluster.key and record.body["status"] != "DONE":
-            doing = _DOING.get(record.body["operationType"])
-            text = f"Cluster is running incompatible operation {record.name}."
-            if doing:
-                text = f"Operation {record.name} is currently {doing} cluster {cluster.name}. "
-                text += "Please wait and try again once it is done."
-            raise ApiError(400, text, "FAILED_PRECONDITION", "failedPrecondition")
+def refuse_busy(world: World, cluster: Record, pool: str = "") -> None:
+    """Refuses what cannot run beside what already runs; `pool` is the key of the pool that is meant, "" the whole
+    cluster.
+
+    GKE runs one operation on a cluster, or one on each of its pools (its page "Troubleshoot concurrent
+    operations", read 2026-11).
+    """
+    running = [
+        record
+        for record in world.all(CONTAINER, "operation", project=cluster.project)
+        if record.extra["cluster"] == cluster.key and record.body["status"] != "DONE"
+    ]
+    for record in running:
+        if not pool or record.extra.get("concerns", cluster.key) in (cluster.key, pool):
+            raise ApiError(400, _busy(record, cluster), "FAILED_PRECONDITION", "failedPrecondition")
+    if len(running) >= _MOST_AT_ONCE:
+        raise ApiError(
+            429,
+            f'Too many operations: cluster "{cluster.name}" hits the concurrent operations quota '
+            f"{_MOST_AT_ONCE}, please try again later.",
+            "RESOURCE_EXHAUSTED",
+            "rateLimitExceeded",
+        )
+
+
+def _busy(running: Record, cluster: Record) -> str:
+    doing = _DOING.get(running.body["operationType"])
+    if doing is None:
+        return f"Cluster is running incompatible operation {running.name}."
+    return (
+        f"Operation {running.name} is currently {doing} cluster {cluster.name}. Please wait and try again once "
+        "it is done."
+    )
 
 
 @happens("container.due")
 def _due(world: World, operation: str, target: str, does: str, args: JSON) -> None:
     record, thing = world.get(CONTAINER, operation), world.get(CONTAINER, target)
-    if record is None or thing is None:
+    if record is None:
+        return
+    if thing is None:
+        finish(world, operation, {"code": 5, "message": f"Not found: {target}."})
         return
     failure = record.extra.get("fail")
     if failure is not None:
@@ -147,6 +196,8 @@ def view(world: World, record: Record) -> JSON:
         if body["status"] == "DONE" or took <= 0
         else min(1.0, (world.clock.now() - record.extra["begun"]) / took)
     )
+    if record.extra.get("nodes") is not None:
+        _tell_nodes(body, last(record.extra["concerns"]), record.extra["nodes"], share)
     counters = _COUNTERS.get(body["operationType"])
     if counters and "error" not in body:
         body["progress"] = {
@@ -159,6 +210,19 @@ def view(world: World, record: Record) -> JSON:
     return body
 
 
+def _tell_nodes(body: JSON, pool: str, total: int, share: float) -> None:
+    """How far an upgrade of nodes is. `detail` as gcloud's users quote it; the counters' names are inferred."""
+    done = total if body["status"] == "DONE" and "error" not in body else int(total * share)
+    percent = 100 * done / total if total else 100
+    told = ["1 being processed"] * (done < total and body["status"] != "DONE") + [f"{done} succeeded"] * (
+        done > 0
+    )
+    body["detail"] = f"Updating {pool}, done with {done} out of {total} nodes ({percent:.1f}%)"
+    body["detail"] += f": {', '.join(told)}" if told else ""
+    counts = {"NODES_TOTAL": total, "NODES_FAILED": 0, "NODES_COMPLETE": done, "NODES_DONE": done}
+    body["progress"] = {"metrics": [{"name": name, "intValue": str(n)} for name, n in counts.items()]}
+
+
 def _counter(name: str, total: int, share: float) -> list[JSON]:
     return [
         {"name": name, "intValue": str(round(total * max(0.0, min(1.0, share))))},
@@ -169,11 +233,15 @@ def _counter(name: str, total: int, share: float) -> list[JSON]:
 @serves("container.projects.locations.operations.get")
 def get(call: Call) -> JSON:
     """One operation."""
+    return view(call.world, _named(call))
+
+
+def _named(call: Call) -> Record:
     name = str(call.params["name"])
     record = call.world.get(CONTAINER, name)
     if record is None or record.kind != "operation":
         raise ApiError(404, f"Not found: operation {last(name)}.", "NOT_FOUND", "notFound")
-    return view(call.world, record)
+    return record
 
 
 @serves("container.projects.locations.operations.list")
@@ -186,6 +254,8 @@ def list_(call: Call) -> JSON:
 
 @serves("container.projects.locations.operations.cancel")
 def cancel(call: Call) -> JSON:
-    """GKE cancels hardly any operation; neither does the rehearsal."""
-    get(call)
-    raise ApiError(400, "Operation is not cancelable.", "FAILED_PRECONDITION", "failedPrecondition")
+    """GKE cancels hardly any operation; neither does the rehearsal. Wording as users quote it."""
+    kind = _named(call).body["operationType"]
+    raise ApiError(
+        400, f"Operation type {kind} cannot be cancelled", "FAILED_PRECONDITION", "failedPrecondition"
+    )

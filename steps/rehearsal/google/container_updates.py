@@ -1,16 +1,17 @@
-"""What can be changed of a cluster and a pool: labels, add-ons, locations, maintenance, versions, scaling."""
+"""What can be changed of a cluster and a pool: labels, add-ons, locations, maintenance, scaling; versions: container_upgrades.py."""
 
 from __future__ import annotations
 
-from typing import Any
-
 from ..contract import JSON, ApiError, Call, Record, World, serves
 from . import kubeground
-from .container_clusters import bad, found
-from .container_defaults import etag, merged
+from .container_clusters import bad, check_locations, found
+from .container_defaults import etag, group, merged
 from .container_operations import cluster_of, effect, refuse_busy, start
-from .container_pools import found_pool
-from .container_versions import choose
+from .container_pool_checks import check_pool, check_scaling
+from .container_pools import found_pool, pools_of
+from .container_upgrades import of_cluster, the_pool, upgrade_master, upgrade_nodes
+from .container_versions import check_channel
+from .links import CONTAINER
 
 _PLAIN = {  # ClusterUpdate's field -> the cluster's
     "desiredAddonsConfig": "addonsConfig",
@@ -32,7 +33,8 @@ _PLAIN = {  # ClusterUpdate's field -> the cluster's
 
 
 def _change(call: Call, record: Record, kind: str, change: JSON, span: str = "cluster.update") -> JSON:
-    refuse_busy(call.world, found(call, cluster_of(record.key)))
+    cluster = found(call, cluster_of(record.key))
+    refuse_busy(call.world, cluster, record.key if record.kind == "node_pool" else "")
     record.body["status"] = "RECONCILING"
     call.world.put(record)
     return start(call, kind, span, record, "changed", change=change)
@@ -40,6 +42,8 @@ def _change(call: Call, record: Record, kind: str, change: JSON, span: str = "cl
 
 @effect("changed")
 def _changed(world: World, target: Record, operation: str, change: JSON) -> bool:
+    if "locations" in change:
+        _move(world, target, change["locations"])
     target.body = merged(target.body, change)
     for whole in ("resourceLabels", "autoscaling", "maintenancePolicy"):  # replaced, not merged
         if whole in change:
@@ -50,32 +54,82 @@ def _changed(world: World, target: Record, operation: str, change: JSON) -> bool
     return True
 
 
+def _move(world: World, target: Record, places: list[str]) -> None:
+    """Nodes follow the zones: a new zone gets as many as each had, one that is left loses its own.
+
+    Of a cluster: those of the pools that stand where the cluster stood.
+    """
+    if target.kind == "cluster":
+        for pool in pools_of(world, target.key):
+            if sorted(pool.body["locations"]) == sorted(target.body["locations"]):
+                _move(world, pool, places)
+        return
+    cluster = world.get(CONTAINER, cluster_of(target.key))
+    sizes, urls = target.extra["sizes"], target.body["instanceGroupUrls"]
+    groups = {url.split("/zones/")[1].split("/")[0]: url for url in urls}
+    count = max(sizes.values(), default=0)
+    target.extra["sizes"] = {zone: sizes.get(zone, count) for zone in places}
+    target.body["locations"] = list(places)
+    if cluster is not None:
+        target.body["instanceGroupUrls"] = [
+            groups.get(zone) or group(cluster, target.name, zone) for zone in places
+        ]
+    world.put(target)
+
+
+def _same(asked: JSON, record: Record) -> None:
+    """Refuses a change of what has changed since; the document says ABORTED, the words are inferred."""
+    if asked.get("etag") and asked["etag"] != record.body["etag"]:
+        raise ApiError(
+            409, f"The etag of {record.key} does not match: it was changed meanwhile.", "ABORTED", "aborted"
+        )
+
+
 @serves("container.projects.locations.clusters.update")
 def update(call: Call) -> JSON:
     """clusters.update: one desired thing at a time, as GKE wants it."""
     record, asked = found(call, str(call.params["name"])), dict(call.body.get("update", {}))
-    desired = [name for name in asked if name.startswith("desired")]
+    desired = [name for name in asked if name.startswith("desired") and name != "desiredNodePoolId"]
     if not desired:
         raise bad("Must specify a field to update.")
-    if "desiredMasterVersion" in asked:
-        return _upgrade(call, record, asked["desiredMasterVersion"])
+    _same(asked, record)
+    pools = pools_of(call.world, record.key)
+    of_versions = of_cluster(call, record, pools, asked)
+    if of_versions is not None:
+        return of_versions
+    if "desiredNodePoolAutoscaling" in asked:
+        return _scale(call, the_pool(record, pools, asked), asked["desiredNodePoolAutoscaling"])
     unknown = [name for name in desired if name not in _PLAIN]
     if unknown:
         raise ApiError(
             501, f"The rehearsal cannot change {unknown[0]} of a cluster.", "UNIMPLEMENTED", "notImplemented"
         )
+    if "desiredLocations" in asked:
+        _check_places(call.world, record, pools, asked["desiredLocations"])
+    channel = asked.get("desiredReleaseChannel", {}).get("channel", "")
+    check_channel(channel, str(record.body["currentMasterVersion"]))
     return _change(call, record, "UPDATE_CLUSTER", {_PLAIN[name]: asked[name] for name in desired})
+
+
+def _check_places(world: World, cluster: Record, pools: list[Record], places: list[str]) -> None:
+    check_locations(places, cluster.location)
+    for pool in pools:
+        if sorted(pool.body["locations"]) == sorted(cluster.body["locations"]):
+            check_pool(world, cluster, {**pool.body, "locations": places, "initialNodeCount": 0})
+
+
+@serves("container.projects.locations.clusters.setLocations")
+def set_locations(call: Call) -> JSON:
+    """The older way to change a cluster's zones."""
+    record, places = found(call, str(call.params["name"])), list(call.body.get("locations", []))
+    _check_places(call.world, record, pools_of(call.world, record.key), places)
+    return _change(call, record, "UPDATE_CLUSTER", {"locations": places})
 
 
 @serves("container.projects.locations.clusters.updateMaster")
 def update_master(call: Call) -> JSON:
     """Upgrades the control plane."""
-    return _upgrade(call, found(call, str(call.params["name"])), call.body.get("masterVersion"))
-
-
-def _upgrade(call: Call, record: Record, version: Any) -> JSON:
-    chosen = choose(version, str(record.body["releaseChannel"]["channel"]))
-    return _change(call, record, "UPGRADE_MASTER", {"currentMasterVersion": chosen}, "cluster.upgrade")
+    return upgrade_master(call, found(call, str(call.params["name"])), call.body.get("masterVersion"))
 
 
 @serves("container.projects.locations.clusters.setResourceLabels")
@@ -97,8 +151,11 @@ def set_labels(call: Call) -> JSON:
 @serves("container.projects.locations.clusters.setMaintenancePolicy")
 def set_maintenance(call: Call) -> JSON:
     """Replaces the maintenance policy (exclusions for a run)."""
-    record = found(call, str(call.params["name"]))
-    policy = {"resourceVersion": etag()[:8], **call.body.get("maintenancePolicy", {})}
+    record, asked = found(call, str(call.params["name"])), dict(call.body.get("maintenancePolicy", {}))
+    given = asked.get("resourceVersion")
+    if given and given != record.body["maintenancePolicy"]["resourceVersion"]:  # wording inferred
+        raise bad("Maintenance policy could not be set due to a resource version mismatch.")
+    policy = {**asked, "resourceVersion": etag()[:8]}
     return _change(call, record, "SET_MAINTENANCE_POLICY", {"maintenancePolicy": policy})
 
 
@@ -116,13 +173,15 @@ def set_addons(call: Call) -> JSON:
 @serves("container.projects.locations.clusters.nodePools.setAutoscaling")
 def set_autoscaling(call: Call) -> JSON:
     """Replaces a pool's autoscaling."""
-    return _change(
-        call,
-        found_pool(call),
-        "UPDATE_CLUSTER",
-        {"autoscaling": call.body.get("autoscaling", {})},
-        "pool.update",
-    )
+    return _scale(call, found_pool(call), call.body.get("autoscaling", {}))
+
+
+def _scale(call: Call, pool: Record, scaling: JSON) -> JSON:
+    check_scaling(scaling)
+    flexible = pool.body["config"].get("spot") or pool.body["config"].get("flexStart")
+    policy = {"locationPolicy": "ANY" if flexible else "BALANCED"}
+    change = {"autoscaling": {**policy, **scaling} if scaling.get("enabled") else {}}
+    return _change(call, pool, "UPDATE_CLUSTER", change, "pool.update")
 
 
 @serves("container.projects.locations.clusters.nodePools.setManagement")
@@ -159,7 +218,12 @@ def update_pool(call: Call) -> JSON:
     )
     if config:
         change["config"] = config
+    cluster = found(call, cluster_of(record.key))
+    _same(asked, record)
     if asked.get("nodeVersion"):
-        change["version"] = choose(asked["nodeVersion"], "")
-        return _change(call, record, "UPGRADE_NODES", change, "cluster.upgrade")
+        return upgrade_nodes(call, cluster, record, asked["nodeVersion"])
+    if "locations" in change:
+        check_pool(
+            call.world, cluster, {**record.body, "locations": change["locations"], "initialNodeCount": 0}
+        )
     return _change(call, record, "UPDATE_CLUSTER", change, "pool.update")

@@ -42,6 +42,7 @@ SPANS: dict[str, Span] = {
     "pool.create": Span(40, 70, 120, _GUESS),
     "pool.create_nodes": Span(180, 240, 420, _AICR),
     "pool.resize": Span(120, 200, 400, _AICR),
+    "pool.upgrade_node": Span(180, 300, 600, _GUESS),
     "pool.update": Span(20, 40, 90, _GUESS),
     "pool.delete": Span(60, 120, 300, _GUESS),
     "pool.stockout": Span(2040, 2105, 2160, "case a03 and cluster-toolkit PR 6278: final after 35 min 4 s"),

@@ -14,6 +14,7 @@ from collections.abc import Coroutine
 from pathlib import Path
 
 from ..contract import JSON, KUBES, ApiError, House, Record, World, house
+from ..drilled import runs
 from . import quotas
 from .catalogue import machine_types, zones
 from .compute_reservations import have, reservation_of
@@ -37,7 +38,7 @@ class CloudGround:
         """Pools whose nodes Kubernetes may show: those being deleted or still being made are left out."""
         project = cluster_key.split("/")[1]
         return [
-            copy.deepcopy(record.body)
+            _shown(record)
             for record in self._world.all(CONTAINER, "node_pool", project=project)
             if cluster_of(record.key) == cluster_key and record.state not in ("creating", "deleting")
         ]
@@ -83,6 +84,12 @@ class CloudGround:
         return copy.deepcopy(record.body) if record else None
 
 
+def _shown(pool: Record) -> JSON:
+    """A pool as its Kubernetes sees it: with how far an upgrade of its nodes is."""
+    body = copy.deepcopy(pool.body)
+    return {**body, "rehearsalUpgrade": dict(pool.extra["upgrade"])} if "upgrade" in pool.extra else body
+
+
 def _over_limit(pool: Record, sizes: dict[str, int]) -> str | None:
     scaling = pool.body.get("autoscaling", {})
     if not scaling.get("enabled"):
@@ -97,6 +104,8 @@ def _zone_limit(pool: Record) -> int:
 
 def _no_capacity(world: World, pool: Record, zone: str) -> str | None:
     machine = str(pool.body["config"]["machineType"])
+    if runs("stock-out"):  # the real event says no more
+        return "scale.up.error.out.of.resources: GCE out of resources"
     value = reservation_of(pool.body)
     if value and have(world, pool.project, zone, value, machine)[1] < 1:
         return (
@@ -198,6 +207,13 @@ def pools_changed(key: str) -> None:
     server = KUBES.get(cluster_of(key))
     if server is not None:
         server.pools_changed()
+
+
+def upgraded(key: str, version: str) -> None:
+    """Tells a cluster's Kubernetes that its control plane runs another version now."""
+    server = KUBES.get(key)
+    if server is not None:
+        server.upgraded(version)
 
 
 async def revive(world: World) -> None:

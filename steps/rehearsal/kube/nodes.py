@@ -44,6 +44,8 @@ def reconcile(kube: Kube) -> None:
         if pool_of(node) in pools:
             _advertise(kube, pools[pool_of(node)], node)
             _troubles(kube, node)
+    for pool in pools.values():
+        _renew(kube, pool)
 
 
 def _fit(kube: Kube, pool: JSON | None, key: tuple[str, str], wanted: int, standing: list[JSON]) -> None:
@@ -56,6 +58,21 @@ def _fit(kube: Kube, pool: JSON | None, key: tuple[str, str], wanted: int, stand
             remove(kube, node)
 
 
+def _renew(kube: Kube, pool: JSON) -> None:
+    """Replaces one node of another version than its pool's.
+
+    While an upgrade runs, the pool names its `target` and how many nodes it may have renewed by now; surge 1: the
+    new one joins before the old one goes with its pods.
+    """
+    ahead = pool.get("rehearsalUpgrade") or {}
+    right = ahead.get("target") or pool.get("version")
+    nodes = [n for n in kube.store.list(kinds.NODE) if pool_of(n) == pool["name"]]
+    old = [n for n in nodes if n["status"]["nodeInfo"]["kubeletVersion"] != f"v{right}"]
+    if right and old and len(nodes) - len(old) < ahead.get("renewed", len(nodes)):
+        _join(kube, pool, zone_of(old[0]), right)
+        remove(kube, old[0])
+
+
 def _joined(kube: Kube, pool: JSON, key: tuple[str, str], index: int) -> bool:
     first = pool["name"] not in kube.note("pools")  # nodes of a new pool came with the pool's own operation
     timer = f"join/{key[0]}/{key[1]}/{index}"
@@ -65,7 +82,7 @@ def _joined(kube: Kube, pool: JSON, key: tuple[str, str], index: int) -> bool:
     return False
 
 
-def _join(kube: Kube, pool: JSON, zone: str) -> None:
+def _join(kube: Kube, pool: JSON, zone: str, version: str = "") -> None:
     digest = hashlib.sha256(f"{kube.cluster_key}/{pool['name']}/{zone}".encode()).hexdigest()[:8]
     name = f"gke-{kube.name[:18]}-{pool['name'][:20]}-{digest}-{suffix(4)}"
     number = kube.note("counters").get("node", 0) + 1
@@ -100,7 +117,7 @@ def _join(kube: Kube, pool: JSON, zone: str) -> None:
                     {"type": "InternalIP", "address": f"10.128.{number // 250}.{number % 250 + 2}"},
                     {"type": "Hostname", "address": name},
                 ],
-                "nodeInfo": _info(kube),
+                "nodeInfo": _info(version or pool.get("version") or kube.version),
                 "images": [],
             },
         },
@@ -114,10 +131,10 @@ def _join(kube: Kube, pool: JSON, zone: str) -> None:
     )
 
 
-def _info(kube: Kube) -> JSON:
+def _info(version: str) -> JSON:
     return {
-        "kubeletVersion": f"v{kube.version}",
-        "kubeProxyVersion": f"v{kube.version}",
+        "kubeletVersion": f"v{version}",
+        "kubeProxyVersion": f"v{version}",
         "operatingSystem": "linux",
         "architecture": "amd64",
         "osImage": "Container-Optimized OS from Google",

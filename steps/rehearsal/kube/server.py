@@ -141,6 +141,10 @@ class KubeCluster:
         """What /_rehearsal/world lists of this cluster."""
         return listing.rows(self.kube)
 
+    def upgraded(self, version: str) -> None:
+        """The control plane runs another version now."""
+        self.version = self.kube.version = version
+
     def pools_changed(self) -> None:
         """The container service says that a pool came, went or was resized."""
         self.kube.kick()
