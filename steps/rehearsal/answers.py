@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-import json
+import logging
+from collections.abc import Mapping
 from typing import Any
 
+import msgspec
 from aiohttp import web
 
 from .contract import ApiError
 
 JSON = dict[str, Any]
+_log = logging.getLogger(__name__)
 _STATUS = {
     400: "INVALID_ARGUMENT",
     401: "UNAUTHENTICATED",
@@ -66,16 +69,34 @@ def error_body(service: str, error: ApiError) -> JSON:
     return {"error": body}
 
 
-def respond(body: Any, status: int = 200) -> web.Response:
-    """A JSON answer."""
+def respond(body: Any, status: int = 200, *, pretty: bool = False) -> web.Response:
+    """A JSON answer; 204 without a body for None."""
+    if body is None:
+        return web.Response(status=204)
+    raw = msgspec.json.encode(body)
     return web.Response(
-        status=status, body=json.dumps(body).encode(), content_type="application/json", charset="UTF-8"
+        status=status,
+        body=msgspec.json.format(raw, indent=2) + b"\n" if pretty else raw,
+        content_type="application/json",
+        charset="UTF-8",
     )
 
 
-def refuse(service: str, error: ApiError) -> web.Response:
+def wants_pretty(query: Mapping[str, str]) -> bool:
+    """Google indents its answers unless it is told not to."""
+    asked = query.get("prettyPrint", query.get("$prettyPrint", "true"))
+    return asked.lower() not in ("false", "0")
+
+
+def internal(method: str, path: str) -> ApiError:
+    """500 for an exception that is being handled; the log gets its trace."""
+    _log.exception("%s %s", method, path)
+    return ApiError(500, "Internal error encountered. The rehearsal's log has the trace.", "INTERNAL")
+
+
+def refuse(service: str, error: ApiError, *, pretty: bool = False) -> web.Response:
     """An error as an answer."""
-    response = respond(error_body(service, error), error.code)
+    response = respond(error_body(service, error), error.code, pretty=pretty)
     if error.code == 401:
         response.headers["WWW-Authenticate"] = 'Bearer realm="https://accounts.google.com/"'
     if service == "huggingface.co":

@@ -21,6 +21,11 @@ WRITES = (
     ("lustre.googleapis.com", "v1", "lustre.projects.locations.instances.create"),
     ("compute.googleapis.com", "compute/v1", "compute.subnetworks.insert"),
 )
+FORMED = {
+    "byte": ["", "AAAAAAAAAAA=", "a-_b"],
+    "google-datetime": ["2026-11-30T00:00:00Z", "2026-11-30T00:00:00.123+01:00"],
+    "google-duration": ["0s", "-1.5s"],
+}
 
 
 def method_of(service: str, prefix: str, method_id: str) -> tuple[Document, Method]:
@@ -43,6 +48,8 @@ def values(document: Document, spec: JSON, depth: int) -> st.SearchStrategy[Any]
     if "enum" in spec:
         return st.sampled_from(spec["enum"])
     form = spec.get("format", "")
+    if form in FORMED:
+        return st.sampled_from(FORMED[form])
     if form in ("int64", "uint64"):
         return st.integers(0, 2**40).flatmap(lambda n: st.sampled_from([n, str(n)]))
     kinds: dict[str, st.SearchStrategy[Any]] = {

@@ -3,54 +3,89 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterable
+import json
+from collections.abc import Callable, Iterable
 from functools import cache
 from typing import Any
 
-from ..contract import JSON, ApiError, Call
+from ..contract import JSON, Call
 from .filters import parse
-from .links import sent, stored
+from .links import invalid, sent, stored
+
+_MOST = 500  # things a page of Compute
+
+_ORDERS = {
+    "": (("name",), False),
+    "name": (("name",), False),
+    "creationTimestamp": (("creationTimestamp", "name"), False),
+    "creationTimestamp desc": (("creationTimestamp", "name"), True),
+}
 
 
 def cut(
-    call: Call, items: Iterable[JSON], *, size: str = "maxResults", most: int = 500
+    call: Call, items: Iterable[JSON], scope: Callable[[JSON], str] = lambda _: ""
 ) -> tuple[list[JSON], str]:
-    """The page that this call asks for, and the token of the next one ("" at the end)."""
+    """The page that this call asks for, and the token of the next one ("" at the end).
+
+    Sorted by name where nothing else is asked for, as Compute documents it. A token says what was shown last, so that
+    what comes or goes meanwhile makes no other thing appear twice or never.
+    """
+    most = _most(call)
     test = parse(str(call.params.get("filter", "")))
-    chosen = [item for item in items if test(item)]
-    _order(chosen, str(call.params.get("orderBy", "")))
-    token = str(call.params.get("pageToken", ""))
-    start = _offset(token)
-    if start is None:
-        raise ApiError(400, f"Invalid value for field 'pageToken': '{token}'.", "INVALID_ARGUMENT", "invalid")
-    end = start + min(int(call.params.get(size) or most), most)
-    return chosen[start:end], _token(end) if end < len(chosen) else ""
+    fields, backwards = _order(str(call.params.get("orderBy", "")))
+
+    def key(item: JSON) -> list[str]:
+        return [scope(item), *(str(item.get(field, "")) for field in fields)]
+
+    chosen = sorted((item for item in items if test(item)), key=key, reverse=backwards)
+    last = _last(str(call.params.get("pageToken", "")))
+    if last is not None:
+        chosen = [item for item in chosen if (key(item) < last if backwards else key(item) > last)]
+    page = chosen[:most]
+    return page, _token(key(page[-1])) if len(chosen) > most else ""
 
 
-def _order(items: list[JSON], order: str) -> None:
-    field, _, direction = order.partition(" ")
-    if field in ("name", "creationTimestamp"):
-        items.sort(key=lambda item: str(item.get(field, "")), reverse=direction == "desc")
+def _most(call: Call) -> int:
+    """Things a page. 0 is taken for "as many as you like", as an absent one; the sentence is inferred."""
+    asked = int(call.params.get("maxResults") or _MOST)
+    if asked > _MOST:
+        raise invalid("maxResults", asked, f"Values must be within the following range: [0, {_MOST}].")
+    return asked
 
 
-def _token(offset: int) -> str:
-    return base64.urlsafe_b64encode(str(offset).encode()).decode()
+def _order(order: str) -> tuple[tuple[str, ...], bool]:
+    if order.strip() not in _ORDERS:
+        raise invalid("orderBy", order, "Only sorting by name or creationTimestamp desc is supported.")
+    return _ORDERS[order.strip()]
 
 
-def _offset(token: str) -> int | None:
-    try:
-        return int(base64.urlsafe_b64decode(token)) if token else 0
-    except ValueError:
+def _token(last: list[str]) -> str:
+    return base64.urlsafe_b64encode(json.dumps(last).encode()).decode()
+
+
+def _last(token: str) -> list[str] | None:
+    """What a token says was shown last; None for no token. Raises ApiError 400 for one that is none."""
+    if not token:
         return None
+    try:
+        last = json.loads(base64.urlsafe_b64decode(token))
+        if isinstance(last, list) and all(isinstance(one, str) for one in last):
+            return last
+    except ValueError:
+        pass
+    raise invalid("pageToken", token, "The page token is not valid.")
 
 
 def paged(call: Call, field: str, items: list[JSON], size: int) -> JSON:
     """One page of the services that list neither by filter nor by order: `field` and `nextPageToken`."""
-    start = _offset(str(call.params.get("pageToken", "")))
-    if start is None:
-        raise ApiError(400, "The page token is not valid.", "INVALID_ARGUMENT")
-    end = start + size
-    return {field: items[start:end], **({"nextPageToken": _token(end)} if end < len(items) else {})}
+    last = _last(str(call.params.get("pageToken", "")))
+    chosen = [item for item in sorted(items, key=_name) if last is None or [_name(item)] > last]
+    page = chosen[: max(size, 1)]
+    return {field: page, **({"nextPageToken": _token([_name(page[-1])])} if len(chosen) > len(page) else {})}
+
+
+def _name(item: JSON) -> str:
+    return str(item["name"])
 
 
 def listed(call: Call, kind: str, items: Iterable[JSON]) -> JSON:
@@ -77,7 +112,7 @@ def aggregated(
     for scope, body in items:
         scope_of[id(body)] = scope
         bodies.append(body)
-    page, token = cut(call, bodies)
+    page, token = cut(call, bodies, lambda body: scope_of[id(body)])
     for body in page:
         by_scope.setdefault(scope_of[id(body)], []).append(sent(call, body))
     answer = sent(call, _head(call, kind))
