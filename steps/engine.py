@@ -11,7 +11,7 @@ from grpo_wizard.state.errors import WizardError
 
 from . import events
 from .events import Event
-from .plan import Decision, make_plan, order, price
+from .plan import STARTS, Decision, make_plan, order, price
 from .reservation_bill import reservation_bill, sentence
 from .run_folder import steps_left
 from .session import Session
@@ -25,7 +25,6 @@ from .work import Outcome, Work, proved
 
 # These cost nothing: they are made before the last look at the checks, which need the APIs.
 _FREE = {"project", "api", "iam_binding"}
-_STARTS = ("create", "change", "replace")
 Gate = Callable[[], Awaitable[Sequence[Mapping[str, str]]]]
 
 
@@ -118,7 +117,7 @@ async def apply(session: Session, options: Options) -> AsyncIterator[Event]:
     _, unpriced = price([d.resource for d in decisions if d.action != "delete"])
     if unpriced and (options.max_usd_per_hour is not None or meter.limit is not None):
         yield events.notice(f"limits count known prices only; without one: {', '.join(unpriced)}")
-    if any(d.action in _STARTS for d in decisions) and (refusal := meter.refusal()):
+    if any(d.action in STARTS for d in decisions) and (refusal := meter.refusal()):
         tally.failed.append(refusal)
     if not tally.failed:
         async for event in _carry_out(session, decisions, options, tally, meter):
@@ -198,7 +197,7 @@ async def _attempt(
 ) -> bool:
     """One resource to its end; a failure is told once, with its fix."""
     id = decision.resource.id
-    if decision.action in _STARTS and (refusal := meter.refusal()):
+    if decision.action in STARTS and (refusal := meter.refusal()):
         if refusal["id"] not in [entry["id"] for entry in tally.failed]:
             tally.failed.append(refusal)
         return False

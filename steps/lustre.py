@@ -6,13 +6,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from . import catalogue, parse
-from .lustre_checks import CHECKS
+from .lustre_checks import CHECKS, LEGACY_PORT, PORT
 from .manifests.storage import PV_NAME, PVC_NAME, persistent_volume, persistent_volume_claim
 from .naming import api_id, gcloud, network_path, resource_id
 from .step import Answers, Fact, Field, Resource, Step, Usual
 
 _TIERS = tuple(catalogue.load("lustre")["tiers"])
-_PORT, _LEGACY_PORT = "988", "6988"
 _filesystem = parse.text(r"[a-z][a-z0-9]{0,7}", "a lower-case letter, then at most 7 letters or digits")
 
 FIELDS = (
@@ -108,7 +107,7 @@ def _peering(answers: Answers, name: str, network: str) -> Resource:
         network,
         {"network": network, "reservedPeeringRanges": [name]},
         {"project": answers["project"]["project_id"], "network": network},
-        (resource_id("lustre", "address", name), api_id("servicenetworking"), api_id("cloudresourcemanager")),
+        (resource_id("lustre", "address", name), api_id("servicenetworking")),
         gcloud("services vpc-peerings connect", flags),
         Usual(60, 300, "minutes; not measured (google-cloud.md §5)"),
     )
@@ -116,7 +115,7 @@ def _peering(answers: Answers, name: str, network: str) -> Resource:
 
 def _firewall(answers: Answers, network: str, address: str) -> Resource:
     mine, project = answers["lustre"], answers["project"]["project_id"]
-    ports = [_PORT, _LEGACY_PORT] if mine["legacy_port"] else [_PORT]
+    ports = [PORT, LEGACY_PORT] if mine["legacy_port"] else [PORT]
     name = f"{mine['lustre_name']}-lnet"
     spec = {
         "name": name,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -13,6 +14,8 @@ from .step import ABSENT, Drift, Origin, Resource, Sight
 from .training_time import as_left
 
 Action = Literal["create", "keep", "adopt", "change", "replace", "conflict", "delete"]
+
+STARTS = ("create", "change", "replace")  # actions that bring something about
 
 # Data lives in these, or everything hangs on them: replaced only when --replace names them.
 _GUARDED = {"lustre", "cluster", "pv", "pvc", "network", "subnet", "address", "peering", "project"}
@@ -165,7 +168,23 @@ def make_plan(
         sight = seen.get(orphan.id, ABSENT)
         if origin_of(sight, records.get(orphan.id), deployment.lineage) == "created" and not orphan.kept:
             decisions.append(Decision(orphan, "delete", sight, "created", orphan.note))
-    return decisions
+    return _without_idle_apis(decisions)
+
+
+def _without_idle_apis(decisions: list[Decision]) -> list[Decision]:
+    """APIs are switched on for what is to be made with them: where all else stands, those that are off stay off.
+
+    One that was needed to see something would have left that something absent, and so to be made.
+    """
+    others = [d for d in decisions if d.resource.kind != "api"]
+    if not others or any(d.action in STARTS for d in others):
+        return decisions
+    return [
+        dataclasses.replace(d, action="keep", note="off; all else stands without it")
+        if d.action == "create" and d.resource.kind == "api"
+        else d
+        for d in decisions
+    ]
 
 
 def order(resources: Sequence[Resource]) -> list[Resource]:

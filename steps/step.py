@@ -10,6 +10,7 @@ Answers = Mapping[str, Mapping[str, Any]]  # step -> field -> parsed value, comp
 Level = Literal["pass", "info", "warn", "block"]
 State = Literal["absent", "creating", "ready", "failed", "deleting"]
 Origin = Literal["created", "adopted", "none"]
+_LINE = 60  # characters of a value in a line about drift
 
 
 class Refused(ValueError):
@@ -141,7 +142,13 @@ class Drift:
     have: Any
 
     def __str__(self) -> str:
-        return f"{self.path} is {self.have!r}, wanted {self.want!r}"
+        return f"{self.path} is {_short(self.have)}, wanted {_short(self.want)}"
+
+
+def _short(value: Any) -> str:
+    """As it fits into a line: a whole script says nothing there."""
+    text = repr(value)
+    return text if len(text) <= _LINE else f"{text[:_LINE]}…"
 
 
 @dataclass(frozen=True)

@@ -52,6 +52,8 @@ class Work:
             self.facts[resource.id] = dict(decision.sight.facts)
             self._note_ownership(resource, decision)
             return Outcome("adopted" if decision.action == "adopt" else "kept")
+        if decision.action == "keep" and decision.sight.state == "absent":
+            return Outcome("kept")  # an API that nothing to be made needs
         tell(
             events.started(resource.id, decision.action, f"{decision.action} {resource.kind} {resource.name}")
         )

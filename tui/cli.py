@@ -93,7 +93,13 @@ def _json(parser: argparse.ArgumentParser, form: str = "one JSON document on std
 
 
 def _init(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--answers", metavar="FILE", help="answers as TOML")
+    parser.add_argument(
+        "--answers",
+        metavar="FILE",
+        action="append",
+        default=[],
+        help="answers as TOML; given again, the later file is laid over the earlier",
+    )
     parser.add_argument(
         "--from-env",
         action="store_true",

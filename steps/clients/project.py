@@ -41,16 +41,22 @@ def fetch_project(cloud: Cloud, project: str) -> JSON | None:
 
 
 def project_number(cloud: Cloud, project: str) -> str:
+    """From Service Usage, which is on in every project: resource manager's API may be off where all else was made by hand."""
+
     def ask() -> str:
-        seen = fetch_project(cloud, project)
-        if seen is None:
+        name = f"projects/{project}/services/serviceusage.googleapis.com"
+        try:
+            seen = call("serviceusage", service_usage(cloud).get_service, request={"name": name})
+        except CloudError as error:
+            if error.kind not in ("not_found", "denied"):
+                raise
             raise CloudError(
                 "not_found",
                 f"project {project} was not found",
                 "or you may not see it",
                 "choose another project",
-            )
-        return str(seen["name"]).rpartition("/")[2]
+            ) from error
+        return str(seen.name).split("/")[1]
 
     return str(cloud.once(f"number of {project}", ask))
 

@@ -41,3 +41,13 @@ def test_the_environment_answers_and_refuses_every_secret(field: Field) -> None:
     with pytest.raises(SecretRefused):
         secrets_from({field.env[0]: wrong(field)})
     assert secrets_from({field.env[0]: TOKENS[field.name]})[field.name].reveal() == TOKENS[field.name]
+
+
+def test_a_later_answer_file_is_laid_over_an_earlier(tmp_path: Path) -> None:
+    above = tmp_path / "above.toml"
+    above.write_text('[networks]\nmtu = 0\n[lustre]\nlustre_name = "other"\n')
+    words = ["init", "--rehearse", "--home", str(tmp_path), "--answers", ANSWERS, "--answers", str(above)]
+    assert main([*words, "--set", "lustre.lustre_name=last"]) == 0
+    saved = json.loads(next(tmp_path.rglob("state.json")).read_text())["answers"]
+    assert (saved["networks"]["mtu"], saved["lustre"]["lustre_name"]) == (0, "last")
+    assert saved["project"]["project_id"] == "my-project"

@@ -15,6 +15,7 @@ from grpo_wizard.steps.steps import step
 
 JSON = dict[str, Any]
 P, MINE, CALLER = "my-project", "0123456789ab", "user:rehearsal-user@example.com"
+LUSTRE = f"projects/{P}/locations/us-central1-b/instances"
 DENIED = {
     "error": {
         "code": 403,
@@ -65,7 +66,17 @@ WORLD = [
         "clusters": [cluster("ours", "RUNNING", MINE), cluster("ours-broken", "ERROR", MINE), cluster("coming", "PROVISIONING"), cluster("going", "STOPPING")]
     }),
     get("lustre", "*/locations/us-central1-b/instances", {
-        "instances": [{"name": f"projects/{P}/locations/us-central1-b/instances/stopped", "state": "STOPPED"}]
+        "instances": [
+            {"name": f"{LUSTRE}/stopped", "state": "STOPPED"},
+            {"name": f"{LUSTRE}/on-6988", "state": "ACTIVE", "gkeSupportEnabled": True},
+            {"name": f"{LUSTRE}/on-988", "state": "ACTIVE"},
+        ]
+    }),
+    get("container", "*/locations/us-central1/clusters", {
+        "clusters": [
+            cluster("with-6988", "RUNNING") | {"addonsConfig": {"lustreCsiDriverConfig": {"enabled": True, "enableLegacyLustrePort": True}}},
+            cluster("with-988", "RUNNING") | {"addonsConfig": {"lustreCsiDriverConfig": {"enabled": True}}},
+        ]
     }),
 ]  # fmt: skip
 PROJECTS = (
@@ -230,6 +241,35 @@ def test_a_cluster_of_that_name_whose_and_in_which_state(
     east = {"project__region": "us-east4", "project__zone": "us-east4-b", "cluster__cluster_name": name}
     found = of(world.check(MINE, **east), "cluster.there")
     assert found[0][0] == level and words in found[0][1]
+
+
+PORTS = {  # (instance, cluster, the answer) of what is there: level, and what the fix says
+    ("on-6988", "none", False): ("block", "set lustre.legacy_port=true"),
+    ("on-988", "none", True): ("block", "set lustre.legacy_port=false"),
+    ("none", "with-6988", False): ("block", "set lustre.legacy_port=true"),
+    ("none", "with-988", True): ("block", "set lustre.legacy_port=false"),
+    ("on-6988", "with-988", False): ("block", "clusters update with-988 --location=us-central1 --enable-legacy-lustre-port"),
+    ("on-988", "with-6988", True): ("block", "to another name"),
+    ("on-6988", "with-6988", False): ("warn", "set lustre.legacy_port=true"),
+    ("on-6988", "with-6988", True): ("pass", ""),
+    ("on-6988", "none", True): ("pass", ""),
+    ("on-988", "with-988", False): ("pass", ""),
+    ("none", "none", False): ("pass", ""),
+    ("none", "none", True): ("pass", ""),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("there", PORTS)
+def test_a_cluster_and_a_lustre_that_are_there_must_speak_on_one_port(
+    world: Ground, there: tuple[str, str, bool]
+) -> None:
+    level, fix = PORTS[there]
+    instance, name, legacy = there
+    about = {"lustre__lustre_name": instance, "cluster__cluster_name": name, "lustre__legacy_port": legacy}
+    found = [(c.finding.level, c.finding.fix) for c in world.check(**about) if c.id == "lustre.port"]
+    assert [one[0] for one in found] == [level] and fix in found[0][1]
+    if level == "warn":  # no rule, nothing that does not fit
+        assert said(world, "lustre.port", **about, lustre__firewall=False)[0][0] == "pass"
 
 
 def test_a_lustre_instance_that_is_stopped_and_not_ours_blocks(world: Ground) -> None:

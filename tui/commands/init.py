@@ -119,8 +119,10 @@ def list_keys() -> int:
 
 
 def _given(args: argparse.Namespace) -> Given:
-    """From the file, then the environment, then --set: the later wins."""
-    given: Given = _from_file(args.answers) if args.answers else {}
+    """From the files in their order, then the environment, then --set: the later wins."""
+    given: Given = {}
+    for path in args.answers:
+        given = _merge(given, _from_file(path))
     if args.from_env:
         given = _merge(given, from_environment(os.environ))
     for item in args.set:
