@@ -111,12 +111,13 @@ async def _serve(options: Options, root: Path, out: TextIO) -> None:
     runner = web.AppRunner(app.web, access_log=None, shutdown_timeout=1.0)
     await runner.setup()
     try:
-        listener = await _listen(runner, app, authority, token, options.port)
+        listener = await _listen(runner, app, authority, token, options.port or _last_port(root))
         base_url = f"http://127.0.0.1:{listener.sockets[0].getsockname()[1]}"
         env = environment.of(base_url, root, token, authority.file)
         address = Address(base_url, os.getpid(), str(root / "token"), speed, kube_urls(world), env)
         app.address = address
         write_private(root / "address.tmp", json.dumps(asdict(address)).encode())
+        write_private(root / "port", str(listener.sockets[0].getsockname()[1]).encode())
         (root / "address.tmp").replace(root / "address.json")
         if options.env_file:
             write_private(options.env_file, environment.script(env).encode())
@@ -129,6 +130,13 @@ async def _serve(options: Options, root: Path, out: TextIO) -> None:
 
 
 async def _listen(
+def _last_port(root: Path) -> int:
+    """The port that this home's server had, so that what was told of it stays good; negative: only if it is free."""
+    with contextlib.suppress(OSError, ValueError):
+        return -int((root / "port").read_text())
+    return 0
+
+
     runner: web.AppRunner, app: Application, authority: Authority, token: str, port: int
 ) -> asyncio.Server:
     tls = authority.server_context()
@@ -136,10 +144,12 @@ async def _listen(
     assert factory is not None
     try:
         return await asyncio.get_running_loop().create_server(
-            lambda: Front(factory, tls, token, app.trusted), "127.0.0.1", port, backlog=512
+            lambda: Front(factory, tls, token, app.trusted), "127.0.0.1", abs(port), backlog=512
         )
     except OSError as error:
         raise RehearsalError(
+        if port < 0:
+            return await _listen(runner, app, authority, token, 0)
             f"Port {port} of 127.0.0.1 cannot be used ({error.strerror}): take another with --port, or "
             "none for a free one."
         ) from None
