@@ -1,0 +1,261 @@
+"""GKE of the rehearsal while it works: what may run beside what, upgrades node by node, what a kill in the middle leaves."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from google.api_core import exceptions
+from google.cloud import container_v1
+from google_clients import APIS, CLUSTER, PARENT, REGION, Clients, cluster, gpu_pool, network
+from kubeworld import kubectl_binary, until
+from rehearsing import Rehearsal, start_rehearsal, stop_rehearsal
+
+SPEED = "400"
+MASTER, OLD, NEXT = "1.34.3-gke.1245000", "1.34.1-gke.3971000", "1.35.1-gke.1396000"
+INCOMPATIBLE = "Cluster is running incompatible operation"
+GCLOUD = shutil.which("gcloud")
+JSON = dict[str, Any]
+
+
+class Kubectl:
+    """The real kubectl with a kubeconfig built from what GKE says."""
+
+    def __init__(self, clients: Clients, server: Rehearsal, folder: Path) -> None:
+        got = clients.container.get_cluster(name=CLUSTER)
+        ca, self.path = got.master_auth.cluster_ca_certificate, folder / "kubeconfig"
+        self.endpoint = str(got.endpoint)
+        self.path.write_text(
+            json.dumps(
+                {
+                    "apiVersion": "v1",
+                    "kind": "Config",
+                    "current-context": "c",
+                    "clusters": [
+                        {
+                            "name": "c",
+                            "cluster": {
+                                "server": f"https://{got.endpoint}",
+                                "certificate-authority-data": ca,
+                            },
+                        }
+                    ],
+                    "users": [{"name": "u", "user": {"token": server.token}}],
+                    "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
+                }
+            )
+        )
+
+    def __call__(self, *words: str) -> str:
+        environment = {"PATH": os.environ.get("PATH", ""), "KUBECONFIG": str(self.path)}
+        return subprocess.run(
+            [kubectl_binary(), *words],
+            env=environment | {"HOME": str(self.path.parent)},
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=60,
+        ).stdout
+
+    def nodes(self, pool: str) -> dict[str, str]:
+        """Name -> kubelet's version."""
+        listed = json.loads(self("get", "nodes", "-l", f"cloud.google.com/gke-nodepool={pool}", "-o", "json"))
+        return {
+            one["metadata"]["name"]: one["status"]["nodeInfo"]["kubeletVersion"] for one in listed["items"]
+        }
+
+
+def refused(call: Callable[[], Any]) -> str:
+    with pytest.raises(exceptions.BadRequest) as refusal:
+        call()
+    return str(refusal.value)
+
+
+def pool(name: str, **fields: Any) -> container_v1.NodePool:
+    config = {"machine_type": "n2-highmem-8"}
+    return container_v1.NodePool(**{"name": name, "initial_node_count": 1, "config": config, **fields})
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rehearsal]:
+    started = start_rehearsal(tmp_path_factory.mktemp("busy") / "home", speed=SPEED, ray="none")
+    yield started
+    stop_rehearsal(started)
+
+
+@pytest.fixture(scope="module")
+def clients(server: Rehearsal) -> Clients:
+    server.enable(*APIS)
+    made = Clients(server)
+
+    def felt() -> bool:
+        with contextlib.suppress(exceptions.Forbidden):
+            network(made, "nemo-net")
+            return True
+        return False
+
+    until(felt)
+    return made
+
+
+def _running(clients: Clients, kind: str) -> str:
+    """Name of the operation of this kind that runs."""
+    listed = clients.container.list_operations(parent=PARENT).operations
+    return next(one.name for one in listed if one.operation_type.name == kind and one.status.name != "DONE")
+
+
+def test_while_a_cluster_is_made_nothing_else_is_done_to_it(clients: Clients) -> None:
+    asked = cluster(initial_cluster_version=MASTER, node_pools=[pool("default-pool", version=OLD)])
+    operation = clients.container.create_cluster(parent=PARENT, cluster=asked)
+    gke, name = clients.container, {"name": CLUSTER}
+    label = {**name, "resource_labels": {"a": "b"}, "label_fingerprint": "a9dc16a7"}
+    scale = {"name": f"{CLUSTER}/nodePools/default-pool", "autoscaling": {"enabled": False}}
+    for refusal in (
+        refused(lambda: gke.create_node_pool(parent=CLUSTER, node_pool=pool("early"))),
+        refused(lambda: gke.set_labels(request=label)),
+        refused(lambda: gke.update_cluster(request={**name, "update": {"desired_logging_service": "none"}})),
+        refused(lambda: gke.set_node_pool_autoscaling(request=scale)),
+        refused(lambda: gke.delete_cluster(name=CLUSTER)),
+    ):
+        assert (
+            f"Operation {operation.name} is currently creating cluster nemo-cluster. Please wait" in refusal
+        )
+    with pytest.raises(exceptions.Conflict):
+        gke.create_cluster(parent=PARENT, cluster=cluster())
+    with pytest.raises(exceptions.BadRequest, match="Operation type CREATE_CLUSTER cannot be cancelled"):
+        gke.cancel_operation(request={"name": f"{PARENT}/operations/{operation.name}"})
+    assert not clients.gke(operation).error.message
+
+
+def test_pools_are_worked_on_beside_each_other_and_the_whole_cluster_waits_for_them(clients: Clients) -> None:
+    gke = clients.container
+    first = gke.create_node_pool(parent=CLUSTER, node_pool=pool("first"))
+    second = gke.create_node_pool(parent=CLUSTER, node_pool=pool("second"))
+    name = f"{CLUSTER}/nodePools/first"
+    assert f"{INCOMPATIBLE} {first.name}." in refused(lambda: gke.delete_node_pool(name=name))
+    grow = {"name": name, "node_count": 2}
+    assert f"{INCOMPATIBLE} {first.name}." in refused(lambda: gke.set_node_pool_size(request=grow))
+    update = {"name": CLUSTER, "update": {"desired_logging_service": "none"}}
+    for refusal in (
+        refused(lambda: gke.delete_cluster(name=CLUSTER)),
+        refused(lambda: gke.update_cluster(request=update)),
+    ):
+        assert f"{INCOMPATIBLE} {first.name}." in refusal
+    assert gke.get_cluster(name=CLUSTER).status.name == "RUNNING"
+    for operation in (first, second):
+        assert not clients.gke(operation).error.message
+    gone = gke.delete_node_pool(name=name)
+    doing = "is currently deleting a node pool for cluster nemo-cluster"
+    assert f"Operation {gone.name} {doing}" in refused(lambda: gke.set_node_pool_size(request=grow))
+    clients.gke(gone)
+
+
+def test_more_than_five_at_once_are_too_many(clients: Clients) -> None:
+    gke = clients.container
+    started = [gke.create_node_pool(parent=CLUSTER, node_pool=pool(f"many-{i}")) for i in range(5)]
+    with pytest.raises(exceptions.TooManyRequests, match="hits the concurrent operations quota 5"):
+        gke.create_node_pool(parent=CLUSTER, node_pool=pool("many-6"))
+    for operation in started:
+        clients.gke(operation)
+    for operation in [gke.delete_node_pool(name=f"{CLUSTER}/nodePools/many-{i}") for i in range(5)]:
+        clients.gke(operation)
+
+
+def test_a_pools_nodes_are_replaced_one_by_one_up_to_the_control_planes_version(
+    clients: Clients, server: Rehearsal, tmp_path: Path
+) -> None:
+    kubectl = Kubectl(clients, server, tmp_path)
+    before = until(lambda: len(found := kubectl.nodes("default-pool")) == 3 and found)
+    assert set(before.values()) == {f"v{OLD}"}
+    update = {"name": f"{CLUSTER}/nodePools/default-pool", "node_version": "-", "image_type": ""}
+    operation = clients.container.update_node_pool(request=update)
+    where = {"name": f"{PARENT}/operations/{operation.name}"}
+    seen, mixed = [], set()
+    while (found := clients.container.get_operation(request=where)).status.name != "DONE":
+        counts = {one.name: one.int_value for one in found.progress.metrics}
+        seen.append((counts["NODES_DONE"], found.detail))
+        nodes = kubectl.nodes("default-pool")
+        mixed.add(len([one for one in nodes.values() if one == f"v{MASTER}"]))
+        assert len(nodes) == 3
+    assert [done for done, _ in seen] == sorted(done for done, _ in seen) and {1, 2} <= {n for n, _ in seen}
+    assert any(
+        "done with 1 out of 3 nodes (33.3%): 1 being processed, 1 succeeded" in text for _, text in seen
+    )
+    assert {1, 2} & mixed, "between two nodes there is a moment with both versions"
+    after = until(lambda: set((found := kubectl.nodes("default-pool")).values()) == {f"v{MASTER}"} and found)
+    assert not set(before) & set(after) and len(after) == 3
+    got = clients.container.get_cluster(name=CLUSTER)
+    assert got.current_node_version == MASTER
+
+
+@pytest.mark.skipif(GCLOUD is None, reason="the real gcloud is not installed here")
+def test_gcloud_upgrades_the_control_plane_and_kubectl_sees_it(
+    clients: Clients, server: Rehearsal, tmp_path: Path
+) -> None:
+    words = ["container", "clusters", "upgrade", "nemo-cluster", "--master", f"--cluster-version={NEXT}"]
+    done = subprocess.Popen(
+        [str(GCLOUD), *words, f"--region={REGION}", "--quiet"],
+        env=server.env,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    upgrade = until(lambda: _maybe(clients, "UPGRADE_MASTER"))
+    busy = refused(lambda: clients.container.create_node_pool(parent=CLUSTER, node_pool=pool("late")))
+    assert f"Operation {upgrade} is currently upgrading cluster nemo-cluster" in busy
+    assert done.wait(60) == 0, done.communicate()
+    done.communicate()
+    kubectl = Kubectl(clients, server, tmp_path)
+    assert json.loads(kubectl("version", "-o", "json"))["serverVersion"]["gitVersion"] == f"v{NEXT}"
+    assert set(kubectl.nodes("default-pool").values()) == {f"v{MASTER}"}
+    back = {"name": CLUSTER, "master_version": MASTER}
+    assert "cannot downgrade" in refused(lambda: clients.container.update_master(request=back))
+
+
+def _maybe(clients: Clients, kind: str) -> str | None:
+    with contextlib.suppress(StopIteration):
+        return _running(clients, kind)
+    return None
+
+
+def test_a_server_killed_between_two_nodes_renews_the_rest(clients: Clients, server: Rehearsal) -> None:
+    kubectl = Kubectl(clients, server, server.home)
+    before = kubectl.nodes("default-pool")
+    update = {"name": f"{CLUSTER}/nodePools/default-pool", "node_version": NEXT, "image_type": ""}
+    operation = clients.container.update_node_pool(request=update)
+    until(lambda: f"v{NEXT}" in kubectl.nodes("default-pool").values())
+    renewed = {name for name, version in kubectl.nodes("default-pool").items() if version == f"v{NEXT}"}
+    time.sleep(0.3)  # past the moment in which the world's file is written
+    os.kill(server.address.pid, signal.SIGKILL)
+    again = start_rehearsal(server.home, speed=SPEED, ray="none")
+    anew = Clients(again)
+    assert (again.token, again.base_url) == (server.token, server.base_url)
+    assert not anew.gke(operation).error.message
+    found = until(lambda: set((now := kubectl.nodes("default-pool")).values()) == {f"v{NEXT}"} and now)
+    assert renewed <= set(found) and not set(before) & set(found), "no node was replaced twice"
+    assert Kubectl(anew, again, server.home).endpoint == kubectl.endpoint
+
+
+def test_a_pool_that_runs_out_of_stock_keeps_its_cluster_busy_and_goes_at_last(
+    clients: Clients, server: Rehearsal
+) -> None:
+    asked = gpu_pool("short", 1, autoscaling={})
+    operation = clients.container.create_node_pool(parent=CLUSTER, node_pool=asked)
+    assert INCOMPATIBLE in refused(lambda: clients.container.delete_cluster(name=CLUSTER))
+    clients.gke(operation)
+    gone = clients.container.delete_cluster(name=CLUSTER)
+    assert "is currently deleting cluster" in refused(lambda: clients.container.delete_cluster(name=CLUSTER))
+    with pytest.raises(exceptions.Conflict):
+        clients.container.create_cluster(parent=PARENT, cluster=cluster())
+    clients.gke(gone)
+    with pytest.raises(exceptions.NotFound):
+        clients.container.get_cluster(name=CLUSTER)
