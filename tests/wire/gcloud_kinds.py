@@ -1,0 +1,116 @@
+"""The kinds of things that apply makes at Google: how gcloud lists and describes each, and how Google's own client reads it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from google_clients import CLUSTER, PROJECT, REGION, ZONE, Clients
+
+JSON = dict[str, Any]
+Get = Callable[[Clients, str, str], Any]
+
+
+@dataclass(frozen=True)
+class Kind:
+    """One kind. `{name}` and `{place}` are filled into the description; `get` is called with the same two."""
+
+    name: str
+    lists: str
+    describes: str
+    get: Get
+    marks: tuple[str, ...] = ()  # dotted paths of the mark
+    status: tuple[str, str] = ("", "")  # dotted path and the word that gcloud shows when all is well
+    shown: frozenset[str] = frozenset()  # fields that are computed when it is read
+
+
+def _compute(client: str, argument: str, place: str = "") -> Get:
+    def get(clients: Clients, name: str, where: str) -> Any:
+        return clients.compute(client).get(
+            project=PROJECT, **{argument: name}, **({place: where} if place else {})
+        )
+
+    return get
+
+
+_IN = f"--cluster=nemo-cluster --location={REGION}"
+NETWORK = Kind(
+    "network",
+    "gcloud compute networks list",
+    "gcloud compute networks describe {name}",
+    _compute("Networks", "network"),
+    ("description",),
+    shown=frozenset({"subnetworks", "peerings"}),
+)
+SUBNET = Kind(
+    "subnet",
+    "gcloud compute networks subnets list",
+    "gcloud compute networks subnets describe {name} --region={place}",
+    _compute("Subnetworks", "subnetwork", "region"),
+    ("description",),
+    shown=frozenset({"secondaryIpRanges"}),
+)
+FIREWALL = Kind(
+    "firewall",
+    "gcloud compute firewall-rules list",
+    "gcloud compute firewall-rules describe {name}",
+    _compute("Firewalls", "firewall"),
+    ("description",),
+)
+ADDRESS = Kind(
+    "address",
+    "gcloud compute addresses list",
+    "gcloud compute addresses describe {name} --global",
+    _compute("GlobalAddresses", "address"),
+    ("description", "labels"),
+    ("status", "RESERVED"),
+)
+CLUSTERS = Kind(
+    "cluster",
+    "gcloud container clusters list",
+    "gcloud container clusters describe {name} --location={place}",
+    lambda clients, name, place: clients.container.get_cluster(name=CLUSTER),
+    ("resourceLabels",),
+    ("status", "RUNNING"),
+    frozenset({"nodePools", "instanceGroupUrls", "currentNodeCount"}),
+)
+POOL = Kind(
+    "node_pool",
+    f"gcloud container node-pools list {_IN}",
+    f"gcloud container node-pools describe {{name}} {_IN}",
+    lambda clients, name, place: clients.container.get_node_pool(name=f"{CLUSTER}/nodePools/{name}"),
+    ("config.resourceLabels",),
+    ("status", "RUNNING"),
+)
+LUSTRE = Kind(
+    "lustre",
+    "gcloud lustre instances list --location=-",
+    "gcloud lustre instances describe {name} --location={place}",
+    lambda clients, name, place: clients.lustre.get_instance(
+        name=f"projects/{PROJECT}/locations/{ZONE}/instances/{name}"
+    ),
+    ("labels",),
+    ("state", "ACTIVE"),
+)
+KINDS = (NETWORK, SUBNET, FIREWALL, ADDRESS, CLUSTERS, POOL, LUSTRE)
+
+# Objects that apply makes in the cluster: kind in a plan -> kind of the object.
+OBJECTS = {
+    "daemonset": "DaemonSet",
+    "network_params": "GKENetworkParamSet",
+    "device_network": "Network",
+    "pv": "PersistentVolume",
+    "pvc": "PersistentVolumeClaim",
+    "secret": "Secret",
+    "configmap": "ConfigMap",
+    "service_account": "ServiceAccount",
+    "role": "Role",
+    "role_binding": "RoleBinding",
+    "network_policy": "NetworkPolicy",
+    "raycluster": "RayCluster",
+}
+GET_OBJECTS = (
+    "kubectl get --all-namespaces --show-managed-fields daemonsets,gkenetworkparamsets,"
+    "networks.networking.gke.io,persistentvolumes,persistentvolumeclaims,secrets,configmaps,serviceaccounts,roles,rolebindings,networkpolicies,rayclusters"
+)

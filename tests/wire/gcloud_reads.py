@@ -1,0 +1,137 @@
+"""What the real gcloud and kubectl say of a deployment, several commands at a time, in a form that can be compared."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import shutil
+import subprocess
+import tomllib
+from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from road import APPLY, Road, road
+
+from grpo_wizard.steps.step import Resource, SecretValue
+from grpo_wizard.steps.steps import STEPS, complete
+from grpo_wizard.steps.survey import resolve
+
+JSON = dict[str, Any]
+TOOLS = ("gcloud", "kubectl", "gke-gcloud-auth-plugin")
+MISSING = [tool for tool in TOOLS if shutil.which(tool) is None]
+_AT_ONCE = 3
+_HOST = re.compile(r"^https?://[^/]+/(compute/[a-z0-9]+/)?(?=projects/)")
+
+
+@dataclass
+class Shell:
+    """Commands in the environment that the server prints, each asked once."""
+
+    environment: Mapping[str, str]
+    answers: dict[str, str] = field(default_factory=dict)
+
+    def ask(self, commands: Iterable[str]) -> None:
+        """Runs commands side by side; fails where one does, or warns that a part of its answer is missing."""
+        new = [command for command in dict.fromkeys(commands) if command not in self.answers]
+        with ThreadPoolExecutor(_AT_ONCE) as pool:
+            self.answers |= zip(new, pool.map(self._one, new), strict=True)
+
+    def _one(self, command: str) -> str:
+        done = subprocess.run(
+            shlex.split(command),
+            env=self.environment,
+            capture_output=True,
+            text=True,
+            timeout=240,
+            stdin=subprocess.DEVNULL,
+        )
+        # gcloud ends with 0 when a list could not be read: "Some requests did not succeed", and no row.
+        assert done.returncode == 0 and "WARNING: Some" not in done.stderr, (command, done.stderr)
+        return done.stdout
+
+    def text(self, command: str) -> str:
+        self.ask([command])
+        return self.answers[command]
+
+    def json(self, command: str) -> Any:
+        return json.loads(
+            self.text(f"{command} {'-o' if command.startswith('kubectl') else '--format='}json")
+        )
+
+
+@dataclass(frozen=True)
+class Stand:
+    """A deployment that stands, and what it says of itself."""
+
+    walk: Road
+    shell: Shell
+    plan: list[JSON]
+    status: list[JSON]
+    world: list[JSON]
+    answers: Mapping[str, Mapping[str, Any]]  # as `export --answers` gives them
+    lineage: str
+
+    def names(self, kind: str) -> set[str]:
+        """Of a kind's resources: what the plan says is there."""
+        return {row["name"] for row in self.plan if row["kind"] == kind and row["action"] == "keep"}
+
+    def rows(self, kind: str) -> list[JSON]:
+        """Of a kind's things: what the world holds, whoever made them."""
+        return [row for row in self.world if row["kind"] == kind]
+
+    def wanted(self, kind: str, facts: Mapping[str, Mapping[str, str]]) -> list[tuple[Resource, JSON]]:
+        """A kind's resources, each with what it asks for; `facts` are what only the cloud knows."""
+        resources = [r for step in STEPS for r in step.resources(self.answers) if r.kind == kind]
+        return [(r, _public(resolve(r.spec, facts))) for r in resources]
+
+
+def _public(value: Any) -> Any:
+    """A spec without the values that are secret."""
+    if isinstance(value, Mapping):
+        return {key: _public(item) for key, item in value.items() if not isinstance(item, SecretValue)}
+    return [_public(item) for item in value] if isinstance(value, list) else value
+
+
+@contextmanager
+def standing(home: Path) -> Iterator[Stand]:
+    """The tutorial's deployment up to the RayCluster, made by the real command on a server of its own."""
+    with road(home) as walk:
+        walk.init()
+        assert walk.lines(*APPLY)[-1]["ok"]
+        plan, status = walk.json("plan")["resources"], walk.json("status")["resources"]
+        answers = complete(tomllib.loads(walk.run("export", "--answers").stdout))
+        shell = Shell(walk.server.env | {"KUBECONFIG": str(home / "kubeconfig")})
+        lineage = walk.state()["lineage"]
+        yield Stand(walk, shell, plan, status, walk.server.world(), answers, lineage)
+
+
+def bare(value: Any) -> Any:
+    """A value without hosts in links and without what is unset: proto JSON leaves out false, zero and empty."""
+    if isinstance(value, Mapping):
+        found = {key: bare(item) for key, item in value.items() if not key.startswith("x_gcloud")}
+        return {key: item for key, item in found.items() if item not in (None, False, 0, "", "0", {}, [])}
+    if isinstance(value, list):
+        return [bare(item) for item in value]
+    return _HOST.sub("", value) if isinstance(value, str) else value
+
+
+def last(link: str) -> str:
+    """The bare name at a link's end."""
+    return link.rpartition("/")[2]
+
+
+def table(text: str) -> list[dict[str, str]]:
+    """gcloud's or kubectl's default table: a row's cells by column. Columns begin where their headings do."""
+    lines = [line for line in text.splitlines() if line.strip()]
+    head = list(re.finditer(r"\S+(?: \S+)*", lines[0]))
+    starts = [0, *(found.start() for found in head[1:])]
+    ends = [*starts[1:], None]
+    return [
+        {found.group(): line[begin:end].strip() for found, begin, end in zip(head, starts, ends, strict=True)}
+        for line in lines[1:]
+    ]

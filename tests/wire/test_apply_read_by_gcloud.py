@@ -1,0 +1,281 @@
+"""Made by apply, read by the real gcloud and kubectl: list and describe show the same as the deployment says.
+
+A list and one description of each kind are read always (about half a minute); every single thing:
+`pytest -m heavy tests/wire/test_apply_read_by_gcloud.py`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from gcloud_bodies import leaves
+from gcloud_kinds import GET_OBJECTS, KINDS, LUSTRE, OBJECTS, Kind
+from gcloud_reads import MISSING, Stand, bare, last, standing
+from google_clients import PROJECT, REGION, ZONE, Clients
+
+from grpo_wizard.steps.clients.wire import document
+
+JSON = dict[str, Any]
+pytestmark = pytest.mark.skipif(bool(MISSING), reason=f"not installed here: {', '.join(MISSING)}")
+IDS = [kind.name for kind in KINDS]
+
+SERVICES = "gcloud services list --enabled"
+PEERINGS = "gcloud services vpc-peerings list --network=nemo-net"
+NETWORK_PEERINGS = "gcloud compute networks peerings list --network=nemo-net"
+COMPUTE_OPERATIONS = "gcloud compute operations list"
+GKE_OPERATIONS = f"gcloud container operations list --location={REGION}"
+LUSTRE_OPERATIONS = f"gcloud lustre operations list --location={ZONE}"
+RESERVATIONS = "gcloud compute reservations list"
+RESERVATION = f"gcloud compute reservations describe nemo-res --zone={ZONE}"
+POLICY = f"gcloud projects get-iam-policy {PROJECT}"
+CREDENTIALS = f"gcloud container clusters get-credentials nemo-cluster --location={REGION}"
+OTHERS = (
+    SERVICES, PEERINGS, NETWORK_PEERINGS, COMPUTE_OPERATIONS, GKE_OPERATIONS, LUSTRE_OPERATIONS, RESERVATIONS,
+    RESERVATION, POLICY,
+)  # fmt: skip
+
+# What Google gives back otherwise than it was asked for.
+REWRITTEN: dict[str, dict[str, Callable[[str, str], bool]]] = {
+    "cluster": {
+        "initialClusterVersion": lambda asked, given: given.startswith(f"{asked}.")
+    },  # the newest of it
+    "address": {"ipVersion": lambda asked, given: (asked, given) == ("IPV4", "")},  # said of IPv6 only
+}
+
+
+def first(stand: Stand, kind: Kind) -> JSON:
+    """The row of the world that the always-run part describes."""
+    return next(row for row in stand.rows(kind.name) if row["name"] in stand.names(kind.name))
+
+
+def description(kind: Kind, row: Mapping[str, Any]) -> str:
+    return kind.describes.format(name=row["name"], place=row["location"])
+
+
+@pytest.fixture(scope="module")
+def stand(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stand]:
+    """The deployment, and all that the tests below ask of it, asked side by side."""
+    with standing(tmp_path_factory.mktemp("read") / "home") as it:
+        asked = [kind.lists for kind in KINDS] + [description(kind, first(it, kind)) for kind in KINDS]
+        it.shell.ask([CREDENTIALS, *(f"{command} --format=json" for command in (*asked, *OTHERS))])
+        yield it
+
+
+@pytest.fixture(scope="module")
+def kubernetes(stand: Stand) -> Any:
+    """Kubernetes' own Python client, by the entry that `get-credentials` wrote and the server's token."""
+    from kubernetes import client, config, dynamic
+
+    entry = yaml.safe_load(Path(stand.shell.environment["KUBECONFIG"]).read_text("utf-8"))
+    entry["users"] = [{"name": user["name"], "user": {}} for user in entry["users"]]  # not its plugin
+    settings = client.Configuration()
+    config.load_kube_config_from_dict(entry, client_configuration=settings)
+    settings.api_key = {"authorization": f"Bearer {stand.walk.server.token}"}
+    return dynamic.DynamicClient(client.ApiClient(settings))
+
+
+def place(value: Mapping[str, Any], path: str) -> Any:
+    found: Any = value
+    for key in path.split("."):
+        found = found.get(key, {}) if isinstance(found, Mapping) else {}
+    return found
+
+
+def texts(value: Any) -> dict[str, str]:
+    """A value's leaves as texts: an int64 is a text in one client and a number in another."""
+    return {path: str(leaf) for path, leaf in leaves(bare(value)) if path}
+
+
+def unmet(want: Any, have: Any) -> dict[str, tuple[str, str]]:
+    """Of what is wanted: the paths at which something else stands."""
+    told = texts(have)
+    return {path: (leaf, told.get(path, "")) for path, leaf in texts(want).items() if told.get(path) != leaf}
+
+
+def unequal(one: Any, other: Any) -> dict[str, tuple[str, str]]:
+    """The paths at which two values differ, whichever has them."""
+    return unmet(one, other) | {path: pair[::-1] for path, pair in unmet(other, one).items()}
+
+
+def facts(stand: Stand) -> dict[str, dict[str, str]]:
+    """What only the cloud knows, taken from gcloud's own answers."""
+    address = stand.shell.json("gcloud compute addresses list")[0]
+    server, _, filesystem = stand.shell.json(LUSTRE.lists)[0]["mountPoint"].partition("@tcp:/")
+    return {
+        "lustre.address.nemo-lustre-range": {"cidr": f"{address['address']}/{address['prefixLength']}"},
+        "lustre.lustre.nemo-lustre": {"ip": server, "filesystem": filesystem},
+    }
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=IDS)
+def test_list_shows_what_the_deployment_made_and_nothing_else(stand: Stand, kind: Kind) -> None:
+    listed = [(last(item["name"]), item) for item in stand.shell.json(kind.lists)]
+    world = stand.rows(kind.name)
+    assert sorted(name for name, _ in listed) == sorted(row["name"] for row in world)
+    ours, by_others = stand.names(kind.name), {row["name"] for row in world if row["derived"]}
+    if kind.name == "node_pool":
+        by_others = {"default-pool"}  # comes with the cluster's own request
+    assert ours and {name for name, _ in listed} == ours | by_others
+    made = {row["name"] for row in stand.status if row["kind"] == kind.name and row["origin"] == "created"}
+    assert made == ours
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=IDS)
+def test_list_and_describe_show_the_same_and_so_do_the_world_and_googles_client(
+    stand: Stand, kind: Kind
+) -> None:
+    same_everywhere(stand, kind, first(stand, kind))
+
+
+def same_everywhere(stand: Stand, kind: Kind, row: JSON) -> None:
+    """One thing, read in four ways."""
+    described = stand.shell.json(description(kind, row))
+    items = {(last(i["name"]), last(i.get("region", ""))): i for i in stand.shell.json(kind.lists)}
+    item = items.get((row["name"], row["location"])) or items[row["name"], ""]
+    assert unequal(described, item) == {}
+    rest = {key: value for key, value in described.items() if key not in kind.shown}
+    assert unequal(rest, row["spec"]) == {}
+    read = kind.get(Clients(stand.walk.server), row["name"], row["location"])
+    assert unequal(described, document(read)) == {}
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=IDS)
+def test_what_is_shown_is_what_was_asked_for_marked_and_well(stand: Stand, kind: Kind) -> None:
+    items = {last(item["name"]): item for item in stand.shell.json(kind.lists) if not strange(kind, item)}
+    compared = 0
+    for resource, spec in stand.wanted(kind.name, facts(stand)):
+        item = items[resource.name]
+        missing = unmet(spec, item)
+        for path, rewritten in REWRITTEN.get(kind.name, {}).items():
+            assert rewritten(*missing.pop(path)), (resource.id, path)
+        assert missing == {}, resource.id
+        for path in kind.marks:
+            mark = place(item, path)
+            assert mark in (f"grpo-wizard {stand.lineage}", {"grpo-wizard": stand.lineage}), (
+                resource.id,
+                path,
+            )
+        if kind.status[0]:
+            assert place(item, kind.status[0]) == kind.status[1]
+        compared += len(texts(spec))
+    assert compared > 0
+    print(f"{kind.name}: {compared} fields")
+
+
+def strange(kind: Kind, item: JSON) -> bool:
+    """An automatic subnet bears its network's name; none of them is asked for."""
+    return kind.name == "subnet" and last(item["name"]) == last(item["network"])
+
+
+def test_every_api_of_the_plan_is_enabled_and_listed(stand: Stand) -> None:
+    listed = {last(item["name"]): item for item in stand.shell.json(SERVICES)}
+    assert stand.names("api") <= set(listed)
+    assert set(listed) >= {row["name"] for row in stand.rows("api")}
+    assert {item["state"] for item in listed.values()} == {"ENABLED"}
+    assert all(item["config"]["title"] and item["config"]["name"] == name for name, item in listed.items())
+
+
+def test_the_private_connection_is_listed_by_both_of_its_services(stand: Stand) -> None:
+    (connection,) = stand.shell.json(PEERINGS)
+    (row,) = stand.rows("peering")
+    assert unequal(connection, row["spec"]) == {}
+    ((resource, wanted),) = stand.wanted("peering", facts(stand))
+    assert last(connection["network"]) == resource.name == wanted["network"]
+    assert connection["reservedPeeringRanges"] == wanted["reservedPeeringRanges"]
+    (network,) = stand.shell.json(NETWORK_PEERINGS)
+    (peering,) = network["peerings"]
+    assert network["name"] == "nemo-net" and peering["name"] == connection["peering"]
+    assert peering["state"] == "ACTIVE" and peering["network"].endswith("/networks/servicenetworking")
+
+
+def test_the_operations_that_apply_started_are_listed_and_done(stand: Stand) -> None:
+    ours = {kind.name: stand.shell.json(kind.lists) for kind in KINDS}
+    compute = stand.shell.json(COMPUTE_OPERATIONS)
+    made = [i for name in ("network", "subnet", "firewall", "address") for i in ours[name]]
+    wanted = {i["selfLink"] for i in made if "grpo-wizard" in i.get("description", "")}
+    assert {operation["targetLink"] for operation in compute} == wanted and len(compute) == len(wanted)
+    assert {(o["operationType"], o["status"], o["progress"]) for o in compute} == {("insert", "DONE", 100)}
+    assert not any("error" in operation for operation in compute)
+    gke = {(o["operationType"], o["targetLink"], o["status"]) for o in stand.shell.json(GKE_OPERATIONS)}
+    pool = next(i for i in ours["node_pool"] if i["name"] == "gpu-pool")
+    assert gke == {
+        ("CREATE_CLUSTER", ours["cluster"][0]["selfLink"], "DONE"),
+        ("CREATE_NODE_POOL", pool["selfLink"], "DONE"),
+    }
+    (lustre,) = stand.shell.json(LUSTRE_OPERATIONS)
+    assert (lustre["done"], lustre["metadata"]["verb"], lustre["metadata"]["target"]) == (
+        True,
+        "create",
+        ours["lustre"][0]["name"],
+    )
+    assert (
+        unequal({k: v for k, v in lustre["response"].items() if not k.startswith("@")}, ours["lustre"][0])
+        == {}
+    )
+
+
+def test_the_reservation_counts_the_machines_that_the_gpu_nodes_took(stand: Stand) -> None:
+    described = stand.shell.json(RESERVATION)
+    listed = next(i for i in stand.shell.json(RESERVATIONS) if i["name"] == "nemo-res")
+    assert unequal(described, listed) == {}
+    nodes = json.loads(
+        stand.shell.text("kubectl get nodes -l cloud.google.com/gke-nodepool=gpu-pool -o json")
+    )
+    assert int(described["specificReservation"]["inUseCount"]) == len(nodes["items"]) == 2
+    assert described["status"] == "READY"
+    read = (
+        Clients(stand.walk.server)
+        .compute("Reservations")
+        .get(project=PROJECT, zone=ZONE, reservation="nemo-res")
+    )
+    assert unequal(described, document(read)) == {}
+
+
+def test_the_projects_policy_is_the_one_that_googles_client_reads(stand: Stand) -> None:
+    from google.cloud import resourcemanager_v3
+    from google.oauth2.credentials import Credentials
+
+    server = stand.walk.server
+    client = resourcemanager_v3.ProjectsClient(
+        credentials=Credentials(token=server.token),
+        transport="rest",
+        client_options={"api_endpoint": f"{server.base_url}/cloudresourcemanager"},
+    )
+    policy = client.get_iam_policy(resource=f"projects/{PROJECT}")
+    told = stand.shell.json(POLICY)
+    assert {b["role"]: set(b["members"]) for b in told["bindings"]} == {
+        b.role: set(b.members) for b in policy.bindings
+    }
+
+
+@pytest.mark.parametrize("kind", OBJECTS)
+def test_kubectl_shows_the_objects_that_apply_made(stand: Stand, kubernetes: Any, kind: str) -> None:
+    items = [i for i in stand.shell.json(GET_OBJECTS)["items"] if i["kind"] == OBJECTS[kind]]
+    listed = {(i["metadata"].get("namespace", ""), i["metadata"]["name"]): i for i in items}
+    world = {(row["namespace"], row["name"]): row for row in stand.rows(kind)}
+    assert set(listed) == set(world)
+    assert {key[1] for key, row in world.items() if not row["derived"]} == stand.names(kind)
+    compared = 0
+    for resource, spec in stand.wanted(kind, facts(stand)):
+        key = resource.where.get("namespace", ""), resource.name
+        item, row = secretless(listed[key]), secretless(world[key]["spec"])
+        spec.pop("stringData", None)  # comes back as data
+        assert unmet(spec, item) == {} and unmet(row, item) == {}
+        assert item["metadata"]["labels"]["grpo-wizard"] == stand.lineage
+        resources = kubernetes.resources.get(api_version=item["apiVersion"], kind=item["kind"])
+        read = resources.get(resource.name, resource.where.get("namespace")).to_dict()
+        assert unequal(item, secretless(read)) == {}
+        compared += len(texts(spec))
+    assert compared > 0
+    print(f"{kind}: {compared} fields")
+
+
+def secretless(item: JSON) -> JSON:
+    """An object whose values are not shown when a test fails: the world masks them anyway."""
+    hidden = item.get("type") == "Opaque"
+    return item | {"data": dict.fromkeys(item.get("data", {}), "***")} if hidden else item
