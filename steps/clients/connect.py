@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from grpo_wizard.state.errors import WrongUsage
 from grpo_wizard.state.secret import Secret
@@ -22,8 +23,6 @@ def rehearsal(home: Path, speed: str | None, audit: AuditSink, secrets: Mapping[
 
     Google credentials are never looked at here.
     """
-    from google.oauth2.credentials import Credentials
-
     _loopback_by_no_proxy()
     try:
         address = life.start(home, speed)
@@ -33,7 +32,7 @@ def rehearsal(home: Path, speed: str | None, audit: AuditSink, secrets: Mapping[
     made_up = {"hf_token": Secret(_MADE_UP_TOKEN)} if "hf_token" not in secrets else {}
     return Cloud(
         "rehearsal",
-        Credentials(address.token),
+        _renewable(address),
         REHEARSAL_IDENTITY,
         address.base_url,
         address.token,
@@ -41,6 +40,16 @@ def rehearsal(home: Path, speed: str | None, audit: AuditSink, secrets: Mapping[
         audit,
         {**secrets, **made_up},
         made_up=frozenset(made_up),
+    )
+
+
+def _renewable(address: life.Address) -> Any:
+    """Credentials that google-auth renews at the rehearsal's own token service, as it renews a user's at Google's."""
+    from google.oauth2.credentials import Credentials
+
+    where = f"{address.base_url}/oauth2/~{address.token}/token"
+    return Credentials(
+        address.token, refresh_token="rehearsal", token_uri=where, client_id="rehearsal", client_secret="-"
     )
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import hmac
 import json
 import logging
 import os
@@ -13,14 +12,14 @@ from typing import Any
 
 from aiohttp import web
 
-from . import batch, drills
+from . import batch, drills, sign_in
 from .answers import error_body, refuse, respond, unauthenticated
 from .contract import KUBES, ApiError
 from .dispatch import Asked, Dispatcher
 from .front import proxy_password
 from .life import Address
 from .routes import Place, locate
-from .wire import OPERATION_ERROR, Fault, Wire
+from .wire import OPERATION_ERROR, Wire
 from .world import Store
 
 JSON = dict[str, Any]
@@ -38,6 +37,7 @@ class Application:
         self.address: Address | None = None  # set once the socket listens
         # Connections that gave the proxy password.
         self.trusted: weakref.WeakSet[asyncio.BaseTransport] = weakref.WeakSet()
+        wire.refusal = sign_in.refusal
         self.web = web.Application(client_max_size=_MOST, middlewares=[wire.middleware(_named, self._after)])
         self.web.router.add_route("*", "/{path:.*}", self._handle)
 
@@ -51,6 +51,9 @@ class Application:
             self._authenticate(request, place)
             if place.service == "rehearsal":
                 return self._own(request, place.path)
+            if place.service == sign_in.SERVICE:
+                status, body = await sign_in.renew(request, place.path)
+                return respond(body, status)
             if place.path.startswith("/batch"):
                 return await self._batch(request, place)
             query = {name: request.query.getall(name) for name in request.query}
@@ -84,10 +87,7 @@ class Application:
             request.headers.get("X-Rehearsal-Token"),
             proxy_password(request.headers.get("Proxy-Authorization", "")),
         ]
-        token = self._token.encode()
-        if request.transport in self.trusted or any(
-            hmac.compare_digest(g.encode(), token) for g in given if g
-        ):
+        if request.transport in self.trusted or any(sign_in.accepted(g, self._token) for g in given if g):
             return
         raise unauthenticated(any(given), place.service)
 
@@ -102,21 +102,21 @@ class Application:
             case "POST", "/_rehearsal/stop":
                 self._stop()
                 return respond({"stopping": True})
-            case "DELETE", "/_rehearsal/drills":
-                drills.end_all(self.wire.faults)
-                return respond({"faults": 0})
-            case "POST", drill if drill.startswith("/_rehearsal/drills/"):
-                return self._drill(drills.begin, drill.rpartition("/")[2])
-            case "DELETE", drill if drill.startswith("/_rehearsal/drills/"):
-                return self._drill(drills.end, drill.rpartition("/")[2])
+            case method, drill if drill.startswith("/_rehearsal/drills"):
+                return self._drills(method, drill.removeprefix("/_rehearsal/drills").strip("/"))
         raise ApiError(404, f"The rehearsal has no {path}.")
 
-    def _drill(self, change: Callable[[str, list[Fault]], None], name: str) -> web.Response:
+    def _drills(self, method: str, name: str) -> web.Response:
+        """All drills as they stand; `ended` names those that a DELETE ended."""
+        ended: JSON = {}
         try:
-            change(name, self.wire.faults)
+            if method == "POST":
+                drills.begin(self.world, [name])
+            elif method == "DELETE":
+                ended = {"ended": drills.end(self.world, [name] if name else None)}
         except ValueError as unknown:
             raise ApiError(404, str(unknown)) from None
-        return respond({"faults": len(self.wire.faults)})
+        return respond({"drills": drills.listed(self.world), **ended})
 
     def status(self) -> JSON:
         """What `rehearsal status` shows."""
@@ -128,6 +128,7 @@ class Application:
             "requests": self.wire.requests,
             "idle_seconds": round(self.wire.idle(), 3),
             "resources": sum(1 for _ in self.world.rows()),
+            "drills": [drill["name"] for drill in drills.listed(self.world) if drill["running"]],
             "kube_urls": kube_urls(self.world),
         }
 

@@ -15,6 +15,7 @@ from typing import Any
 from . import checks
 from .contract import HANDLERS, ApiError, Call
 from .documents import Document, Method, document
+from .drill_refusals import meet
 from .google.gate import refuse_disabled
 from .routes import Place
 from .world import Store
@@ -75,6 +76,7 @@ class Dispatcher:
                 f"The rehearsal does not serve {method.id} ({asked.http_method} {asked.place.path}).",
                 "UNIMPLEMENTED",
             )
+        meet(call)
         result = handler(call)
         body: JSON = await result if inspect.isawaitable(result) else result
         if self.check_answers:

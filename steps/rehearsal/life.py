@@ -94,7 +94,7 @@ def own(home: Path) -> Address | None:
     if address is None:
         return None
     try:
-        answer = _ask(address.base_url, address.token, "GET", "/_rehearsal/status", timeout=5)
+        answer = ask(address.base_url, address.token, "GET", "/_rehearsal/status", timeout=5)
     except (OSError, ValueError):
         return None
     if answer["pid"] != address.pid:
@@ -112,7 +112,7 @@ def join(url: str, token: str, speed: float | str | None = None) -> Address:
             f"{URL} must name a server on 127.0.0.1, not {url}: a rehearsal goes no further."
         )
     try:
-        answer = _ask(url, token, "GET", "/_rehearsal/status", timeout=5)
+        answer = ask(url, token, "GET", "/_rehearsal/status", timeout=5)
     except urllib.error.HTTPError as error:
         raise RehearsalError(
             f"The rehearsal at {url} answers {error.code}: set {TOKEN} to its token."
@@ -210,7 +210,7 @@ def status(home: Path) -> JSON:
     return {
         "running": True,
         "base_url": address.base_url,
-        **_ask(address.base_url, address.token, "GET", "/_rehearsal/status"),
+        **ask(address.base_url, address.token, "GET", "/_rehearsal/status"),
     }
 
 
@@ -220,7 +220,7 @@ def stop(home: Path, wait_s: float = 20.0) -> bool:
     if address is None:
         return False
     started = [address.pid, *_below(home)]
-    _ask(address.base_url, address.token, "POST", "/_rehearsal/stop")
+    ask(address.base_url, address.token, "POST", "/_rehearsal/stop")
     until = time.monotonic() + wait_s
     while time.monotonic() < until:
         if not any(_alive(pid) for pid in started):
@@ -243,7 +243,7 @@ def _below(home: Path) -> list[int]:
 
 def world(address: Address) -> list[JSON]:
     """The rows of `/_rehearsal/world`."""
-    rows: list[JSON] = _ask(address.base_url, address.token, "GET", "/_rehearsal/world")["resources"]
+    rows: list[JSON] = ask(address.base_url, address.token, "GET", "/_rehearsal/world")["resources"]
     return rows
 
 
@@ -285,7 +285,7 @@ def _read(path: Path) -> Address | None:
         return None
 
 
-def _ask(base_url: str, token: str, method: str, path: str, timeout: float = 30) -> JSON:
+def ask(base_url: str, token: str, method: str, path: str, timeout: float = 30) -> JSON:
     request = urllib.request.Request(
         base_url.rstrip("/") + path, method=method, headers={"Authorization": f"Bearer {token}"}
     )

@@ -18,6 +18,7 @@ PREFIXES = {
     "servicenetworking": "servicenetworking.googleapis.com",
     "cloudbilling": "cloudbilling.googleapis.com",
     "orgpolicy": "orgpolicy.googleapis.com",
+    "oauth2": "oauth2.googleapis.com",
     "huggingface": "huggingface.co",
     "wandb": "api.wandb.ai",
 }

@@ -17,11 +17,11 @@ from typing import TextIO
 
 from aiohttp import web
 
-from . import environment, google
+from . import drills, environment, google
 from .app import Application, kube_urls
 from .contract import KUBES, Heads, House, set_house
 from .dispatch import Dispatcher
-from .drills import begin
+from .drill_texts import unknown
 from .front import Front
 from .google.kubeground import revive
 from .google.seed import CALLER, seed
@@ -85,10 +85,9 @@ async def _serve(options: Options, root: Path, out: TextIO) -> None:
     google.load()
     authority = Authority(root)
     token = _token(root / "token")
-    faults = read_faults(options.faults)
-    for name in options.drills:
-        begin(name, faults)
-    wire = Wire(Recorder(options.record), faults)
+    if text := unknown(options.drills):
+        raise ValueError(text)
+    wire = Wire(Recorder(options.record), read_faults(options.faults))
     speed = normal_speed(options.speed)
     world = Store(root / "world.json", FastClock(float("inf") if speed == "max" else float(speed)))
     heads = RayHeads(root, options.ray == "real", speed=world.clock.speed)
@@ -106,6 +105,8 @@ async def _serve(options: Options, root: Path, out: TextIO) -> None:
     )
     if not world.load():
         seed(world)
+    drills.restore(world)
+    drills.begin(world, options.drills)
     app = Application(world, wire, Dispatcher(world, CALLER, options.check_answers), token, over.set)
     await revive(world)
     runner = web.AppRunner(app.web, access_log=None, shutdown_timeout=1.0)

@@ -27,6 +27,7 @@ OPERATION_ERROR = (
     "operation_error"  # request[...]: what the operation that this request starts shall end with
 )
 METHOD_ID = "method_id"
+_LOOKS = ("/_rehearsal/status", "/_rehearsal/drills")  # looking on is no use of the place
 _MASK = "***"
 _MATCH = {"service", "method", "path", "nth"}
 _DO = {"status", "body", "headers", "drop", "delay_s", "operation_error", "truncate"}
@@ -130,6 +131,7 @@ class Wire:
     last: float = field(default_factory=time.monotonic)
     running: int = 0
     requests: int = 0
+    refusal: Callable[[str, web.Request], JSON] = lambda service, request: {}  # what a drill does to a request
 
     def fault(self, service: str, method: str, path: str) -> JSON:
         """What shall happen to this request: `do` of the first entry that hits; {} for none.
@@ -150,6 +152,8 @@ class Wire:
 
         @web.middleware
         async def watch(request: web.Request, handler: Work) -> web.StreamResponse:
+            if request.method == "GET" and request.path in _LOOKS:
+                return await handler(request)
             self.running += 1
             self.requests += 1
             try:
@@ -164,7 +168,8 @@ class Wire:
     async def _through(
         self, request: web.Request, handler: Work, service: str, path: str
     ) -> web.StreamResponse:
-        do = {} if path.startswith("/_rehearsal") else self.fault(service, request.method, path)
+        own = path.startswith("/_rehearsal")
+        do = {} if own else self.fault(service, request.method, path) or self.refusal(service, request)
         await asyncio.sleep(do.get("delay_s", 0))
         if do.get("drop") == "before":
             return _cut(request)

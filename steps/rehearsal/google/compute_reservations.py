@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 
 from ..contract import JSON, ApiError, Call, Record, World, serves
+from ..drilled import runs
 from .catalogue import ground, zones
 from .compute_catalogue import check_zone
 from .compute_collections import found, of_project, project_of
@@ -14,6 +15,7 @@ from .stamps import number, pacific
 
 # A4 and A3 Ultra: a sub-block is at most 18 machines (Google's page on capacity blocks; not compared).
 _PER_SUB_BLOCK = 18
+_GONE = "reservation-gone"  # the drill in which somebody deleted them all
 
 
 def seed(world: World, project: str, name: str, zone: str, machine: str, count: int) -> Record:
@@ -114,7 +116,7 @@ def have(world: World, consumer: str, zone: str, value: str, machine: str) -> tu
     block that the value names is not one of its.
     """
     key, block, sub_block = parse(consumer, zone, value)
-    record = world.get(COMPUTE, key)
+    record = None if runs(_GONE) else world.get(COMPUTE, key)
     if record is None or not shared(record, consumer):
         return record, 0
     if record.body["specificReservation"]["instanceProperties"]["machineType"] != machine:
@@ -151,7 +153,10 @@ def future_key(call: Call, name: str) -> str:
 
 def found_reservation(call: Call) -> Record:
     """The reservation that a call names, or 404."""
-    return found(call.world, reservation_key(call, str(call.params["reservation"])))
+    key = reservation_key(call, str(call.params["reservation"]))
+    if runs(_GONE):
+        raise missing(key)
+    return found(call.world, key)
 
 
 @serves("compute.reservations.get")
@@ -163,18 +168,22 @@ def get(call: Call) -> JSON:
 @serves("compute.reservations.list")
 def list_(call: Call) -> JSON:
     """A zone's reservations."""
-    records = of_project(call, "reservation", check_zone(call))
+    records = _standing(call, check_zone(call))
     return listed(call, "reservationList", [_view(call.world, record) for record in records])
 
 
 @serves("compute.reservations.aggregatedList")
 def aggregated_list(call: Call) -> JSON:
     """Every zone's reservations."""
-    records = of_project(call, "reservation")
+    records = _standing(call)
     items = [(f"zones/{record.location}", _view(call.world, record)) for record in records]
     return aggregated(
         call, "reservationAggregatedList", "reservations", items, [f"zones/{zone}" for zone in zones()]
     )
+
+
+def _standing(call: Call, zone: str | None = None) -> list[Record]:
+    return [] if runs(_GONE) else of_project(call, "reservation", zone)
 
 
 def _block(world: World, record: Record) -> JSON:

@@ -9,7 +9,9 @@ from collections.abc import Mapping
 from urllib.parse import unquote
 
 from ..contract import ApiError, Call, World
+from ..drilled import runs
 from .apis import TITLES
+from .links import CONTAINER
 
 PROJECTS = "cloudresourcemanager.googleapis.com"
 USAGE = "serviceusage.googleapis.com"
@@ -80,6 +82,8 @@ def _named(call: Call) -> str | None:
 
 def felt(world: World, project: str, service: str) -> bool:
     """Enabled, and long enough ago that calls notice."""
+    if service == CONTAINER and runs("api-disabled"):
+        return False
     record = world.get(USAGE, f"projects/{project}/services/{service}")
     return (
         record is not None and record.state == "ready" and world.clock.now() >= record.extra.get("felt_at", 0)

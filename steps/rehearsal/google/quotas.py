@@ -6,6 +6,7 @@ B200 and H200 have no metric here, as at Google.
 from __future__ import annotations
 
 from ..contract import JSON, ApiError, World
+from ..drilled import runs
 from .catalogue import ground, machine_types, zones
 from .links import COMPUTE, CONTAINER
 
@@ -23,8 +24,14 @@ def of_region(world: World, project: str, region: str) -> list[JSON]:
     used = machines_in(world, project, region)
     used["INSTANCES"] = used["IN_USE_ADDRESSES"] = _nodes(world, project, region)
     return [
-        _row(metric, limit, used.get(metric, 0)) for metric, limit in ground()["quotas"]["region"].items()
+        _row(metric, limit, limit if _drilled(metric) else used.get(metric, 0))
+        for metric, limit in ground()["quotas"]["region"].items()
     ]
+
+
+def _drilled(metric: str) -> bool:
+    """Others in the project use all of it: the drill quota-short."""
+    return metric.endswith("CPUS") and runs("quota-short")
 
 
 def _row(metric: str, limit: float, usage: float) -> JSON:
@@ -86,7 +93,7 @@ def check_cpus(world: World, project: str, region: str, machine: str, cpus: floa
     if not metric or not cpus:
         return
     limit = float(ground()["quotas"]["region"][metric])
-    left = limit - machines_in(world, project, region).get(metric, 0)
+    left = 0.0 if _drilled(metric) else limit - machines_in(world, project, region).get(metric, 0)
     if cpus > left:
         raise ApiError(
             403,

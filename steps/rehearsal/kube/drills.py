@@ -1,7 +1,7 @@
 """Drills of Kubernetes, two sorts.
 
-By name for the whole world (`WORLD`, begun and ended in steps/rehearsal/drills.py): they last until ended, and what they broke then mends
-itself as the real thing would.
+By name for the whole world (`runs`; begun and ended in steps/rehearsal/drills.py): they last until ended, and what they
+broke then mends itself as the real thing would.
 
 For one object: an annotation `rehearsal/drill` on a pod or a node makes it fail as the real one does.
 
@@ -15,33 +15,10 @@ RayClusters: `head:DRILL` or `worker:DRILL` is handed to every pod of that sort 
 from __future__ import annotations
 
 from grpo_wizard.steps.rehearsal.contract import JSON
+from grpo_wizard.steps.rehearsal.drilled import runs
 
 ANNOTATION = "rehearsal/drill"
-WORLD = {
-    "lustre-mount": "no new pod can mount Lustre: the file system does not answer",
-    "image-gone": "the Ray image is gone from its registry; nodes that have it keep it",
-    "head-lost": "the node that carries the ready Ray head falls silent",
-    "worker-preempted": "the first node with a ready worker is taken back, and the zone has no other",
-    "pool-maximum": "the GPU pool may have one node less than was asked for",
-}
-_RUNNING: set[str] = set()
-
-
-def begin(name: str) -> None:
-    """Starts a drill of WORLD."""
-    _RUNNING.add(name)
-
-
-def end(name: str) -> None:
-    _RUNNING.discard(name)
-
-
-def end_all() -> None:
-    _RUNNING.clear()
-
-
-def runs(name: str) -> bool:
-    return name in _RUNNING
+__all__ = ["ANNOTATION", "container", "of", "of_group", "runs"]
 
 
 def of(obj: JSON) -> str:
