@@ -86,6 +86,13 @@ def _common(parser: argparse.ArgumentParser, again: bool = False) -> None:
         default=default,
         help="where state is kept (default: GRPO_WIZARD_HOME or the user's state folder)",
     )
+    parser.add_argument(
+        "--drill",
+        metavar="NAME",
+        action="append",
+        default=default,
+        help="in a rehearsal: begin with this trouble (`rehearsal drills` lists them); may be given again",
+    )
 
 
 def _json(parser: argparse.ArgumentParser, form: str = "one JSON document on stdout") -> None:
@@ -214,20 +221,16 @@ def _export(parser: argparse.ArgumentParser) -> None:
 
 
 def _rehearsal(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("what", choices=["serve", "status", "stop"])
+    parser.add_argument("what", choices=["serve", "status", "stop", "drills", "drill", "end-drill"])
+    parser.add_argument(
+        "names", metavar="NAME", nargs="*", help="of drills: which to begin, or to end (none: all)"
+    )
     parser.add_argument("--port", type=int, default=0, help="0 takes a free one")
     parser.add_argument("--faults", metavar="FILE", help="JSON list of what shall go wrong")
     parser.add_argument(
         "--env-file", metavar="FILE", help="write the environment for gcloud, kubectl and the wizard there"
     )
     parser.add_argument("--record", metavar="FILE", help="write each request there as a JSON line")
-    parser.add_argument(
-        "--drill",
-        metavar="NAME",
-        action="append",
-        default=[],
-        help="begin with this trouble; may be given again",
-    )
     parser.add_argument(
         "--ray", choices=["real", "none"], default="real", help="none: no Ray head is ever started"
     )
@@ -238,6 +241,7 @@ def _rehearsal(parser: argparse.ArgumentParser) -> None:
         default=30.0,
         help="end after so long without a request (default 30, 0: never)",
     )
+    _json(parser, "drills as one JSON document")
 
 
 COMMANDS: dict[str, tuple[str, Add]] = {
@@ -266,7 +270,10 @@ COMMANDS: dict[str, tuple[str, Add]] = {
         _dashboard,
     ),
     "rehearse": ("the tutorial's own deployment, rehearsed from start to end", _json),
-    "rehearsal": ("the stand-in for Google Cloud: serve, status, stop", _rehearsal),
+    "rehearsal": (
+        "the stand-in for Google Cloud: serve, status, stop; and what goes wrong in it: drills, drill, end-drill",
+        _rehearsal,
+    ),
 }
 
 
@@ -282,6 +289,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     room = arguments.command or "wizard"
     try:
         _speed_is_one(arguments.speed)
+        _begin_drills(arguments)
         code: int = import_module(f"grpo_wizard.tui.commands.{room}").run(arguments)
         sys.stdout.flush()
         return code
@@ -308,6 +316,13 @@ def _speed_is_one(speed: str | None) -> None:
             life.normal_speed(speed)
         except life.RehearsalError as error:
             raise WrongUsage(str(error)) from error
+
+
+def _begin_drills(arguments: argparse.Namespace) -> None:
+    if arguments.drill and arguments.command != "rehearsal":
+        from grpo_wizard.tui.drills import begin_asked
+
+        begin_asked(arguments)
 
 
 def _use_utf8() -> None:

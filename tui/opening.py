@@ -69,6 +69,10 @@ def open_session(args: argparse.Namespace) -> Session:
     _complete_or_say(deployment)
     audit = Audit(store.home.audit_file(deployment.name))
     cloud = open_cloud(deployment.mode, Path(store.home.root), args.speed, audit.append)
+    if deployment.mode == "rehearsal":
+        from grpo_wizard.tui.drills import say_running
+
+        say_running(Path(store.home.root))
     return Session.of(store, deployment, cloud)
 
 

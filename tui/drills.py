@@ -1,0 +1,68 @@
+"""Drills as the front ends need them: begun by an option, told while they run, and switched in a running rehearsal."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from grpo_wizard.state.errors import WrongUsage
+from grpo_wizard.steps.rehearsal import drill_client, life
+from grpo_wizard.steps.rehearsal.drill_texts import unknown
+from grpo_wizard.tui.i18n import _
+from grpo_wizard.tui.opening import home_of
+
+JSON = dict[str, Any]
+END = "grpo-wizard rehearsal end-drill"
+
+
+def begin_asked(args: argparse.Namespace) -> None:
+    """`--drill NAME` of a command that talks to the rehearsal: begun before anything else. Raises WrongUsage."""
+    if not (args.rehearse or args.command == "rehearse"):
+        raise WrongUsage(
+            "--drill is for a rehearsal", "the real Google Cloud is not made to fail", "add --rehearse"
+        )
+    change(Path(home_of(args).root), args.speed, begin=args.drill)
+
+
+def known(names: Iterable[str]) -> None:
+    """Raises WrongUsage for a name that is no drill's."""
+    if text := unknown(names):
+        raise WrongUsage(text, "", "see what each does", "grpo-wizard rehearsal drills")
+
+
+def change(
+    home: Path, speed: str | None, begin: Iterable[str] = (), end: Iterable[str] | None = None
+) -> list[JSON]:
+    """Begins or ends drills (`end=()`: all) in this home's rehearsal, which is started where none runs; then all as they stand.
+
+    Raises WrongUsage.
+    """
+    known([*begin, *(end or ())])
+    try:
+        address = life.start(home, speed)
+        if end is not None:
+            return drill_client.end(address, end)
+        return drill_client.begin(address, begin) if begin else drill_client.listed(address)
+    except life.RehearsalError as error:
+        raise WrongUsage(str(error)) from error
+
+
+def say_running(home: Path) -> None:
+    """On stderr, for whoever forgot: what fails now may be a drill."""
+    if names := drill_client.running(home):
+        print(told(names) + " " + _("End it: {command}").format(command=END), file=sys.stderr)
+
+
+def told(names: Iterable[str]) -> str:
+    """`Drill: stock-out, head-lost.`"""
+    return _("Drill: {names}.").format(names=", ".join(names))
+
+
+def badge(names: tuple[str, ...]) -> str:
+    """What stands behind REHEARSAL while drills run; empty when none does."""
+    if not names:
+        return ""
+    return _("drill: {name}").format(name=names[0]) if len(names) == 1 else _("{n} drills").format(n=len(names))
