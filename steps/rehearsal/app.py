@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import json
-import logging
 import os
 import weakref
 from collections.abc import Callable
 from typing import Any
+from urllib.parse import parse_qs
 
 from aiohttp import web
 
 from . import batch, drills, sign_in
-from .answers import error_body, refuse, respond, unauthenticated
+from .answers import internal, refuse, respond, unauthenticated, wants_pretty
 from .contract import KUBES, ApiError
 from .dispatch import Asked, Dispatcher
 from .front import proxy_password
@@ -23,7 +22,6 @@ from .wire import OPERATION_ERROR, Wire
 from .world import Store
 
 JSON = dict[str, Any]
-_log = logging.getLogger(__name__)
 _MOST = 64 * 2**20
 
 
@@ -47,6 +45,7 @@ class Application:
 
     async def _handle(self, request: web.Request) -> web.StreamResponse:
         place = locate(request)
+        pretty = wants_pretty(request.query)
         try:
             self._authenticate(request, place)
             if place.service == "rehearsal":
@@ -54,29 +53,18 @@ class Application:
             if place.service == sign_in.SERVICE:
                 status, body = await sign_in.renew(request, place.path)
                 return respond(body, status)
-            if place.path.startswith("/batch"):
-                return await self._batch(request, place)
-            query = {name: request.query.getall(name) for name in request.query}
-            asked = Asked(
-                place,
-                request.method,
-                query,
-                await request.read(),
-                request.headers,
-                request.get(OPERATION_ERROR),
-            )
-            answer = respond(await self.dispatcher.answer(asked))
+            if batch.is_batch(request.method, place):
+                answer = await batch.answer(request, place, self.dispatcher, self.wire)
+            else:
+                result = await self.dispatcher.answer(await _asked(request, place))
+                answer = respond(result, pretty=pretty)
             if request.method != "GET":
                 self.world.answering()
             return answer
         except ApiError as error:
-            return refuse(place.service, error)
+            return refuse(place.service, error, pretty=pretty)
         except Exception:
-            _log.exception("%s %s", request.method, place.path)
-            return refuse(
-                place.service,
-                ApiError(500, "Internal error encountered. The rehearsal's log has the trace.", "INTERNAL"),
-            )
+            return refuse(place.service, internal(request.method, place.path), pretty=pretty)
 
     def _authenticate(self, request: web.Request, place: Place) -> None:
         """Raises 401 unless the token came as Bearer, as proxy password, in X-Rehearsal-Token or in the path."""
@@ -132,25 +120,18 @@ class Application:
             "kube_urls": kube_urls(self.world),
         }
 
-    async def _batch(self, request: web.Request, place: Place) -> web.StreamResponse:
-        async def one(part: batch.Part) -> tuple[int, JSON]:
-            inner = Place(place.service, part.path, place.host)
-            status, body = 200, {}
-            try:
-                body = await self.dispatcher.answer(
-                    Asked(inner, part.method, part.query, part.body, part.headers | dict(request.headers))
-                )
-            except ApiError as error:
-                status, body = error.code, error_body(place.service, error)
-            query = {name: values[0] for name, values in part.query.items()}
-            self.wire.recorder.write(
-                place.service, part.method, part.path, query, json.loads(part.body or b"null"), status
-            )
-            return status, body
 
-        return await batch.answer_all(
-            batch.split(request.headers.get("Content-Type", ""), await request.read()), one
-        )
+async def _asked(request: web.Request, place: Place) -> Asked:
+    """What a request asks; a long GET may come as a POST with its query as a form and X-HTTP-Method-Override."""
+    method, body = request.method, await request.read()
+    query = {name: request.query.getall(name) for name in request.query}
+    override = request.headers.get("X-HTTP-Method-Override", "").upper()
+    if method == "POST" and override:
+        method = override
+        if request.content_type == "application/x-www-form-urlencoded":
+            query |= parse_qs(body.decode(errors="replace"), keep_blank_values=True)
+            body = b""
+    return Asked(place, method, query, body, request.headers, request.get(OPERATION_ERROR))
 
 
 def _named(request: web.Request) -> tuple[str, str]:

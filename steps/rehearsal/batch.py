@@ -1,10 +1,14 @@
-"""Batch requests: several calls in one multipart/mixed body, as gcloud sends them for more than one name."""
+"""Batch requests: several calls in one multipart/mixed body, as gcloud sends them for more than one name.
+
+`POST /batch/compute/v1` (and `/beta`) for Compute, `POST /batch` for the others: each document's `batchPath`.
+https://docs.cloud.google.com/compute/docs/api/how-tos/batch, 2026-11: at most 1,000 calls of one API; a header of the
+whole holds for each call that does not bring it itself; each call succeeds or fails by itself.
+"""
 
 from __future__ import annotations
 
-import json
+import asyncio
 import secrets
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from email.message import Message
 from email.parser import BytesParser
@@ -12,11 +16,21 @@ from http import HTTPStatus
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
+import msgspec
 from aiohttp import web
+from multidict import CIMultiDict
 
+from . import payload
+from .answers import error_body, internal
 from .contract import ApiError
+from .dispatch import Asked, Dispatcher
+from .routes import PREFIXES, Place
+from .wire import OPERATION_ERROR, Wire
 
 JSON = dict[str, Any]
+_MOST = 1000
+_PATHS = {"compute.googleapis.com": ("/batch/compute/v1", "/batch/compute/beta")}
+_BAD = "Failed to parse batch request, error: {}."
 
 
 @dataclass(frozen=True)
@@ -27,61 +41,110 @@ class Part:
     method: str
     path: str
     query: dict[str, list[str]]
-    headers: dict[str, str]
+    headers: CIMultiDict[str]
     body: bytes
 
 
+def is_batch(method: str, place: Place) -> bool:
+    """Whether a request goes to its API's batch endpoint."""
+    paths = _PATHS.get(place.service, ("/batch",) if place.service.endswith(".googleapis.com") else ())
+    return method == "POST" and place.path in paths
+
+
+async def answer(request: web.Request, place: Place, dispatcher: Dispatcher, wire: Wire) -> web.Response:
+    """Answers each call and joins the answers, each with the id of its question. Raises ApiError 400 for no batch."""
+    parts = split(request.headers.get("Content-Type", ""), await request.read())
+    replies = [(part, await _one(part, request, place, dispatcher, wire)) for part in parts]
+    return _joined(replies)
+
+
 def split(content_type: str, raw: bytes) -> list[Part]:
-    """The calls of a batch's body. Raises ApiError 400 where it is none."""
+    """The calls of a batch's body. Raises ApiError 400 where it is none, or holds too many."""
     message = BytesParser().parsebytes(f"Content-Type: {content_type}\r\n\r\n".encode() + raw)
     if not message.is_multipart():
-        raise ApiError(
-            400,
-            "Failed to parse batch request, error: the body is not multipart/mixed.",
-            "INVALID_ARGUMENT",
-            "badRequest",
-        )
-    return [_part(part) for part in message.get_payload() if isinstance(part, Message)]
+        raise _refusal("the body is not multipart/mixed")
+    parts = [part for part in message.get_payload() if isinstance(part, Message)]
+    if not parts:
+        raise _refusal("the body holds no call")
+    if len(parts) > _MOST:  # the limit is documented, the sentence is inferred
+        raise _refusal(f"the batch holds {len(parts)} calls; the maximum is {_MOST}")
+    return [_part(part) for part in parts]
+
+
+def _refusal(why: str) -> ApiError:
+    return ApiError(400, _BAD.format(why), "INVALID_ARGUMENT", "badRequest")
 
 
 def _part(part: Message) -> Part:
     raw = part.get_payload(decode=True)
     head, _, body = (raw if isinstance(raw, bytes) else b"").replace(b"\r\n", b"\n").partition(b"\n\n")
-    first, *lines = head.decode().split("\n")
+    first, *lines = head.decode(errors="replace").split("\n")
     words = first.split(" ")
     if len(words) < 2:
-        raise ApiError(
-            400,
-            "Failed to parse batch request, error: a part holds no request line.",
-            "INVALID_ARGUMENT",
-            "badRequest",
-        )
+        raise _refusal("a part holds no request line")
     url = urlsplit(words[1])
-    headers = {k.strip(): v.strip() for k, _, v in (line.partition(":") for line in lines)}
-    return Part(
-        part.get("Content-ID", ""),
-        words[0],
-        url.path,
-        parse_qs(url.query, keep_blank_values=True),
-        headers,
-        body,
-    )
+    headers = CIMultiDict({k.strip(): v.strip() for k, _, v in (line.partition(":") for line in lines) if k})
+    query = parse_qs(url.query, keep_blank_values=True)
+    return Part(part.get("Content-ID", ""), words[0].upper(), url.path, query, headers, body)
 
 
-async def answer_all(parts: list[Part], one: Callable[[Part], Awaitable[tuple[int, JSON]]]) -> web.Response:
-    """Asks `one` for each part and joins the answers, each with the id of its question."""
+async def _one(
+    part: Part, request: web.Request, place: Place, dispatcher: Dispatcher, wire: Wire
+) -> tuple[int, Any]:
+    """Status and body of one call; faults and the record know it as if it had come alone."""
+    inner = Place(place.service, _googles_own(place.service, part.path), place.host)
+    do = wire.fault(place.service, part.method, inner.path)
+    await asyncio.sleep(do.get("delay_s", 0))
+    headers = CIMultiDict(request.headers)
+    headers.update(part.headers)
+    if "status" in do:
+        status, body = do["status"], do.get("body", {})
+    else:
+        error = do.get(OPERATION_ERROR)
+        asked = Asked(inner, part.method, part.query, part.body, headers, error)
+        status, body = await _asked(asked, dispatcher)
+    query = {name: values[0] if len(values) == 1 else values for name, values in part.query.items()}
+    wire.recorder.write(place.service, part.method, inner.path, query, _body(part.body), status)
+    return status, body
+
+
+async def _asked(asked: Asked, dispatcher: Dispatcher) -> tuple[int, Any]:
+    try:
+        body = await dispatcher.answer(asked)
+        return 204 if body is None else 200, body
+    except ApiError as error:
+        return error.code, error_body(asked.place.service, error)
+    except Exception:
+        broken = internal(asked.http_method, asked.place.path)
+        return broken.code, error_body(asked.place.service, broken)
+
+
+def _googles_own(service: str, path: str) -> str:
+    """A call's path without the prefix by which this server tells APIs apart (`/container/v1/…`)."""
+    for prefix, known in PREFIXES.items():
+        if known == service and path.startswith(f"/{prefix}/"):
+            return path.removeprefix(f"/{prefix}")
+    return path
+
+
+def _body(raw: bytes) -> Any:
+    try:
+        return payload.read(raw)
+    except ApiError:
+        return raw.decode(errors="replace")
+
+
+def _joined(replies: list[tuple[Part, tuple[int, Any]]]) -> web.Response:
     boundary = f"batch_{secrets.token_urlsafe(16)}"
     pieces = []
-    for part in parts:
-        status, body = await one(part)
-        text = json.dumps(body)
-        reply = f"<response-{part.content_id.strip('<>')}>"
-        pieces.append(
-            f"--{boundary}\r\nContent-Type: application/http\r\nContent-ID: {reply}\r\n\r\n"
-            f"HTTP/1.1 {status} {HTTPStatus(status).phrase}\r\nContent-Type: application/json; "
-            "charset=UTF-8\r\n"
-            f"Content-Length: {len(text.encode())}\r\n\r\n{text}\r\n"
+    for part, (status, body) in replies:
+        raw = b"" if body is None else msgspec.json.encode(body)
+        kind = "" if body is None else "Content-Type: application/json; charset=UTF-8\r\n"
+        head = (
+            f"--{boundary}\r\nContent-Type: application/http\r\n"
+            f"Content-ID: <response-{part.content_id.strip('<>')}>\r\n\r\n"
+            f"HTTP/1.1 {status} {HTTPStatus(status).phrase}\r\n{kind}Content-Length: {len(raw)}\r\n\r\n"
         )
-    whole = "".join(pieces) + f"--{boundary}--\r\n"
-    headers = {"Content-Type": f"multipart/mixed; boundary={boundary}"}
-    return web.Response(body=whole.encode(), headers=headers)
+        pieces.append(head.encode() + raw + b"\r\n")
+    whole = b"".join(pieces) + f"--{boundary}--\r\n".encode()
+    return web.Response(body=whole, headers={"Content-Type": f"multipart/mixed; boundary={boundary}"})

@@ -58,8 +58,9 @@ class _Checker:
         self.document = document
         self.found: list[tuple[str, str]] = []
 
-    def value(self, schema: JSON, value: Any, at: str) -> Any:
-        if isinstance(value, list | dict) and not self._shape(schema, value, at):
+    def value(self, schema: JSON, value: Any, at: str, name: str = "") -> Any:
+        """A value in its normal form; `name` is its field's as the caller spelt it."""
+        if isinstance(value, list | dict) and not self._shape(schema, value, at, name):
             return None
         if "$ref" in schema:
             return self.message(self.document.schemas.get(schema["$ref"], {}), value, at)
@@ -68,7 +69,7 @@ class _Checker:
         check: Callable[[JSON, Any, str], Any] | None = getattr(self, f"_{schema.get('type', 'any')}", None)
         return check(schema, value, at) if check else value
 
-    def _shape(self, schema: JSON, value: Any, at: str) -> bool:
+    def _shape(self, schema: JSON, value: Any, at: str, spelt: str) -> bool:
         """Whether a list or an object may stand here; says so where it may not."""
         place, _, name = at.rpartition(".")
         name = re.sub(r"\[\d+\]$", "", name)
@@ -76,9 +77,7 @@ class _Checker:
             if "additionalProperties" in schema:
                 self._say(at, f"Invalid value{_at(at)} (Map), Cannot bind a list to map for field '{name}'.")
             else:
-                self._say(
-                    place, _unknown(camel(name), place, "Proto field is not repeating, cannot start list.")
-                )
+                self._say(place, _unknown(spelt, place, "Proto field is not repeating, cannot start list."))
             return False
         if isinstance(value, dict) and schema.get("type") in _SCALARS:
             self._say(place, f"Invalid value{_at(place)} ({name}), Starting an object on a scalar field")
@@ -97,7 +96,7 @@ class _Checker:
             if known not in properties:
                 self._say(at, _unknown(name, at, "Cannot find field."))
             elif item is not None:  # proto JSON: null is the same as absent
-                clean[known] = self.value(properties[known], item, f"{at}.{snake(known)}".lstrip("."))
+                clean[known] = self.value(properties[known], item, f"{at}.{snake(known)}".lstrip("."), name)
         return clean
 
     def _object(self, schema: JSON, value: Any, at: str) -> Any:

@@ -51,7 +51,12 @@ class Method:
     @cached_property
     def literal(self) -> int:
         """Characters that are not variable: the more, the more exact the match."""
-        return len(re.sub(r"\{[^}]*\}", "", self.template))
+        patterns = re.sub(r"\{([^}]*)\}", lambda m: self._shape(m.group(1)), self.template)
+        return len(re.sub(r"\[\^/\]\+|\.\*", "", patterns))
+
+    def _shape(self, variable: str) -> str:
+        pattern = self.parameters.get(variable[1:], {}).get("pattern", "") if variable[0] == "+" else ""
+        return str(pattern).strip("^$")
 
     @cached_property
     def _regex(self) -> tuple[re.Pattern[str], list[str]]:
@@ -103,18 +108,21 @@ class Document:
         return self._by_path(http_method, path)
 
     def _find(self, http_method: str, path: str) -> tuple[Method, dict[str, str]] | None:
-        for count in (path.count("/"), None):
-            for method in self._buckets.get((http_method, count), []):
-                params = method.match(path)
-                if params is not None:
-                    return method, params
+        found = (self._first(http_method, count, path) for count in (path.count("/"), None))
+        return max((one for one in found if one), key=lambda one: one[0].literal, default=None)
+
+    def _first(self, http_method: str, count: int | None, path: str) -> tuple[Method, dict[str, str]] | None:
+        for method in self._buckets.get((http_method, count), []):
+            params = method.match(path)
+            if params is not None:
+                return method, params
         return None
 
 
 def document(service: str, path: str) -> Document | None:
     """The document that covers `path` of `service` (a host's name), None where there is none."""
     for prefix in DOCUMENTS.get(service, {}):
-        if not prefix or path.startswith(f"/{prefix}/"):
+        if not prefix or path.startswith((f"/{prefix}/", f"/{prefix}:")):
             return load(service, prefix)
     return None
 

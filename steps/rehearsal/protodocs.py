@@ -28,6 +28,9 @@ _PACKAGES = {
 _NUMBERED = {
     ("container.googleapis.com", "v1"): "google.cloud.container_v1",
     ("container.googleapis.com", "v1beta1"): "google.cloud.container_v1beta1",
+    ("serviceusage.googleapis.com", "v1"): "google.cloud.service_usage_v1",
+    ("cloudresourcemanager.googleapis.com", "v3"): "google.cloud.resourcemanager_v3",
+    ("cloudbilling.googleapis.com", "v1"): "google.cloud.billing_v1",
 }
 _STRINGS = {
     "google.protobuf.Timestamp": "google-datetime",

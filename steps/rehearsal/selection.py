@@ -121,7 +121,7 @@ def item_field(document: Document, method: Method, path: str) -> JSON | None:
 def _items(document: Document, method: Method) -> JSON | None:
     items = document.schemas.get(method.response or "", {}).get("properties", {}).get("items")
     if items is None or items.get("type") == "array":
-        return items  # type: ignore[no-any-return]
+        return items
     scoped = document.schemas.get(items.get("additionalProperties", {}).get("$ref", ""), {})
     lists = [one for one in scoped.get("properties", {}).values() if one.get("type") == "array"]
     return lists[0] if lists else None

@@ -1,0 +1,130 @@
+"""Every served method of every Google document, asked wrongly in one point: refused with the words that name the point."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import pytest
+from rehearsing import Rehearsal
+from wrong_requests import Wrong, allowed, documents, path_of, served, wrong
+
+from grpo_wizard.steps.rehearsal.contract import HANDLERS
+
+JSON = dict[str, Any]
+_EACH = 3  # requests of one kind a method in the run that is always there
+# Fewer would mean that the requests are no longer made, not that all is well.
+_METHODS, _REQUESTS, _FIELDS, _UNSERVED, _ALL = 130, 2500, 3500, 1800, 12000
+
+
+class Line:
+    """One kept connection to a server: thousands of requests go over it."""
+
+    def __init__(self, server: Rehearsal) -> None:
+        self._connection = http.client.HTTPConnection(server.base_url.removeprefix("http://"))
+        self._headers = {"Authorization": f"Bearer {server.token}", "Content-Type": "application/json"}
+
+    def ask(self, method: str, path: str, body: bytes | None) -> tuple[int, JSON]:
+        self._connection.request(method, path, body, self._headers)
+        response = self._connection.getresponse()
+        return response.status, json.loads(response.read() or b"{}")
+
+
+def _faults(line: Line, requests: Iterable[Wrong]) -> Iterator[str]:
+    """What is not as Google has it, a sentence each."""
+    for one in requests:
+        status, answer = line.ask(one.http_method, one.path, one.body)
+        error = answer.get("error", {})
+        said = json.dumps([error.get("message"), error.get("details")], ensure_ascii=False)
+        told = [json.loads(json.dumps(word)) for word in one.says]
+        heard = all(word in said.replace('\\"', '"') for word in told)
+        if status != one.status or error.get("code") != one.status or not heard:
+            yield f"{one.kind}: {one.method.id}: {one.http_method} {one.path} {one.body!r}: {status} {said}; wants {told}"
+        elif one.status == 400 and error.get("status") != "INVALID_ARGUMENT":
+            yield f"{one.kind}: {one.method.id}: status {error.get('status')}"
+        elif one.kind in _DETAILED and "fieldViolations" not in said:
+            yield f"{one.kind}: {one.method.id}: no BadRequest with the field"
+
+
+_DETAILED = {
+    "unknown field",
+    "list for one",
+    "object for scalar",
+    "bad enum",
+    "unknown parameter",
+    "unknown mask",
+}
+
+
+def _each(requests: Iterable[Wrong], most: int) -> Iterator[Wrong]:
+    """At most so many of one kind."""
+    seen: Counter[str] = Counter()
+    for one in requests:
+        seen[one.kind] += 1
+        if seen[one.kind] <= most:
+            yield one
+
+
+def _tried(line: Line, most: int) -> tuple[set[str], Counter[str], list[str]]:
+    methods: set[str] = set()
+    kinds: Counter[str] = Counter()
+    bad: list[str] = []
+    for document in documents():
+        for method in served(document):
+            requests = list(_each(wrong(document, method), most))
+            methods.add(method.id)
+            kinds.update(one.kind for one in requests)
+            bad += _faults(line, requests)
+    return methods, kinds, bad
+
+
+def test_every_served_method_refuses_what_is_wrong_and_names_it(shared_rehearsal: Rehearsal) -> None:
+    methods, kinds, bad = _tried(Line(shared_rehearsal), _EACH)
+    print(f"{len(methods)} methods, {kinds.total()} wrong requests: {dict(kinds)}")
+    assert not bad, f"{len(bad)} answers differ, the first of them:\n" + "\n".join(bad[:5])
+    others = {name for name in HANDLERS if name.startswith(("huggingface", "wandb"))}
+    assert methods == set(HANDLERS) - others and len(methods) >= _METHODS
+    assert kinds.total() >= _REQUESTS and len(kinds) == 19
+
+
+def test_every_field_that_the_documents_have_may_be_sent(shared_rehearsal: Rehearsal) -> None:
+    line, tried, bad = Line(shared_rehearsal), 0, []
+    for document in documents():
+        for one in (one for method in served(document) for one in allowed(document, method)):
+            status, answer = line.ask(one.http_method, one.path, one.body)
+            tried += 1
+            said = str(answer.get("error", {}).get("message", ""))
+            if status == 500 or re.search(r"Unknown name|Invalid value at|Invalid value \(", said):
+                bad.append(f"{one.method.id} {one.body!r}: {status} {said}")
+    print(f"{tried} bodies of one field")
+    assert not bad, f"{len(bad)} refused, the first of them:\n" + "\n".join(bad[:5])
+    assert tried >= _FIELDS
+
+
+def test_a_method_that_is_not_served_is_named_and_never_guessed(shared_rehearsal: Rehearsal) -> None:
+    line, tried, bad = Line(shared_rehearsal), 0, []
+    for document in documents():
+        for method in document.methods:
+            path = path_of(document, method)
+            if method.id in HANDLERS or set(path) & set("([|"):
+                continue
+            status, answer = line.ask(method.http_method, path, b"{}" if method.request else None)
+            said = answer["error"]["message"]
+            tried += 1
+            if (status, answer["error"]["status"]) != (501, "UNIMPLEMENTED") or f" {method.id} " not in said:
+                bad.append(f"{method.id}: {status} {said}")
+    print(f"{tried} methods that are not served")
+    assert not bad, f"{len(bad)} answered otherwise, the first of them:\n" + "\n".join(bad[:5])
+    assert tried >= _UNSERVED
+
+
+@pytest.mark.heavy
+def test_every_field_of_every_served_method_refuses_what_is_wrong(shared_rehearsal: Rehearsal) -> None:
+    methods, kinds, bad = _tried(Line(shared_rehearsal), 10**6)
+    print(f"{len(methods)} methods, {kinds.total()} wrong requests: {dict(kinds)}")
+    assert not bad, f"{len(bad)} answers differ, the first of them:\n" + "\n".join(bad[:5])
+    assert kinds.total() >= _ALL
