@@ -15,6 +15,7 @@ from . import checks, payload, selection
 from .contract import HANDLERS, ApiError, Call
 from .documents import DOCUMENTS, Document, Method, document
 from .drill_refusals import meet
+from .google import orgpolicy_effects
 from .google.filters import refuse_unknown
 from .google.gate import refuse_disabled
 from .routes import Place
@@ -68,6 +69,7 @@ class Dispatcher:
         except RecursionError:
             raise ApiError(400, "Request contains an invalid argument.", "INVALID_ARGUMENT") from None
         refuse_disabled(call, asked.headers)
+        orgpolicy_effects.refuse(call)
         meet(call)
         result = handler(call)
         body: JSON = await result if inspect.isawaitable(result) else result

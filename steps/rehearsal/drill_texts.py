@@ -79,6 +79,16 @@ CATALOGUE: tuple[Drill, ...] = (
         "that a pool of 0 nodes is refused too",
     ),
     Drill(
+        "no-quota-project",
+        "The sign-in names no quota project",
+        "Resource Manager, Cloud Quotas, Cloud Billing and Organisation Policy refuse a person's credentials that name no "
+        "project to count their calls on; gcloud's own calls pass.",
+        "by check at once",
+        "gcloud auth application-default set-quota-project PROJECT, which is what ending the drill stands for.",
+        "https://docs.cloud.google.com/docs/authentication/adc-troubleshooting/user-creds",
+        "which APIs refuse besides Cloud Quotas",
+    ),
+    Drill(
         "token-expired",
         "The access token runs out",
         "Google refuses the token once with 401; the client fetches a new one by itself and goes on.",

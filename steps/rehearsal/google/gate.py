@@ -10,7 +10,7 @@ from urllib.parse import unquote
 
 from ..contract import ApiError, Call, World
 from ..drilled import runs
-from .apis import TITLES
+from .apis import PAID, TITLES
 from .links import CONTAINER
 
 PROJECTS = "cloudresourcemanager.googleapis.com"
@@ -21,10 +21,11 @@ _OWN = {
     "cloudresourcemanager.googleapis.com",
     "cloudquotas.googleapis.com",
     "cloudbilling.googleapis.com",
+    "orgpolicy.googleapis.com",
 }
 # Without a quota project these ask on the identity's home project, as a service account's calls do.
 _HOME = "my-project"
-_NO_GATE = {USAGE, "huggingface.co", "api.wandb.ai"}
+_FOREIGN = {"huggingface.co", "api.wandb.ai"}
 # Old ids begin with a domain, `example.com:my-proj`; any other colon begins a custom method.
 _PROJECT = re.compile(r"(?:^|/)projects/((?:[a-z0-9-]+(?:\.[a-z0-9-]+)+:)?[^/:]+)")
 
@@ -32,13 +33,19 @@ _PROJECT = re.compile(r"(?:^|/)projects/((?:[a-z0-9-]+(?:\.[a-z0-9-]+)+:)?[^/:]+
 def refuse_disabled(call: Call, headers: Mapping[str, str]) -> None:
     """Raises 403 SERVICE_DISABLED where the API is off in the consumer.
 
-    X-Goog-User-Project, else the project that the call names.
+    X-Goog-User-Project, else the project that the call names. Also 403 for a quota project that is not there, for none
+    where one is needed, and for an API that costs money in a project that nobody pays for.
     """
-    if call.service in _NO_GATE:
-        return
     quota_project = headers.get("X-Goog-User-Project") or ""
-    if call.service in _OWN and not quota_project and "gcloud" in headers.get("User-Agent", ""):
+    if quota_project and call.service not in _FOREIGN:
+        _refuse_strangers(call, quota_project)
+    if call.service in _FOREIGN or call.service == USAGE:
         return
+    if call.service in _OWN and not quota_project:
+        if "gcloud" in headers.get("User-Agent", ""):
+            return
+        if runs("no-quota-project"):
+            raise _no_quota_project(call.service)
     project = call.world.project_id(quota_project or _named(call) or "")
     if not project:
         return
@@ -48,6 +55,54 @@ def refuse_disabled(call: Call, headers: Mapping[str, str]) -> None:
         return
     if not any(felt(call.world, home, call.service) for home in homes):
         raise disabled(call.world, project, call.service)
+    _refuse_unpaid(call, project)
+
+
+def _refuse_strangers(call: Call, quota_project: str) -> None:
+    """Raises 403 for a quota project that is not there, which looks like one that the caller may not use."""
+    if call.world.project_number(quota_project) != "0":
+        return
+    text = (
+        f"Caller does not have required permission to use project {quota_project}. Grant the caller the "
+        "roles/serviceusage.serviceUsageConsumer role, or a custom role with the serviceusage.services.use permission, by "
+        f"visiting https://console.developers.google.com/iam-admin/iam/project?project={quota_project} and then retry. "
+        "Propagation of the new permission may take a few minutes."
+    )
+    raise _refusal(text, "USER_PROJECT_DENIED", call.service, f"projects/{quota_project}")
+
+
+def _no_quota_project(service: str) -> ApiError:
+    """What a person's Application Default Credentials meet that name no quota project: the consumer is gcloud's own."""
+    text = (
+        f"Your application is authenticating by using local Application Default Credentials. The {service} API requires a "
+        "quota project, which is not set by default. To learn how to set your quota project, see "
+        "https://cloud.google.com/docs/authentication/adc-troubleshooting/user-creds ."
+    )
+    return _refusal(text, "SERVICE_DISABLED", service, "projects/764086051850")
+
+
+def _refuse_unpaid(call: Call, project: str) -> None:
+    record = call.world.get(PROJECTS, f"projects/{project}")
+    if call.service not in PAID or record is None or record.extra.get("billing"):
+        return
+    text = (
+        f"This API method requires billing to be enabled. Please enable billing on project #{project} by visiting "
+        f"https://console.developers.google.com/billing/enable?project={project} then retry. If you enabled billing for "
+        "this project recently, wait a few minutes for the action to propagate to our systems and retry."
+    )
+    raise _refusal(text, "BILLING_DISABLED", call.service, f"projects/{project}")
+
+
+def _refusal(text: str, reason: str, service: str, consumer: str, **more: str) -> ApiError:
+    """403 with Google's ErrorInfo."""
+    info = {
+        "@type": "type.googleapis.com/google.rpc.ErrorInfo",
+        "reason": reason,
+        "domain": "googleapis.com",
+        "metadata": {"service": service, "consumer": consumer, **more},
+    }
+    legacy = {"SERVICE_DISABLED": "accessNotConfigured"}.get(reason, "forbidden")
+    return ApiError(403, text, "PERMISSION_DENIED", legacy, [info])
 
 
 def _refuse_gone(call: Call, project: str) -> None:
@@ -59,15 +114,8 @@ def _refuse_gone(call: Call, project: str) -> None:
         return
     if call.service == "compute.googleapis.com" and record is None:
         raise ApiError(404, f"The resource 'projects/{project}' was not found", "NOT_FOUND", "notFound")
-    metadata = {"service": call.service, "consumer": f"projects/{project}"}
-    info = {
-        "@type": "type.googleapis.com/google.rpc.ErrorInfo",
-        "reason": "CONSUMER_INVALID",
-        "domain": "googleapis.com",
-        "metadata": metadata,
-    }
     text = f"Permission denied on resource project {project}."
-    raise ApiError(403, text, "PERMISSION_DENIED", "forbidden", [info])
+    raise _refusal(text, "CONSUMER_INVALID", call.service, f"projects/{project}")
 
 
 def _named(call: Call) -> str | None:
@@ -95,20 +143,13 @@ def disabled(world: World, project: str, service: str) -> ApiError:
     number = world.project_number(project)
     url = f"https://console.developers.google.com/apis/api/{service}/overview?project={number}"
     title = TITLES.get(service, service)
-    metadata = {"service": service, "consumer": f"projects/{number}", "activationUrl": url}
-    info = {
-        "@type": "type.googleapis.com/google.rpc.ErrorInfo",
-        "reason": "SERVICE_DISABLED",
-        "domain": "googleapis.com",
-        "metadata": metadata,
-    }
-    return ApiError(
-        403,
+    return _refusal(
         f"{title} has not been used in project {number} before or it is disabled. Enable it by visiting "
         f"{url} then retry. "
         "If you enabled this API recently, wait a few minutes for the action to propagate to our systems "
         "and retry.",
-        "PERMISSION_DENIED",
-        "accessNotConfigured",
-        [info],
+        "SERVICE_DISABLED",
+        service,
+        f"projects/{number}",
+        activationUrl=url,
     )
