@@ -264,7 +264,7 @@ async def _undo(
     dependents: dict[str, list[str]] = {
         id: [other.id for other in known.values() if id in other.needs and other.id in ids] for id in ids
     }
-    seen = await survey(session, targets)
+    seen = await survey(session, targets, strict=True)
     note_release(session.deployment, seen)
 
     async def one(resource: Resource) -> None:

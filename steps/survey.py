@@ -70,8 +70,13 @@ async def look(session: Session, resource: Resource, facts: Mapping[str, Mapping
     )
 
 
-async def survey(session: Session, resources: Iterable[Resource]) -> dict[str, Sight]:
-    """What is there of each, by id. An API that is off has nothing behind it; any other error is raised."""
+async def survey(
+    session: Session, resources: Iterable[Resource], strict: bool = False
+) -> dict[str, Sight]:
+    """What is there of each, by id. An API that is off shows nothing; any other error is raised.
+
+    `strict`, for taking down: what was made behind an API that is off is not gone, and costs on; raises CloudError.
+    """
     from .clients.errors import CloudError
 
     listed = list(resources)
@@ -90,7 +95,7 @@ async def survey(session: Session, resources: Iterable[Resource]) -> dict[str, S
                     raise
                 # A head that does not answer must not keep anybody from looking at the rest, or from taking it down.
                 seen[resource.id] = (
-                    ABSENT
+                    _unseen(session, resource, error, strict)
                     if error.kind == "api_disabled"
                     else Sight(detail=f"cannot be asked: {error.title}")
                 )
@@ -101,6 +106,24 @@ async def survey(session: Session, resources: Iterable[Resource]) -> dict[str, S
     await asyncio.gather(*(one(r) for r in rest if not facts_in(r.spec)))
     await asyncio.gather(*(one(r) for r in rest if facts_in(r.spec)))
     return seen
+
+
+def _unseen(session: Session, resource: Resource, error: CloudError, strict: bool) -> Sight:
+    """Behind an API that is off: nothing, unless something was made there. Raises CloudError where that must be known."""
+    from .clients.errors import CloudError
+
+    if resource.id not in session.deployment.resources:
+        return ABSENT
+    title = error.title.replace("is not enabled yet", "is off")
+    if strict:
+        raise CloudError(
+            "api_disabled",
+            f"{title}: what this deployment made there cannot be seen",
+            f"{resource.kind} {resource.name} may stand, and cost, all the same",
+            "enable it, then run the same command again",
+            f"{error.command} --project={resource.where['project']}" if "project" in resource.where else error.command,
+        )
+    return Sight(detail=f"cannot be seen: {title}; it may stand, and cost, all the same")
 
 
 async def _for_want_of_a_project(session: Session, resource: Resource, error: CloudError) -> None:

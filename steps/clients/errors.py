@@ -21,6 +21,7 @@ _QUOTA_ITEM = re.compile(
 _QUOTAS = "https://console.cloud.google.com/iam-admin/quotas"
 _QUOTA_PAGE = re.compile(re.escape(_QUOTAS) + r"[^\s.]*")
 _CONSTRAINT = re.compile(r"[Cc]onstraint (constraints/[A-Za-z.]+)")
+_ZONE = re.compile(r"[Tt]he zone '(?:projects/[^/']+/zones/)?([a-z0-9-]+)'")
 _EXPECTED = re.compile(r"Expected (\d+), running (\d+)")
 
 
@@ -142,11 +143,11 @@ def _capacity(message: str) -> CloudError | None:
         or "ZONE_RESOURCE_POOL_EXHAUSTED" in message
         or "does not have enough resources available" in message
     ):
-        counts = _EXPECTED.search(message)
+        counts, zone = _EXPECTED.search(message), _ZONE.search(message)
         seen = f": {counts[2]} of {counts[1]} machines came" if counts else ""
         return CloudError(
             "stockout",
-            f"the zone has no machines of this type left{seen}",
+            f"{f'zone {zone[1]}' if zone else 'the zone'} has no machines of this type left{seen}",
             message,
             "run apply again later, or choose another zone or reservation",
         )
@@ -264,5 +265,6 @@ def _from_auth(error: BaseException) -> CloudError:
 
 
 def short(error: BaseException) -> str:
-    """Its text in one line of at most 300 characters."""
-    return " ".join(str(error).split())[:300] or type(error).__name__
+    """Its text in one line of at most 300 characters; of google-auth's (text, answer) the text."""
+    text = str(error.args[0]) if len(error.args) > 1 and isinstance(error.args[0], str) else str(error)
+    return " ".join(text.split())[:300] or type(error).__name__

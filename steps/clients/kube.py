@@ -55,8 +55,8 @@ def connect(cloud: Cloud, project: str, location: str, name: str, fresh: bool = 
             0 if fresh else _FRESH_S,
         )
     except CloudError as error:
-        if error.kind in ("api_disabled", "denied"):
-            return None  # no cluster can be there while the API is off
+        if error.kind == "denied":
+            return None
         raise
     return cloud.once(f"kube {found}", lambda: Kube(cloud, found)) if found else None
 
