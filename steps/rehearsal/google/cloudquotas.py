@@ -1,17 +1,16 @@
 """Cloud Quotas: where the GPU quotas of B200 and H200 are told.
 
-Ids after Google's documentation; not compared with a live call.
+Ids after Google's documentation; not compared with a live call. quota_preferences.py has the requests for more.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ..contract import JSON, ApiError, Call, Record, serves
+from ..contract import JSON, ApiError, Call, serves
 from .apis import TITLES
 from .catalogue import ground, regions
 from .pages import paged
-from .stamps import zulu
 
 SERVICE = "cloudquotas.googleapis.com"
 _COMPUTE = "compute.googleapis.com"
@@ -38,10 +37,10 @@ _GRANTED = {
 def _info(
     call: Call, quota: str, metric: str, dimensions: list[str], rows: Iterable[tuple[JSON, float, list[str]]]
 ) -> JSON:
-    parent = call.params.get("parent") or call.params["name"].rpartition("/quotaInfos/")[0]
-    number = call.world.project_number(parent.split("/")[1])
+    asked = str(call.params.get("parent") or call.params["name"])
+    number = call.world.project_number(asked.split("/")[1])
     return {
-        "name": f"projects/{number}/{parent.split('/', 2)[2]}/quotaInfos/{quota}",
+        "name": f"projects/{number}/locations/global/services/{_COMPUTE}/quotaInfos/{quota}",
         "quotaId": quota,
         "metric": f"{_COMPUTE}/{metric}",
         "service": _COMPUTE,
@@ -108,45 +107,3 @@ def get_info(call: Call) -> JSON:
     if found is None or call.params["name"].split("/")[5] != _COMPUTE:
         raise ApiError(404, f"Quota info '{call.params['name']}' not found.", "NOT_FOUND")
     return found
-
-
-@serves("cloudquotas.projects.locations.quotaPreferences.list")
-def list_preferences(call: Call) -> JSON:
-    """The requests for more quota that were made here."""
-    project = call.params["parent"].split("/")[1]
-    return {
-        "quotaPreferences": [r.body for r in call.world.all(SERVICE, "quota_preference", project=project)]
-    }
-
-
-@serves("cloudquotas.projects.locations.quotaPreferences.create")
-def create_preference(call: Call) -> JSON:
-    """A request for more quota.
-
-    Taken down, never granted by itself (`reconciling` stays true), as Google reviews GPU quota by hand.
-    """
-    project = call.params["parent"].split("/")[1]
-    name = call.params.get("quotaPreferenceId") or f"preference-{call.world.next()}"
-    key = f"{call.params['parent']}/quotaPreferences/{name}"
-    if call.world.get(SERVICE, key) is not None:
-        raise ApiError(409, f"Resource '{key}' already exists", "ALREADY_EXISTS")
-    body = {
-        **call.body,
-        "name": key,
-        "reconciling": True,
-        "createTime": zulu(call.world),
-        "updateTime": zulu(call.world),
-    }
-    call.world.put(
-        Record(SERVICE, "quota_preference", name, project, "global", key, body, kept_by_design=True)
-    )
-    return body
-
-
-@serves("cloudquotas.projects.locations.quotaPreferences.get")
-def get_preference(call: Call) -> JSON:
-    """One request for more quota."""
-    record = call.world.get(SERVICE, call.params["name"])
-    if record is None:
-        raise ApiError(404, f"Resource '{call.params['name']}' was not found", "NOT_FOUND")
-    return record.body

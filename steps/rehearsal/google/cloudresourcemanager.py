@@ -9,6 +9,7 @@ from typing import Any
 from ..contract import JSON, ApiError, Call, Record, World, happens, serves
 from . import longrunning
 from .iam import Policies
+from .pages import paged
 from .serviceusage import seed as seed_apis
 from .stamps import zulu
 
@@ -68,7 +69,10 @@ def list_all(call: Call) -> JSON:
     records = [r for r in call.world.all(SERVICE, "project") if r.state != "creating" and _matches(r, text)]
     if call.params.get("parent"):
         records = [r for r in records if r.body.get("parent") == call.params["parent"]]
-    return {"projects": [_shown(call, r) for r in records]}
+    size = call.params.get("pageSize") or 500
+    page = paged(call, "projects", [{"name": r.name} for r in records], size)
+    shown = {r.name: r for r in records}
+    return {**page, "projects": [_shown(call, shown[one["name"]]) for one in page["projects"]]}
 
 
 def _matches(record: Record, text: str) -> bool:
@@ -248,7 +252,6 @@ def test_permissions(call: Call) -> JSON:
     """
     record = find(call.world, call.params["resource"])
     wanted = call.body.get("permissions", [])
-    if any("*" in permission for permission in wanted):
-        raise ApiError(400, "Permissions must not contain wildcards.", "INVALID_ARGUMENT", "badRequest")
+    Policies.check(wanted)
     held = Policies.held(record.extra["policy"], f"user:{call.caller}", wanted)
     return {"permissions": held} if held else {}
