@@ -233,7 +233,9 @@ def check_body(document: Document, method: Method, body: Any) -> JSON:
         if body:
             raise bad_request([("", _unknown(name, "", "Cannot find field.")) for name in body])
         return {}
-    if not body and document.service == _COMPUTE:
+    # gcloud asks a group for its machines with {}: a message of options may be empty, a resource may not.
+    options = body is not None and method.request.endswith("Request")
+    if not body and not options and document.service == _COMPUTE:
         raise ApiError(400, "Required field 'resource' not specified", "INVALID_ARGUMENT", "required")
     checker = _Checker(document)
     schema = document.schemas.get(method.request, {})

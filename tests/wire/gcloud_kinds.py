@@ -22,7 +22,7 @@ class Kind:
     get: Get
     marks: tuple[str, ...] = ()  # dotted paths of the mark
     status: tuple[str, str] = ("", "")  # dotted path and the word that gcloud shows when all is well
-    shown: frozenset[str] = frozenset()  # fields that are computed when it is read
+    shown: tuple[str, ...] = ("-",)  # paths that are computed when it is read
 
 
 def _compute(client: str, argument: str, place: str = "") -> Get:
@@ -41,7 +41,7 @@ NETWORK = Kind(
     "gcloud compute networks describe {name}",
     _compute("Networks", "network"),
     ("description",),
-    shown=frozenset({"subnetworks", "peerings"}),
+    shown=("subnetworks", "peerings"),
 )
 SUBNET = Kind(
     "subnet",
@@ -49,7 +49,7 @@ SUBNET = Kind(
     "gcloud compute networks subnets describe {name} --region={place}",
     _compute("Subnetworks", "subnetwork", "region"),
     ("description",),
-    shown=frozenset({"secondaryIpRanges"}),
+    shown=("secondaryIpRanges",),
 )
 FIREWALL = Kind(
     "firewall",
@@ -73,7 +73,7 @@ CLUSTERS = Kind(
     lambda clients, name, place: clients.container.get_cluster(name=CLUSTER),
     ("resourceLabels",),
     ("status", "RUNNING"),
-    frozenset({"nodePools", "instanceGroupUrls", "currentNodeCount"}),
+    ("nodePools", "instanceGroupUrls", "current", "ipAllocationPolicy.defaultPodIpv4RangeUtilization"),
 )
 POOL = Kind(
     "node_pool",

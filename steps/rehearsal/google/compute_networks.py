@@ -77,7 +77,7 @@ def _peering(connection: Record) -> JSON:
         "name": name,
         "network": stored(_TENANT),
         "state": "ACTIVE",
-        "stateDetails": "[2026-11-30T00:00:00.000-08:00]: Connected.",
+        "stateDetails": f"[{connection.extra.get('since', '')}]: Connected.",
         "autoCreateRoutes": True,
         "exchangeSubnetRoutes": True,
         "exportCustomRoutes": False,

@@ -29,20 +29,35 @@ def _found(call: Call) -> Record:
 @serves("compute.subnetworks.get")
 def get(call: Call) -> JSON:
     """One subnet."""
-    return sent(call, _found(call).body)
+    return sent(call, _view(call.world, _found(call)))
+
+
+def _view(world: World, subnet: Record) -> JSON:
+    """A subnet with the ranges that clusters on it gave themselves for their pods."""
+    pods = [
+        {
+            "rangeName": cluster.body["ipAllocationPolicy"]["clusterSecondaryRangeName"],
+            "ipCidrRange": cluster.body["clusterIpv4Cidr"],
+        }
+        for cluster in world.all(CONTAINER, "cluster", project=subnet.project)
+        if cluster.extra.get("subnetwork") == subnet.key
+    ]
+    return {**subnet.body, "secondaryIpRanges": pods} if pods else subnet.body
 
 
 @serves("compute.subnetworks.list")
 def list_(call: Call) -> JSON:
     """A region's subnets."""
     records = of_project(call, "subnet", _check_region(call))
-    return listed(call, "subnetworkList", [record.body for record in records])
+    return listed(call, "subnetworkList", [_view(call.world, record) for record in records])
 
 
 @serves("compute.subnetworks.aggregatedList")
 def aggregated_list(call: Call) -> JSON:
     """Every region's subnets."""
-    items = [(f"regions/{record.location}", record.body) for record in of_project(call, "subnet")]
+    items = [
+        (f"regions/{record.location}", _view(call.world, record)) for record in of_project(call, "subnet")
+    ]
     return aggregated(
         call, "subnetworkAggregatedList", "subnetworks", items, [f"regions/{name}" for name in regions()]
     )

@@ -45,7 +45,14 @@ def view(world: World, record: Record) -> JSON:
     body["currentNodeVersion"] = oldest(str(body["currentMasterVersion"]), pools)
     body["instanceGroupUrls"] = [url for pool in pools for url in pool.body["instanceGroupUrls"]]
     body["currentNodeCount"] = sum(sum(pool.extra["sizes"].values()) for pool in pools)
+    body["ipAllocationPolicy"]["defaultPodIpv4RangeUtilization"] = _utilization(body)
     return body
+
+
+def _utilization(cluster: JSON) -> float:
+    """The share of the pods' range that nodes have taken, as GKE rounds it: 3 of 1,024 nodes are 0.0029."""
+    whole = ipaddress.IPv4Network(cluster["clusterIpv4Cidr"])
+    return round(cluster["currentNodeCount"] * 2**8 / whole.num_addresses, 4)
 
 
 @serves("container.projects.locations.clusters.get")

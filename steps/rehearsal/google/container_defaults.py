@@ -1,16 +1,21 @@
-"""What GKE fills in: the body of a cluster and of a node pool as they are read back."""
+"""What GKE fills in: the body of a cluster and of a node pool as they are read back.
+
+As far as clients look at it, and as `gcloud container clusters describe` printed it of clusters of 1.29 (2024-12) and
+1.32 (2025-04) that users published.
+"""
 
 from __future__ import annotations
 
 import copy
 import secrets
+import uuid
+from datetime import UTC, datetime
 from typing import Any
 
 from ..contract import JSON, Record, World
 from .catalogue import is_ai_zone, regions, zones_of
 from .container_operations import link
 from .links import COMPUTE, last, stored
-from .stamps import zulu
 
 _SCOPES = [
     "https://www.googleapis.com/auth/" + name
@@ -38,8 +43,8 @@ def node_locations(location: str) -> list[str]:
 
 
 def etag() -> str:
-    """An etag."""
-    return secrets.token_hex(16)
+    """An etag: a UUID."""
+    return str(uuid.uuid4())
 
 
 def merged(low: JSON, high: JSON) -> JSON:
@@ -76,11 +81,14 @@ def cluster_body(
         if asked.get("nodePools")
         else asked.get("nodeConfig", {})
     )
+    identity = secrets.token_hex(32)
+    pod_range = f"gke-{last(key)}-pods-{identity[:8]}"
+    body["ipAllocationPolicy"].setdefault("clusterSecondaryRangeName", pod_range)
     body.update(
-        id=secrets.token_hex(32),
+        id=identity,
         etag=etag(),
         selfLink=link(world, key),
-        createTime=zulu(world),
+        createTime=datetime.fromtimestamp(world.clock.now(), UTC).isoformat(timespec="seconds"),
         location=location,
         zone=location,
         locations=asked.get("locations") or node_locations(location),
@@ -129,7 +137,7 @@ def _cluster_defaults(network: str, subnet: str, pods: str, services: str) -> JS
             "clusterIpv4CidrBlock": pods,
             "servicesIpv4Cidr": services,
             "servicesIpv4CidrBlock": services,
-            "clusterSecondaryRangeName": f"gke-{subnet}-pods",
+            "podCidrOverprovisionConfig": {},
             "stackType": "IPV4",
         },
         "clusterIpv4Cidr": pods,
@@ -141,7 +149,8 @@ def _cluster_defaults(network: str, subnet: str, pods: str, services: str) -> JS
             "defaultSnatStatus": {},
             "serviceExternalIpsConfig": {},
         },
-        "databaseEncryption": {"state": "DECRYPTED"},
+        "databaseEncryption": {"state": "DECRYPTED", "currentState": "CURRENT_STATE_DECRYPTED"},
+        "autopilot": {},
         "shieldedNodes": {"enabled": True},
         "autoscaling": {"autoscalingProfile": "BALANCED"},
         "loggingConfig": {"componentConfig": {"enableComponents": ["SYSTEM_COMPONENTS", "WORKLOADS"]}},

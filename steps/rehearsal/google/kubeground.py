@@ -19,7 +19,7 @@ from . import quotas
 from .catalogue import machine_types, zones
 from .compute_reservations import have, reservation_of
 from .container_operations import cluster_of
-from .links import CONTAINER, LUSTRE
+from .links import COMPUTE, CONTAINER, LUSTRE
 
 _log = logging.getLogger(__name__)
 _TASKS: set[asyncio.Task[None]] = set()
@@ -38,7 +38,7 @@ class CloudGround:
         """Pools whose nodes Kubernetes may show: those being deleted or still being made are left out."""
         project = cluster_key.split("/")[1]
         return [
-            _shown(record)
+            _shown(self._world, record)
             for record in self._world.all(CONTAINER, "node_pool", project=project)
             if cluster_of(record.key) == cluster_key and record.state not in ("creating", "deleting")
         ]
@@ -84,9 +84,14 @@ class CloudGround:
         return copy.deepcopy(record.body) if record else None
 
 
-def _shown(pool: Record) -> JSON:
-    """A pool as its Kubernetes sees it: with how far an upgrade of its nodes is."""
-    body = copy.deepcopy(pool.body)
+def _shown(world: World, pool: Record) -> JSON:
+    """A pool as its Kubernetes sees it: with its subnets' ranges, and with how far an upgrade of its nodes is."""
+    cluster = world.get(CONTAINER, cluster_of(pool.key))
+    nodes = world.get(COMPUTE, cluster.extra["subnetwork"]) if cluster else None
+    more = [world.get(COMPUTE, key) for key in pool.extra.get("subnetworks", ())]
+    ranges = {subnet.name: subnet.body["ipCidrRange"] for subnet in more if subnet}
+    ranges |= {"nodes": nodes.body["ipCidrRange"]} if nodes else {}
+    body = {**copy.deepcopy(pool.body), "rehearsalRanges": ranges}
     return {**body, "rehearsalUpgrade": dict(pool.extra["upgrade"])} if "upgrade" in pool.extra else body
 
 
@@ -188,8 +193,10 @@ def _write(world: World, record: Record, it: House, url: str) -> None:
     record.extra["port"] = int(endpoint.rpartition(":")[2])
     record.body["endpoint"] = endpoint
     record.body["masterAuth"]["clusterCaCertificate"] = base64.b64encode(it.ca_file.read_bytes()).decode()
+    name = f"gke-{record.body['id'][:36]}-{world.project_number(record.project)}.{record.location}.gke.goog"
     record.body["controlPlaneEndpointsConfig"] = {
-        "ipEndpointsConfig": {"enabled": True, "enablePublicEndpoint": True, "publicEndpoint": endpoint}
+        "dnsEndpointConfig": {"allowExternalTraffic": False, "endpoint": name},
+        "ipEndpointsConfig": {"enabled": True, "enablePublicEndpoint": True, "publicEndpoint": endpoint},
     }
     record.body["privateClusterConfig"]["publicEndpoint"] = endpoint
     world.put(record)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from ..contract import JSON, ApiError, Call, Record, World, happens, serves
 from . import longrunning
 from .links import COMPUTE, LUSTRE, NETWORKING, last, tail
+from .stamps import pacific
 
 PEERING = "servicenetworking-googleapis-com"
 _SERVICE = "services/servicenetworking.googleapis.com"
@@ -65,7 +66,8 @@ def _checked(world: World, project: str, network: str) -> None:
 def create(call: Call) -> JSON:
     """Connects a network through its allocated ranges.
 
-    A second connect with other ranges fails: patch is for that.
+    A second connect with other ranges fails: patch is for that. With none at all it changes nothing (the document:
+    an empty list restores what was).
     """
     project, network = _network(call.world, call.body.get("network", ""), "network")
     _checked(call.world, project, network)
@@ -108,7 +110,7 @@ def _response(world: World, project: str, network: str, ranges: list[str]) -> JS
 def made(world: World, project: str, network: str, ranges: list[str]) -> None:
     """The connection stands, if its ranges are there and it is not another's."""
     record = world.get(NETWORKING, key_of(project, network))
-    absent = _missing(world, project, network, ranges)
+    absent = [] if record is not None and not ranges else _missing(world, project, network, ranges)
     if absent:
         if record is not None and record.state == "creating":
             world.remove(record)
@@ -126,6 +128,7 @@ def made(world: World, project: str, network: str, ranges: list[str]) -> None:
             400, "Cannot modify allocated ranges in CreateConnection. Please use UpdateConnection.", _FAILED
         )
     record.state = "ready"
+    record.extra.setdefault("since", pacific(world))
 
 
 def _missing(world: World, project: str, network: str, ranges: list[str]) -> list[str]:
@@ -144,7 +147,7 @@ def _missing(world: World, project: str, network: str, ranges: list[str]) -> lis
 
 @serves("servicenetworking.services.connections.patch")
 def patch(call: Call) -> JSON:
-    """Replaces the ranges; taking one out needs `force`."""
+    """Replaces the ranges; taking one out needs `force`. All of them may go (inferred: nothing says otherwise)."""
     project, network = _network(call.world, call.body.get("network", ""), "network")
     record = call.world.get(NETWORKING, key_of(project, network))
     ranges = call.body.get("reservedPeeringRanges", [])
@@ -166,11 +169,12 @@ def patch(call: Call) -> JSON:
 def patched(world: World, project: str, network: str, ranges: list[str]) -> None:
     """The new ranges hold."""
     record = world.get(NETWORKING, key_of(project, network))
-    absent = _missing(world, project, network, ranges)
+    absent = _missing(world, project, network, ranges) if ranges else []
     if absent:
         raise ApiError(400, f"Allocated IP range '{absent[0]}' not found in network.", "INVALID_ARGUMENT")
     if record is not None:
         record.body["reservedPeeringRanges"] = list(ranges)
+        world.put(record)
 
 
 @serves("servicenetworking.services.connections.deleteConnection")

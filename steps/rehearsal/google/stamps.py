@@ -15,6 +15,11 @@ def pacific(world: World) -> str:
     return datetime.fromtimestamp(world.clock.now(), _PACIFIC).isoformat(timespec="milliseconds")
 
 
+def pacific_of(text: str) -> str:
+    """Another's time (RFC 3339), as Compute writes it."""
+    return datetime.fromisoformat(text).astimezone(_PACIFIC).isoformat(timespec="milliseconds")
+
+
 def zulu(world: World, at: float | None = None) -> str:
     """A time (now) in UTC, as container and lustre write it."""
     moment = datetime.fromtimestamp(world.clock.now() if at is None else at, UTC)

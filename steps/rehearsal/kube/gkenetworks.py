@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 
 from grpo_wizard.steps.rehearsal.contract import JSON
-from grpo_wizard.steps.rehearsal.kube import kinds
+from grpo_wizard.steps.rehearsal.kube import addressing, kinds
 from grpo_wizard.steps.rehearsal.kube.core import Kube
 from grpo_wizard.steps.rehearsal.kube.kinds import Kind
 
@@ -105,10 +105,10 @@ def missing(kube: Kube, pod: JSON) -> str:
     )
 
 
-def addresses(pod: JSON, number: int) -> dict[str, str]:
+def addresses(kube: Kube, pod: JSON) -> dict[str, str]:
     """What GKE writes when the interfaces are in: their networks and addresses."""
     rows = [
-        {"networkName": r["network"], "ip": f"192.168.{i}.{2 + number % 250}"}
+        {"networkName": r["network"], "ip": addressing.device(kube, pod, r["network"], i)}
         for i, r in enumerate(extra(pod))
     ]
     return {POD_IPS: json.dumps(rows)} if rows else {}

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from grpo_wizard.steps.rehearsal.contract import JSON
 from grpo_wizard.steps.rehearsal.kube import (
+    addressing,
     drills,
     gkenetworks,
     images,
@@ -112,16 +113,12 @@ def _network(kube: Kube, pod: JSON) -> None:
             f'failed to setup network for sandbox: networks.networking.gke.io "{missing}" not found',
         )
         return
-    counters = kube.note("counters")
-    number = counters["pod"] = counters.get("pod", 0) + 1
-    ip = f"10.{4 + number // 62500}.{number // 250 % 250}.{number % 250 + 2}"
-    if pod["spec"].get("hostNetwork"):
-        ip = pod["status"].get("hostIP", ip)
+    ip = addressing.pod(kube, pod)
     now = kube.stamp()
 
     def edit(p: JSON) -> None:
         p["status"].update(podIP=ip, podIPs=[{"ip": ip}])
-        if extra := gkenetworks.addresses(p, number):
+        if extra := gkenetworks.addresses(kube, p):
             p["metadata"].setdefault("annotations", {}).update(extra)
         podstate.settle(p, now)
 

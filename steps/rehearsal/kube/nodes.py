@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
-
 from grpo_wizard.steps.rehearsal.contract import JSON
-from grpo_wizard.steps.rehearsal.kube import kinds, machines, nodetroubles
+from grpo_wizard.steps.rehearsal.kube import addressing, kinds, machines, nodetroubles
 from grpo_wizard.steps.rehearsal.kube.core import Kube
 from grpo_wizard.steps.rehearsal.kube.defaults import suffix
 
@@ -83,12 +81,11 @@ def _joined(kube: Kube, pool: JSON, key: tuple[str, str], index: int) -> bool:
 
 
 def _join(kube: Kube, pool: JSON, zone: str, version: str = "") -> None:
-    digest = hashlib.sha256(f"{kube.cluster_key}/{pool['name']}/{zone}".encode()).hexdigest()[:8]
-    name = f"gke-{kube.name[:18]}-{pool['name'][:20]}-{digest}-{suffix(4)}"
+    name = f"{addressing.group(kube, pool, zone)}-{suffix(4)}"
     number = kube.note("counters").get("node", 0) + 1
     kube.note("counters")["node"] = number
     spec: JSON = {
-        "podCIDR": f"10.{4 + number // 256}.{number % 256}.0/24",
+        "podCIDR": addressing.node_pods(pool, number),
         "providerID": f"gce://{kube.project}/{zone}/{name}",
     }
     if taints := machines.taints(pool):
@@ -113,10 +110,7 @@ def _join(kube: Kube, pool: JSON, zone: str, version: str = "") -> None:
                 "capacity": capacity,
                 "allocatable": allocatable,
                 "conditions": _conditions(kube, True),
-                "addresses": [
-                    {"type": "InternalIP", "address": f"10.128.{number // 250}.{number % 250 + 2}"},
-                    {"type": "Hostname", "address": name},
-                ],
+                "addresses": addressing.node(pool, number, name),
                 "nodeInfo": _info(version or pool.get("version") or kube.version),
                 "images": [],
             },
@@ -220,6 +214,7 @@ def remove(kube: Kube, node: JSON) -> None:
         )
         kube.store.remove(kinds.NODE, kube.store.get(kinds.NODE, "", name))
     kube.note("lost").pop(name, None)
+    addressing.forget(kube, name)
     for timer in ("driver", "drill", "silent"):
         kube.forget(f"{timer}/{node['metadata']['uid']}")
 

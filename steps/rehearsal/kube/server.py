@@ -12,7 +12,7 @@ from typing import Any
 from aiohttp import web
 
 from grpo_wizard.steps.rehearsal.contract import JSON, Clock, Ground, Heads
-from grpo_wizard.steps.rehearsal.kube import controllers, furnish, listing
+from grpo_wizard.steps.rehearsal.kube import controllers, furnish, kinds, listing
 from grpo_wizard.steps.rehearsal.kube.api import Api
 from grpo_wizard.steps.rehearsal.kube.core import Kube
 from grpo_wizard.steps.rehearsal.kube.kinds import kinds_for
@@ -136,6 +136,10 @@ class KubeCluster:
     def dump(self) -> JSON:
         """Objects and notes, for the world's file."""
         return {"store": self.kube.store.dump(), "notes": self.kube.notes}
+    def nodes(self) -> list[JSON]:
+        """The Node objects as they stand."""
+        return self.kube.store.list(kinds.NODE)
+
 
     def rows(self) -> list[JSON]:
         """What /_rehearsal/world lists of this cluster."""

@@ -93,6 +93,14 @@ def _node_status(node: JSON) -> str:
     )
 
 
+def _address(kind: str) -> Cell:
+    def cell(node: JSON) -> str:
+        rows = node.get("status", {}).get("addresses", ())
+        return next((row["address"] for row in rows if row["type"] == kind), "<none>")
+
+    return cell
+
+
 def _ports(service: JSON) -> str:
     return ",".join(f"{p['port']}/{p['protocol']}" for p in service["spec"].get("ports", ())) or "<none>"
 
@@ -130,6 +138,10 @@ def _image_names(obj: JSON) -> str:
     return ",".join(c["image"] for c in obj["spec"]["template"]["spec"]["containers"])
 
 
+def _container_names(obj: JSON) -> str:
+    return ",".join(c["name"] for c in obj["spec"]["template"]["spec"]["containers"])
+
+
 def _of(event: JSON) -> str:
     about = event["involvedObject"]
     return f"{about['kind'].lower()}/{about.get('name', '')}"
@@ -142,6 +154,11 @@ def _integers(*pairs: tuple[str, str]) -> list[Column]:
     return [(name, "integer", 0, cell(path)) for name, path in pairs]
 
 
+def _role(binding: JSON) -> str:
+    return f"{binding['roleRef']['kind']}/{binding['roleRef']['name']}"
+
+
+_CREATED: Column = ("Created At", "string", 0, _path("metadata.creationTimestamp"))  # instead of an age
 _COLUMNS: dict[Kind, list[Column]] = {
     kinds.POD: [
         ("Ready", "string", 0, _ready),
@@ -158,6 +175,11 @@ _COLUMNS: dict[Kind, list[Column]] = {
         ("Roles", "string", 0, lambda o: "<none>"),
         ("Age", "date", 0, str),
         ("Version", "string", 0, _path("status.nodeInfo.kubeletVersion")),
+        ("Internal-IP", "string", 1, _address("InternalIP")),
+        ("External-IP", "string", 1, _address("ExternalIP")),
+        ("OS-Image", "string", 1, _path("status.nodeInfo.osImage", "<unknown>")),
+        ("Kernel-Version", "string", 1, _path("status.nodeInfo.kernelVersion", "<unknown>")),
+        ("Container-Runtime", "string", 1, _path("status.nodeInfo.containerRuntimeVersion", "<unknown>")),
     ],
     kinds.NAMESPACE: [("Status", "string", 0, _path("status.phase"))],
     kinds.SERVICE: [
@@ -178,6 +200,10 @@ _COLUMNS: dict[Kind, list[Column]] = {
         ("Status", "string", 0, _path("status.phase")),
         ("Claim", "string", 0, _claim),
         ("StorageClass", "string", 0, _path("spec.storageClassName", "")),
+        ("VolumeAttributesClass", "string", 0, _path("spec.volumeAttributesClassName", "<unset>")),
+        ("Reason", "string", 0, _path("status.reason", "")),
+        ("Age", "date", 0, str),
+        ("VolumeMode", "string", 1, _path("spec.volumeMode")),
     ],
     kinds.PVC: [
         ("Status", "string", 0, _path("status.phase")),
@@ -185,6 +211,9 @@ _COLUMNS: dict[Kind, list[Column]] = {
         ("Capacity", "string", 0, _path("status.capacity.storage", "")),
         ("Access Modes", "string", 0, _modes("status")),
         ("StorageClass", "string", 0, _path("spec.storageClassName", "")),
+        ("VolumeAttributesClass", "string", 0, _path("spec.volumeAttributesClassName", "<unset>")),
+        ("Age", "date", 0, str),
+        ("VolumeMode", "string", 1, _path("spec.volumeMode")),
     ],
     kinds.EVENT: [
         ("Last Seen", "string", 0, str),
@@ -203,7 +232,9 @@ _COLUMNS: dict[Kind, list[Column]] = {
         ),
         ("Node Selector", "string", 0, _selector("spec.template.spec.nodeSelector")),
         ("Age", "date", 0, str),
+        ("Containers", "string", 1, _container_names),
         ("Images", "string", 1, _image_names),
+        ("Selector", "string", 1, _selector("spec.selector.matchLabels")),
     ],
     kinds.DEPLOYMENT: [
         ("Ready", "string", 0, lambda o: f"{o['status'].get('readyReplicas', 0)}/{o['spec']['replicas']}"),
@@ -212,11 +243,16 @@ _COLUMNS: dict[Kind, list[Column]] = {
     kinds.REPLICA_SET: _integers(
         ("Desired", "spec.replicas"), ("Current", "status.replicas"), ("Ready", "status.readyReplicas")
     ),
-    kinds.ROLE_BINDING: [("Role", "string", 0, lambda o: f"{o['roleRef']['kind']}/{o['roleRef']['name']}")],
+    kinds.ROLE: [_CREATED],
+    kinds.CLUSTER_ROLE: [_CREATED],
+    kinds.CLUSTER_ROLE_BINDING: [("Role", "string", 0, _role)],
+    kinds.ROLE_BINDING: [("Role", "string", 0, _role)],
     kinds.NETWORK_POLICY: [("Pod-Selector", "string", 0, _selector("spec.podSelector.matchLabels"))],
     kinds.STORAGE_CLASS: [
         ("Provisioner", "string", 0, _path("provisioner")),
         ("ReclaimPolicy", "string", 0, _path("reclaimPolicy")),
+        ("VolumeBindingMode", "string", 0, _path("volumeBindingMode")),
+        ("AllowVolumeExpansion", "boolean", 0, lambda o: bool(o.get("allowVolumeExpansion"))),
     ],
     kinds.NETWORK: [("Type", "string", 0, _path("spec.type"))],
     kinds.PARAM_SET: [
@@ -242,7 +278,7 @@ def _ray_columns() -> list[Column]:
 def columns(kind: Kind) -> list[Column]:
     """A kind's columns after NAME; AGE is added where the kind has none of its own."""
     found = _ray_columns() if kind is kinds.RAY_CLUSTER else list(_COLUMNS.get(kind, []))
-    if kind is not kinds.EVENT and not any(c[1] == "date" for c in found):
+    if kind is not kinds.EVENT and not any(c is _CREATED or c[1] == "date" for c in found):
         found.append(("Age", "date", 0, str))
     return found
 
