@@ -206,16 +206,13 @@ class KubeServer(Protocol):
 
     async def start(self) -> str: ...  # https://127.0.0.1:PORT
     async def stop(self) -> None: ...
-    def dump(self) -> JSON: ...  # for the world's file
+    def dump(self) -> JSON: ...  # for the world's file; called at every save
     # For /_rehearsal/world: service "kubernetes", kind, name, project, location, spec, state, kept_by_design,
     # derived.
     def rows(self) -> list[JSON]: ...
     def nodes(self) -> list[JSON]: ...  # Node objects: the machines that Compute lists
     def pools_changed(self) -> None: ...  # a node pool came, went, was resized or upgraded
     def upgraded(self, version: str) -> None: ...  # the control plane's new version
-
-    # `revision` (optional attribute): changes whenever dump() would; without it dump() is called at every
-    # save.
 
 
 KUBES: dict[str, KubeServer] = {}

@@ -11,6 +11,7 @@ import itertools
 import logging
 import math
 import os
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -57,7 +58,8 @@ class Store:
         self._saving: asyncio.Task[None] | None = None
         self._dirty = False
         self._cost = 0.0  # seconds that the last save took
-        self._kube_revisions: dict[str, Any] = {}
+        self._writing = threading.Lock()
+        self._told, self._written = 0, 0  # numbers of the newest state encoded, and of the one in the file
 
     # Records
 
@@ -160,12 +162,20 @@ class Store:
     async def _save_soon(self) -> None:
         await asyncio.sleep(_SOON)
         while self._dirty:
-            self.save()
+            begun = time.perf_counter()
+            state = self._encode()
+            took = time.perf_counter() - begun
+            self._cost = took + await asyncio.to_thread(self._write, *state)
             await asyncio.sleep(max(_SOON, self._cost * _SHARE))
 
     def save(self) -> None:
-        """Writes the file now: temp file in the same folder, then replace (a kill cannot cut it short)."""
+        """Writes the file now; what a thread is still writing is older and does not come after it."""
         begun = time.perf_counter()
+        self._write(*self._encode())
+        self._cost = time.perf_counter() - begun
+
+    def _encode(self) -> tuple[int, bytes]:
+        """The whole world at this moment, with its number: a few milliseconds, for objects keep their encoding."""
         self._dirty = False
         for key, kube in KUBES.items():
             record = self.get("container.googleapis.com", key)
@@ -181,12 +191,22 @@ class Store:
                 "records": list(self._records.values()),
             }
         )
+
+    def _write(self, number: int, data: bytes) -> float:
+        """Temp file in the same folder, then replace: a kill cannot cut it short. Returns the seconds it took."""
+        begun = time.perf_counter()
+        with self._writing:
+            if number > self._written:
+                self._replace(data)
+                self._written = number
+        return time.perf_counter() - begun
+
+    def _replace(self, data: bytes) -> None:
         temporary = self.path.with_suffix(".tmp")
         descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         with os.fdopen(descriptor, "wb") as file:
             file.write(data)
         temporary.replace(self.path)
-        self._cost = time.perf_counter() - begun
 
     def load(self) -> bool:
         """Reads the file and arms its events. False where there is none yet. Needs a running loop."""

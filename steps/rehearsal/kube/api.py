@@ -209,7 +209,7 @@ class Api:
             "kind": f"{kind.kind}List",
             "apiVersion": kind.api_version,
             "metadata": {"resourceVersion": str(self.store.version), **(more or {})},
-            "items": rows,
+            "items": [self.store.raw(kind, row) for row in rows],
         }
 
     def _list(self, request: web.Request, at: Target) -> web.Response:

@@ -79,11 +79,6 @@ class KubeCluster:
         self._manager = controllers.Manager(self.kube)
         self._runner: web.AppRunner | None = None
 
-    @property
-    def revision(self) -> int:
-        """Changes whenever dump() would."""
-        return self.kube.store.version
-
     async def start(self) -> str:
         """Opens the port and lets the controllers run. Returns https://127.0.0.1:PORT."""
         self.root.mkdir(parents=True, exist_ok=True, mode=0o700)

@@ -18,6 +18,7 @@ import msgspec
 
 from grpo_wizard.steps.rehearsal.contract import JSON, Clock
 from grpo_wizard.steps.rehearsal.kube import status
+from grpo_wizard.steps.rehearsal.kube.encoded import Encoded
 from grpo_wizard.steps.rehearsal.kube.kinds import Kind
 from grpo_wizard.steps.rehearsal.kube.plain import copied
 
@@ -52,7 +53,7 @@ class Store:
         self._objects: dict[Kind, dict[tuple[str, str], JSON]] = {kind: {} for kind in kinds}
         self._keys: dict[Kind, list[tuple[str, str]]] = {kind: [] for kind in kinds}  # sorted
         self._sorted: dict[Kind, list[JSON]] = {}
-        self._encoded: dict[Kind, dict[tuple[str, str], tuple[JSON, msgspec.Raw]]] = {k: {} for k in kinds}
+        self._encoded: dict[Kind, Encoded] = {kind: Encoded() for kind in kinds}
         self.departures = 0  # counts deletions, begun and done: the garbage collector looks when it moved
 
     def now(self) -> str:
@@ -177,6 +178,7 @@ class Store:
             if key not in self._objects[kind]:
                 bisect.insort(self._keys[kind], key)
             self._objects[kind][key] = new
+            self._encoded[kind].changed(key, new)
         change = Change(self.version, what, kind, new, old)
         self.history.append(change)
         for listener in list(self.listeners):
@@ -184,7 +186,7 @@ class Store:
         return new
 
     def _out(self, kind: Kind, key: tuple[str, str]) -> None:
-        self._encoded[kind].pop(key, None)
+        self._encoded[kind].gone(key)
         if self._objects[kind].pop(key, None) is not None:
             keys = self._keys[kind]
             del keys[bisect.bisect_left(keys, key)]
@@ -196,22 +198,22 @@ class Store:
             raise status.gone(version, oldest)
         return [change for change in self.history if change.version > version]
 
+    def raw(self, kind: Kind, obj: JSON) -> msgspec.Raw:
+        """An object as JSON, encoded once for all who ask while it is the newest."""
+        meta = obj["metadata"]
+        key = (meta.get("namespace", ""), meta["name"])
+        if self._objects[kind].get(key) is obj:
+            return self._encoded[kind].one(key)
+        return msgspec.Raw(msgspec.json.encode(obj))
+
     def dump(self) -> JSON:
         """Everything, for the world's file; objects as encoded JSON, so that only what changed is encoded again."""
         return {
             "version": self.version,
             "objects": [
-                [kind.qualified, [self._encode(kind, key, obj) for key, obj in rows.items()]]
-                for kind, rows in self._objects.items()
-                if rows
+                [kind.qualified, self._encoded[kind].all()] for kind, rows in self._objects.items() if rows
             ],
         }
-
-    def _encode(self, kind: Kind, key: tuple[str, str], obj: JSON) -> msgspec.Raw:
-        known = self._encoded[kind].get(key)
-        if known is None or known[0] is not obj:
-            known = self._encoded[kind][key] = (obj, msgspec.Raw(msgspec.json.encode(obj)))
-        return known[1]
 
     def load(self, saved: JSON) -> None:
         """Takes a dump back. Watches from before the restart get 410 and list anew."""
@@ -220,4 +222,7 @@ class Store:
         for qualified, objects in saved["objects"]:
             if qualified in by_name:
                 rows = {(o["metadata"].get("namespace", ""), o["metadata"]["name"]): o for o in objects}
-                self._objects[by_name[qualified]], self._keys[by_name[qualified]] = rows, sorted(rows)
+                kind = by_name[qualified]
+                self._objects[kind], self._keys[kind] = rows, sorted(rows)
+                for key, obj in rows.items():
+                    self._encoded[kind].changed(key, obj)

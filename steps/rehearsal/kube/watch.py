@@ -75,7 +75,10 @@ class Watch:
         return {"kind": self.kind.kind, "apiVersion": self.kind.api_version, "metadata": meta}
 
     def _line(self, what: str, obj: JSON) -> bytes:
-        shown = obj if what == "BOOKMARK" else self.shape(obj)
+        shown: Any = obj
+        if what != "BOOKMARK":
+            shaped = self.shape(obj)
+            shown = self.store.raw(self.kind, obj) if shaped is obj else shaped
         return msgspec.json.encode({"type": what, "object": shown}) + b"\n"
 
     async def serve(self, request: web.Request) -> web.StreamResponse:
