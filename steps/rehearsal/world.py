@@ -179,11 +179,10 @@ class Store:
         self._dirty = False
         for key, kube in KUBES.items():
             record = self.get("container.googleapis.com", key)
-            revision = getattr(kube, "revision", None)
-            if record is not None and (revision is None or revision != self._kube_revisions.get(key)):
+            if record is not None:
                 record.extra["kube"] = kube.dump()
-                self._kube_revisions[key] = revision
-        data = msgspec.json.encode(
+        self._told += 1
+        return self._told, msgspec.json.encode(
             {
                 "version": VERSION,
                 "serial": self.serial,
