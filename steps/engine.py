@@ -11,7 +11,7 @@ from grpo_wizard.state.errors import WizardError
 
 from . import events
 from .events import Event
-from .plan import STARTS, Decision, make_plan, order, price
+from .plan import STARTS, Decision, kept_back, make_plan, order, price
 from .reservation_bill import reservation_bill, sentence
 from .run_folder import steps_left
 from .session import Session
@@ -220,9 +220,7 @@ async def undo(
     """
     start = asyncio.get_running_loop().time()
     everything = [_may_go(r, delete_project) for r in (*session.resources(), *session.orphans())]
-    staying = _with_needs(
-        everything, {r.id for r in everything if r.step in keep and "cluster" not in r.where}
-    )
+    staying = kept_back(everything, keep)
     tally = _Tally(standing={r.id: r for r in everything if r.id in staying})
     async for event in _undo(session, [r for r in everything if r.id not in staying], tally, everything):
         yield event
@@ -239,19 +237,6 @@ def _may_go(resource: Resource, project: str) -> Resource:
     return (
         replace(resource, kept=False) if resource.kind == "project" and resource.name == project else resource
     )
-
-
-def _with_needs(resources: Sequence[Resource], ids: set[str]) -> set[str]:
-    """`ids` and everything below them."""
-    by_id = {r.id: r for r in resources}
-    found: set[str] = set()
-    waiting = list(ids)
-    while waiting:
-        id = waiting.pop()
-        if id not in found and id in by_id:
-            found.add(id)
-            waiting += by_id[id].needs
-    return found
 
 
 async def _undo(

@@ -10,6 +10,7 @@ from typing import Literal
 from grpo_wizard.state.model import Deployment, ResourceRecord
 
 from .clients.drivers import driver
+from .durations import span
 from .step import ABSENT, Drift, Origin, Resource, Sight
 from .training_time import as_left
 
@@ -207,6 +208,19 @@ def order(resources: Sequence[Resource]) -> list[Resource]:
     return list(placed.values())
 
 
+def kept_back(resources: Sequence[Resource], steps: Collection[str]) -> set[str]:
+    """What `destroy --keep STEP` leaves: the Google resources of these steps, and all that they need."""
+    by_id = {resource.id: resource for resource in resources}
+    waiting = [r.id for r in resources if r.step in steps and "cluster" not in r.where]
+    found: set[str] = set()
+    while waiting:
+        id = waiting.pop()
+        if id in by_id and id not in found:
+            found.add(id)
+            waiting += by_id[id].needs
+    return found
+
+
 def expected_range(decisions: Sequence[Decision]) -> tuple[float, float]:
     """Wall time of the longest chain of what is still to be made: at the lower and at the upper end of what is usual."""
     return _chain(decisions, "low"), _chain(decisions, "high")
@@ -223,22 +237,7 @@ def expected_parts(decisions: Sequence[Decision]) -> tuple[tuple[float, float], 
 def expected_words(decisions: Sequence[Decision]) -> str:
     """`46–119 m, then the training 2 h 40 m–3 h 04 m`, one wording wherever a plan's time is said."""
     making, training = expected_parts(decisions)
-    return _span(making) + (f", then the training {_span(training)}" if training[1] else "")
-
-
-def _span(seconds: tuple[float, float]) -> str:
-    """Both ends in one unit: seconds below two minutes, minutes below two hours, hours and minutes beyond."""
-    low, high = seconds
-    if high < 120:
-        return f"{low:.0f}–{high:.0f} s"
-    if high < 7200:
-        return f"{low / 60:.0f}–{high / 60:.0f} m"
-    return f"{_hours(low)}–{_hours(high)}"
-
-
-def _hours(seconds: float) -> str:
-    hours, minutes = divmod(round(seconds / 60), 60)
-    return f"{hours} h {minutes:02d} m" if hours and minutes else f"{hours} h" if hours else f"{minutes} m"
+    return span(making) + (f", then the training {span(training)}" if training[1] else "")
 
 
 def _pending(decision: Decision) -> bool:

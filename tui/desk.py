@@ -11,8 +11,9 @@ from grpo_wizard.state.errors import LockHeld, WizardError
 from grpo_wizard.state.home import Home
 from grpo_wizard.state.lock import Holder, Lock, holder
 from grpo_wizard.state.store import Store
+from grpo_wizard.steps.candidates import Candidate, candidates
 from grpo_wizard.steps.checking import Checked, run_check
-from grpo_wizard.steps.step import Answers, Check, Finding
+from grpo_wizard.steps.step import Answers, Check, Field, Finding
 from grpo_wizard.steps.steps import Refusals, complete, step
 from grpo_wizard.tui.background import in_thread
 from grpo_wizard.tui.draft import Draft, Given, Unanswered
@@ -112,6 +113,11 @@ class Desk:
             world = LiveWorld(cloud, self.draft.deployment.lineage)
             self._opening = asyncio.ensure_future(_ready(cloud, world))
         return world
+
+    async def found_for(self, field: Field) -> list[Candidate]:
+        """What is there in the cloud that could answer this field. Raises WizardError."""
+        world = await self.world()
+        return await in_thread(candidates, field, self.draft.look()[0], world)
 
     async def cloud(self) -> Cloud:
         """The clients; opened once. Raises WizardError."""

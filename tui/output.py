@@ -69,18 +69,6 @@ def glyph(key: str) -> str:
     return mark if unicode_here() else to_ascii(mark)
 
 
-def duration(seconds: float) -> str:
-    """8 s, 1 m 52 s, 2 h 05 m."""
-    whole = round(seconds)
-    if whole < 60:
-        return f"{seconds:.1f} s" if seconds < 10 else f"{whole} s"
-    return (
-        f"{whole // 60} m {whole % 60:02d} s"
-        if whole < 3600
-        else f"{whole // 3600} h {whole % 3600 // 60:02d} m"
-    )
-
-
 def money(known: float, unknown: int = 0) -> str:
     """Never a guess: parts without a known price are counted beside the sum."""
     return f"{known:.2f} USD/h" + (f" + {unknown} parts without a known price" if unknown else "")

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from grpo_wizard.steps.durations import duration
 from grpo_wizard.steps.events import Event
-from grpo_wizard.tui.output import duration, flags, glyph, money, print_json
+from grpo_wizard.tui.output import flags, glyph, money, print_json
 
 
 class Renderer:
@@ -43,7 +44,9 @@ def _waiting(event: Event, data: dict[str, Any]) -> list[str]:
 
 
 def _done(event: Event, data: dict[str, Any]) -> list[str]:
-    return [f"{glyph('pass')} done    {event.id} ({data['action']}, {duration(data['seconds'])})"]
+    return [
+        f"{glyph('pass')} done    {event.id} ({data['action']}, {duration(data['seconds'], tenths=True)})"
+    ]
 
 
 def _failed(event: Event, data: dict[str, Any]) -> list[str]:
@@ -57,7 +60,7 @@ def _failed(event: Event, data: dict[str, Any]) -> list[str]:
 
 def _retry(event: Event, data: dict[str, Any]) -> list[str]:
     return [
-        f"{glyph('warn')} retry   {event.id}: {data['detail']}; again in {duration(data['after_seconds'])}"
+        f"{glyph('warn')} retry   {event.id}: {data['detail']}; again in {duration(data['after_seconds'], tenths=True)}"
     ]
 
 
@@ -78,7 +81,7 @@ def _summary(event: Event, data: dict[str, Any]) -> list[str]:
     done = "the job has ended" if about_job and data["ok"] else counts or "nothing was done"
     lines = [
         f"{'done' if data['ok'] else 'not done'}: {done}"
-        + (f" in {duration(data['seconds'])}" if counts else "")
+        + (f" in {duration(data['seconds'], tenths=True)}" if counts else "")
     ]
     for entry in data["failed"]:
         lines.append(

@@ -12,12 +12,12 @@ from rich.text import Text
 
 from grpo_wizard.steps.checking import Checked, blocking
 from grpo_wizard.steps.differences import DIFFERENCES
+from grpo_wizard.steps.durations import duration, span
 from grpo_wizard.steps.step import Field, Refused
 from grpo_wizard.steps.steps import STEPS, step
 from grpo_wizard.tui.draft import Draft
 from grpo_wizard.tui.glyphs import fit, sign
 from grpo_wizard.tui.i18n import _, ngettext
-from grpo_wizard.tui.widgets.lane import duration_range
 
 if TYPE_CHECKING:
     from grpo_wizard.steps.plan import Decision
@@ -253,7 +253,7 @@ def _label(key: str) -> str:
 def bottom_lines(desk: Desk, decisions: Sequence[Decision] | None, colours: Mapping[str, str]) -> Text:
     """Plan, price and time; what is unknown is named, never guessed."""
     from grpo_wizard.state.errors import WizardError
-    from grpo_wizard.steps.plan import expected_range, price
+    from grpo_wizard.steps.plan import expected_parts, price
     from grpo_wizard.steps.steps import all_resources
 
     head, text = f"bold {colours['muted']}", Text(end="")
@@ -275,10 +275,9 @@ def bottom_lines(desk: Desk, decisions: Sequence[Decision] | None, colours: Mapp
     text.append("\n" + _("PLAN") + "   ", head).append(
         ", ".join(f"{n} to {action}" for action, n in counts.items())
     )
-    job = [d for d in decisions if d.resource.kind != "job"]
-    text.append("   " + _("TIME") + "  ", head).append(
-        _("{time}, then training").format(time=duration_range(expected_range(job)))
-    )
+    making, training = expected_parts(decisions)
+    text.append("   " + _("TIME") + "  ", head).append(span(making))
+    text.append(" + " + _("training {time}").format(time=duration(training[1])) if training[1] else "")
     return text.append("   " + _("MEMORY") + "  ", head).append(memory_line(desk))
 
 

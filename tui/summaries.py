@@ -13,6 +13,7 @@ from grpo_wizard.state.lines import read
 from grpo_wizard.state.lock import holder
 from grpo_wizard.state.model import Deployment
 from grpo_wizard.state.store import Store
+from grpo_wizard.steps.durations import duration
 from grpo_wizard.steps.plan import price
 from grpo_wizard.steps.spending import moment as moment
 from grpo_wizard.steps.spending import spent as so_far
@@ -20,7 +21,6 @@ from grpo_wizard.steps.step import Resource
 from grpo_wizard.steps.steps import NAMES, Refusals, all_resources, complete
 from grpo_wizard.tui.glyphs import sign
 from grpo_wizard.tui.i18n import _
-from grpo_wizard.tui.widgets.lane import duration
 
 _TAIL = 65536
 _FRESH_SECONDS = 30.0

@@ -27,8 +27,10 @@ class Fate:
 
 def fates(decisions: Sequence[Decision]) -> list[Fate]:
     """Of all that is there; what is absent has none."""
+    from grpo_wizard.steps.plan import kept_back
+
     found = []
-    needed = _needed_by_lustre(decisions)
+    needed = kept_back([d.resource for d in decisions], ("lustre",))
     for d in decisions:
         r = d.resource
         if d.sight.state == "absent":
@@ -42,19 +44,6 @@ def fates(decisions: Sequence[Decision]) -> list[Fate]:
         )
         goes = d.origin == "created" and not r.kept
         found.append(Fate(r.id, r.kind.replace("_", " "), r.name, goes, "" if goes else why, r.id in needed))
-    return found
-
-
-def _needed_by_lustre(decisions: Sequence[Decision]) -> set[str]:
-    """The step's Google resources and all that they need, as `destroy --keep lustre` keeps them."""
-    by_id = {d.resource.id: d.resource for d in decisions}
-    waiting = [r.id for r in by_id.values() if r.step == "lustre" and "cluster" not in r.where]
-    found: set[str] = set()
-    while waiting:
-        id = waiting.pop()
-        if id in by_id and id not in found:
-            found.add(id)
-            waiting += by_id[id].needs
     return found
 
 

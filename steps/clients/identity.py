@@ -16,6 +16,7 @@ from email.utils import parsedate_to_datetime
 from pathlib import Path
 from typing import Any
 
+from ..durations import duration
 from .errors import CloudError, short, translate
 
 SCOPE = "https://www.googleapis.com/auth/cloud-platform"
@@ -230,7 +231,7 @@ def _clock(text: str, source: Source) -> CloudError | None:
     if not wrong and "reasonable timeframe" not in text:
         return None
     how = (
-        f"it is {_span(abs(offset))} {'ahead of' if offset > 0 else 'behind'} Google's"
+        f"it is {duration(abs(offset))} {'ahead of' if offset > 0 else 'behind'} Google's"
         if wrong and offset is not None
         else "Google refuses tokens from another time"
     )
@@ -238,11 +239,6 @@ def _clock(text: str, source: Source) -> CloudError | None:
     return CloudError(
         "clock", "this computer's clock looks wrong", f"{how} ({text})", "set the clock", command
     )
-
-
-def _span(seconds: float) -> str:
-    hours, rest = divmod(int(seconds), 3600)
-    return f"{hours} h {rest // 60} min" if hours else f"{rest // 60} min"
 
 
 def _user(text: str, source: Source) -> CloudError:

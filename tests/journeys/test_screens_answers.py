@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from rehearsing import Rehearsal
 from screens import Drive, joined, on, play, shown, step_settled, until, wizard
 from textual.widgets import Collapsible, Static
 
@@ -16,8 +17,9 @@ from grpo_wizard.tui.app import Wizard
 from grpo_wizard.tui.screens.opening import OpeningScreen
 from grpo_wizard.tui.screens.review import ReviewScreen
 from grpo_wizard.tui.screens.step import StepScreen
-from grpo_wizard.tui.widgets.controls import Choice, Line, YesNo
+from grpo_wizard.tui.widgets.controls import Choice, Line, Listed, YesNo
 from grpo_wizard.tui.widgets.field_row import FieldRow
+from grpo_wizard.tui.widgets.options import Found
 
 __all__ = ["joined"]
 _REFUSED = ("-", "Ä", "0", "-1", "9" * 16, "x" * 200, "two words here")
@@ -168,6 +170,48 @@ def test_tab_walks_through_the_whole_screen_and_down_through_the_form(joined: Pa
                 await pilot.press("tab")
                 walked.add(screen.focused)
             assert walked == set(screen.focus_chain)
+
+    play(journey)
+
+
+def test_the_help_goes_along_with_the_focus(joined: Path) -> None:
+    _begin(joined, "alpha", "lustre")
+
+    async def journey() -> None:
+        async with wizard(joined, start="alpha") as pilot:
+            screen = await _opened(pilot, "lustre")
+            for name in ("lustre_name", "capacity_gib", "per_unit_storage_throughput"):
+                assert screen.focused is screen.query_one(f"#field-{name}")
+                helped = [row.field.name for row in screen.query(FieldRow) if row.query_one(".below").display]
+                assert helped == [name]
+                await pilot.press("tab")
+                await pilot.pause()
+
+    play(journey)
+
+
+def test_f4_lists_what_is_in_the_cloud_to_choose_from(joined: Path, shared_rehearsal: Rehearsal) -> None:
+    _begin(joined, "alpha", "quotas")
+    shared_rehearsal.enable("compute.googleapis.com")
+
+    async def journey() -> None:
+        async with wizard(joined, start="alpha") as pilot:
+            screen = await _opened(pilot, "quotas")
+            line = screen.query_one("#field-reservation", Listed)
+            await _to(pilot, screen, "field-reservation")
+            await _type_over(pilot, line, "other-name")
+            await pilot.press("f4")
+            await until(pilot, lambda: on(pilot, Found) and "4 of 4" in shown(pilot), "the reservations there")
+            assert "nemo-res" in shown(pilot)
+            await pilot.press("enter")
+            await until(pilot, lambda: on(pilot, StepScreen, "quotas"), "the step again")
+            assert line.value == "nemo-res" and screen.focused is line
+            assert screen.desk.draft.look()[0]["quotas"]["reservation"] == "nemo-res"
+            await pilot.press("f4")
+            await until(pilot, lambda: on(pilot, Found), "the list")
+            await pilot.press("escape")
+            await until(pilot, lambda: on(pilot, StepScreen, "quotas"), "the step again")
+            assert line.value == "nemo-res"
 
     play(journey)
 

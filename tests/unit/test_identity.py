@@ -187,7 +187,7 @@ def test_a_wrong_clock_is_measured_and_named_and_asked_about_once(
         signed_in(account(service, key))
         found = trouble()
     assert (found.kind, found.title) == ("clock", "this computer's clock looks wrong")
-    assert "it is 2 h 3 min ahead of Google's" in found.detail and "key" not in found.title
+    assert "it is 2 h 03 m ahead of Google's" in found.detail and "key" not in found.title
     assert service.asked.count("POST /token") == 1
 
 

@@ -17,12 +17,13 @@ from textual.pilot import Pilot
 from textual.widget import Widget
 from textual.widgets import Button, Static
 
+from grpo_wizard.steps.durations import duration, span
 from grpo_wizard.tui.theme import WizardLook
 from grpo_wizard.tui.title import Title, TitleState
 from grpo_wizard.tui.widgets.checks import Checks, Finding
 from grpo_wizard.tui.widgets.commandline import CommandLine, fold
 from grpo_wizard.tui.widgets.confirm import Confirm
-from grpo_wizard.tui.widgets.lane import LaneState, bar, duration, duration_range
+from grpo_wizard.tui.widgets.lane import LaneState, bar
 from grpo_wizard.tui.widgets.log_pane import LogPane
 from grpo_wizard.tui.widgets.log_view import LogView
 from grpo_wizard.tui.widgets.rail import Rail, RailItem
@@ -297,7 +298,7 @@ def test_a_lane_lies_on_the_common_axis_and_shows_no_percentage() -> None:
     assert bar(LaneState("late", "work", 300), 300, 100, 10).strip() == "▶"
     times = [duration(seconds) for seconds in (0.4, 59.6, 547, 1860, 33_120)]
     assert times == ["0 s", "1 m 00 s", "9 m 07 s", "31 m", "9 h 12 m"]
-    assert duration_range((2400, 4800)) == "40–80 m" and duration_range((20, 90)) == "20–90 s"
+    assert span((2400, 4800)) == "40–80 m" and span((20, 90)) == "20–90 s"
 
 
 def test_no_widget_loads_an_sdk_or_numpy_before_the_first_paint() -> None:

@@ -6,9 +6,7 @@ import os
 from typing import Any
 
 from grpo_wizard.state.errors import WizardError
-from grpo_wizard.steps.candidates import Candidate, candidates
 from grpo_wizard.steps.step import Field, Refused
-from grpo_wizard.tui.background import in_thread
 from grpo_wizard.tui.draft import Draft
 from grpo_wizard.tui.i18n import _
 from grpo_wizard.tui.plain.table import Table
@@ -133,13 +131,8 @@ class Question:
 
     def _list_found(self) -> None:
         talk, desk = self.table.talk, self.table.open_desk
-
-        async def look() -> list[Candidate]:
-            world = await desk.world()
-            return await in_thread(candidates, self.field, desk.draft.look()[0], world)
-
         try:
-            found = self.table.wait(_("looking at the cloud"), look())
+            found = self.table.wait(_("looking at the cloud"), desk.found_for(self.field))
         except WizardError as error:
             talk.say(_("Not listed: {title}").format(title=sentence(error.title)))
             return

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from grpo_wizard.state.errors import WizardError
 from grpo_wizard.steps.checking import Checked, run_checks
 from grpo_wizard.steps.engine import Options, plan
-from grpo_wizard.steps.plan import expected_range, price
+from grpo_wizard.steps.plan import expected_words, price
 from grpo_wizard.steps.steps import NAMES, STEPS, all_resources
 from grpo_wizard.tui.i18n import _
 from grpo_wizard.tui.output import money
@@ -26,7 +26,6 @@ from grpo_wizard.tui.review_rows import (
     rows,
     switch_difference,
 )
-from grpo_wizard.tui.widgets.lane import duration_range
 
 if TYPE_CHECKING:
     from grpo_wizard.steps.plan import Decision
@@ -120,10 +119,9 @@ class Review:
         self.talk.say(
             _("Plan: {counts}.").format(counts=", ".join(f"{n} to {action}" for action, n in counts.items()))
         )
-        making = [decision for decision in self.decisions if decision.resource.kind != "job"]
         self.talk.say(
-            _("Time: {time}, then the training. Memory: {memory}.").format(
-                time=duration_range(expected_range(making)), memory=memory_line(self.table.open_desk)
+            _("Time: {time}. Memory: {memory}.").format(
+                time=expected_words(self.decisions), memory=memory_line(self.table.open_desk)
             )
         )
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from grpo_wizard.state.errors import WizardError
 from grpo_wizard.state.home import Home
+from grpo_wizard.steps.durations import duration
 from grpo_wizard.tui.i18n import _
-from grpo_wizard.tui.output import duration
 from grpo_wizard.tui.plain.talk import Talk, sentence
 
 if TYPE_CHECKING:

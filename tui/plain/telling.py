@@ -6,12 +6,12 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from grpo_wizard.steps.durations import duration, span
 from grpo_wizard.tui.i18n import _
-from grpo_wizard.tui.output import duration, money
+from grpo_wizard.tui.output import money
 from grpo_wizard.tui.plain.talk import sentence
 from grpo_wizard.tui.story import Story, Thing
 from grpo_wizard.tui.summaries import moment
-from grpo_wizard.tui.widgets.lane import duration_range
 
 _NAMED_AT_MOST = 3
 _SAME_AGAIN_SECONDS = 30.0
@@ -146,7 +146,7 @@ def named(id: str) -> str:
 
 
 def _range(usual: tuple[float, float]) -> str:
-    return duration_range(usual).replace("–", " " + _("to") + " ")
+    return span(usual).replace("–", " " + _("to") + " ")
 
 
 def _counts(document: Mapping[str, Any]) -> str:

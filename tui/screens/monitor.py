@@ -12,6 +12,7 @@ from textual.binding import Binding, BindingType
 from textual.widgets import ContentSwitcher, Static
 
 from grpo_wizard.state.errors import WizardError
+from grpo_wizard.steps.durations import duration
 from grpo_wizard.tui.glyphs import sign
 from grpo_wizard.tui.i18n import _
 from grpo_wizard.tui.job_run import JobRun, Picture, last_picture, local_time, seconds_left
@@ -19,7 +20,6 @@ from grpo_wizard.tui.screens.base import WizardScreen
 from grpo_wizard.tui.screens.monitor_panes import PANES, Overview, Pane
 from grpo_wizard.tui.summaries import job_stands
 from grpo_wizard.tui.title import TitleState
-from grpo_wizard.tui.widgets.lane import duration
 from grpo_wizard.tui.widgets.tab_line import TabLine
 
 if TYPE_CHECKING:

@@ -14,13 +14,14 @@ from textual.content import Content
 from textual.widgets import Static
 
 from grpo_wizard.state.errors import WizardError
+from grpo_wizard.steps.durations import duration, span
 from grpo_wizard.tui.engine_run import Attached, EngineRun
 from grpo_wizard.tui.glyphs import sign
 from grpo_wizard.tui.i18n import _
 from grpo_wizard.tui.screens.base import WizardScreen
 from grpo_wizard.tui.story import Story
 from grpo_wizard.tui.title import TitleState
-from grpo_wizard.tui.widgets.lane import Lane, duration, duration_range
+from grpo_wizard.tui.widgets.lane import Lane
 
 _TICK_SECONDS = 0.5
 
@@ -175,7 +176,7 @@ class RunScreen(WizardScreen):
             return f"{doing.format(name=name)}   {state} · {duration(elapsed)}{hint}"
         text = f"{doing.format(name=name)}   {duration(elapsed)}"
         if expected[1] >= 1.0 and not story.is_undo:
-            usual = duration_range(expected)
+            usual = span(expected)
             late = _(", longer than the usual {range}").format(range=usual)
             text += late if elapsed > expected[1] else " " + _("of about {range}").format(range=usual)
         if isinstance(self._source, Attached) and self.desk.held_by is not None:

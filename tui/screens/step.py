@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import ClassVar
 
 from textual import on, work
@@ -21,6 +22,7 @@ from grpo_wizard.tui.screens.base import WizardScreen
 from grpo_wizard.tui.widgets.checks import Checks
 from grpo_wizard.tui.widgets.creates import Creates
 from grpo_wizard.tui.widgets.field_row import FieldRow
+from grpo_wizard.tui.widgets.options import Found
 from grpo_wizard.tui.widgets.rail import Rail
 
 DEBOUNCE_SECONDS = 0.3
@@ -176,6 +178,12 @@ class StepScreen(WizardScreen):
                     row.set_value(draft.value(self.step.name, row.field))
         self._changed.add(f"{self.step.name}.{field.name}")
         self._soon()
+
+    @on(FieldRow.ListWanted)
+    def _list_found(self, event: FieldRow.ListWanted) -> None:
+        row = event.row
+        look = partial(self.desk.found_for, row.field)
+        self.app.push_screen(Found(row.field.label, look, str(row.raw)), row.choose)
 
     def _soon(self) -> None:
         """Checks and commands follow when the typing pauses."""

@@ -7,26 +7,23 @@ from typing import ClassVar
 
 from rich.cells import cell_len
 from rich.text import Text
-from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Vertical
-from textual.content import Content
 from textual.message import Message
 from textual.reactive import reactive
-from textual.screen import ModalScreen
 from textual.widget import Widget
-from textual.widgets import Input, OptionList
-from textual.widgets.option_list import Option
+from textual.widgets import Input
 
+from grpo_wizard.steps.candidates import Candidate
 from grpo_wizard.tui.glyphs import fit
 from grpo_wizard.tui.i18n import _
+from grpo_wizard.tui.widgets.options import Options
 
 
 class Line(Input):
     """An Input of one row whose Enter goes on to the next screen."""
 
     DEFAULT_CSS = """
-    Line { height: 1; border: none; padding: 0 1; background: $panel; }
+    Line { height: 1; width: 1fr; border: none; padding: 0 1; background: $panel; }
     Line:focus { border: none; background: $panel; background-tint: $primary 18%; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -39,6 +36,22 @@ class Line(Input):
             tooltip=_("Save and go to the next step"),
         ),
     ]
+
+
+class Listed(Line):
+    """A line for the name of something that may be there already: F4 lists what is."""
+
+    DEFAULT_CSS = ""
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("f4", "list", _("List"), id="line.list", tooltip=_("Choose from what is there in the cloud"))
+    ]
+
+    class Wanted(Message):
+        """The list was asked for."""
+
+    def action_list(self) -> None:
+        """Asks for the list; whoever knows the cloud answers."""
+        self.post_message(self.Wanted())
 
 
 class YesNo(Widget, can_focus=True):
@@ -144,7 +157,9 @@ class Choice(Widget, can_focus=True):
 
     def action_list(self) -> None:
         """Opens the list."""
-        self.app.push_screen(_Options(self._title, self.options, self.value), self._choose)
+        self.app.push_screen(
+            Options(self._title, [Candidate(o) for o in self.options], self.value), self._choose
+        )
 
     def on_click(self) -> None:
         """A click opens the list."""
@@ -154,38 +169,3 @@ class Choice(Widget, can_focus=True):
         if value is not None and value != self.value:
             self.value = value
             self.post_message(self.Changed(self))
-
-
-class _Options(ModalScreen[str | None]):
-    """The list of a Choice."""
-
-    DEFAULT_CSS = """
-    _Options { align: center middle; background: $background 60%; }
-    _Options > Vertical { width: 72; max-width: 100%; height: auto; max-height: 90%; border: round $border; background: $surface;
-                          border-title-color: $primary; }
-    _Options OptionList > .option-list--option-highlighted { background: $panel; background-tint: $primary 32%;
-                          color: $foreground; text-style: bold; }
-    _Options OptionList { height: auto; max-height: 18; border: none; background: $surface; }
-    """
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape", "dismiss(None)", _("Back"), id="options.back", tooltip=_("Keep the value"))
-    ]
-
-    def __init__(self, title: str, options: Sequence[str], value: str) -> None:
-        super().__init__()
-        self._title, self._options, self._value = title, tuple(options), value
-
-    def compose(self) -> ComposeResult:
-        """The list in a box."""
-        with Vertical() as box:
-            box.border_title = Content(f" {self._title} ")
-            chosen = OptionList(
-                *(Option(Content(("(•) " if o == self._value else "( ) ") + o)) for o in self._options)
-            )
-            if self._value in self._options:
-                chosen.highlighted = self._options.index(self._value)
-            yield chosen
-
-    def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
-        """Takes it."""
-        self.dismiss(self._options[event.option_index])

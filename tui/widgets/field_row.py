@@ -14,7 +14,7 @@ from textual.widgets import Input, Label, Static
 
 from grpo_wizard.steps.step import Field
 from grpo_wizard.tui.i18n import _
-from grpo_wizard.tui.widgets.controls import Choice, Line, YesNo
+from grpo_wizard.tui.widgets.controls import Choice, Line, Listed, YesNo
 
 _RESTRICT: dict[str, str] = {"integer": r"[0-9,_ -]*", "number": r"[0-9.eE+-]*"}
 
@@ -24,6 +24,7 @@ class FieldRow(Vertical):
 
     DEFAULT_CSS = """
     FieldRow { height: auto; }
+    FieldRow:focus-within { height: auto; }  /* Textual restyles what is inside only where the row itself has such a rule */
     FieldRow > Horizontal { height: 1; }
     FieldRow Label { width: 24; padding: 0 1 0 0; color: $muted; }
     FieldRow:focus-within Label { color: $foreground; text-style: bold; }
@@ -33,6 +34,13 @@ class FieldRow(Vertical):
     FieldRow.-hidden { display: none; }
     """
     ALLOW_SELECT: ClassVar[bool] = False
+
+    class ListWanted(Message):
+        """What is there in the cloud shall be listed."""
+
+        def __init__(self, row: FieldRow) -> None:
+            self.row = row
+            super().__init__()
 
     class Answered(Message):
         """Something was typed or chosen."""
@@ -51,6 +59,8 @@ class FieldRow(Vertical):
         with Horizontal():
             yield Label(self.field.label, markup=False)
             yield self._control()
+            if self.field.choices_from:
+                yield Static("▾ f4", classes="unit listed", markup=False)
             if self.field.unit:
                 yield Static(self.field.unit, classes="unit", markup=False)
         yield Static("", classes="below", markup=False)
@@ -73,7 +83,7 @@ class FieldRow(Vertical):
             if not field.optional
             else _("may stay empty")
         )
-        line = Line(
+        line = (Listed if field.choices_from else Line)(
             "" if secret else typed(self._value),
             placeholder=hint,
             password=secret,
@@ -117,6 +127,18 @@ class FieldRow(Vertical):
             below.update(Text("✗ " + _("refused") + f": {self._rule}", self.app.theme_variables["error"]))
         else:
             below.update(Text(self.field.help, self.app.theme_variables["muted"]))
+
+    def choose(self, value: str | None) -> None:
+        """Puts what was chosen from the list there, as if it had been typed."""
+        control = self.control
+        if value is not None and isinstance(control, Line):
+            control.value = value
+            control.cursor_position = len(value)
+
+    @on(Listed.Wanted)
+    def _list_wanted(self, event: Listed.Wanted) -> None:
+        event.stop()
+        self.post_message(self.ListWanted(self))
 
     @on(Input.Changed)
     @on(YesNo.Changed)

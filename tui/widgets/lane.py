@@ -13,6 +13,7 @@ from rich.text import Text
 from textual.reactive import reactive
 from textual.widget import Widget
 
+from grpo_wizard.steps.durations import duration, span
 from grpo_wizard.tui.glyphs import fit, sign
 from grpo_wizard.tui.i18n import _
 
@@ -32,26 +33,6 @@ class LaneState:
     note: str = ""
     usual: tuple[float, float] | None = None
     long_pole: bool = False
-
-
-def duration(seconds: float) -> str:
-    """`42 s`, `9 m 07 s`, `31 m`, `9 h 12 m`: two places at most."""
-    whole = max(0, round(seconds))
-    if whole < 60:
-        return f"{whole} s"
-    if whole < 600:
-        return f"{whole // 60} m {whole % 60:02} s"
-    if whole < 3600:
-        return f"{whole // 60} m"
-    return f"{whole // 3600} h {whole % 3600 // 60:02} m"
-
-
-def duration_range(seconds: tuple[float, float]) -> str:
-    """`40–80 m`, `20–90 s`: one unit for both ends."""
-    low, high = seconds
-    if high < 120:
-        return f"{low:.0f}–{high:.0f} s"
-    return f"{low / 60:.0f}–{high / 60:.0f} m"
 
 
 def bar(state: LaneState, now: float, horizon: float, width: int) -> str:
@@ -105,7 +86,7 @@ class Lane(Widget):
             return Text(fit(state.note or elapsed, width), colours[ink])
         parts = [state.counter or elapsed]
         if state.usual is not None and state.usual[1] >= 1.0:  # less is no help to anybody who waits
-            parts.append(_("usual {range}").format(range=duration_range(state.usual)))
+            parts.append(_("usual {range}").format(range=span(state.usual)))
         if state.long_pole:
             parts.append("◆ " + _("long pole"))
         while len(parts) > 1 and cell_len("  ".join(parts)) > width:

@@ -1,0 +1,32 @@
+"""How long something takes, in words: one wording wherever a time is said."""
+
+from __future__ import annotations
+
+
+def duration(seconds: float, tenths: bool = False) -> str:
+    """`42 s`, `9 m 07 s`, `31 m`, `9 h 12 m`: two places at most; `tenths` below ten seconds where nothing ticks."""
+    whole = max(0, round(seconds))
+    if tenths and seconds < 10:
+        return f"{max(0.0, seconds):.1f} s"
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 600:
+        return f"{whole // 60} m {whole % 60:02} s"
+    if whole < 3600:
+        return f"{whole // 60} m"
+    return f"{whole // 3600} h {whole % 3600 // 60:02} m"
+
+
+def span(seconds: tuple[float, float]) -> str:
+    """Both ends in one unit: seconds below two minutes, minutes below two hours, hours and minutes beyond."""
+    low, high = seconds
+    if high < 120:
+        return f"{low:.0f}–{high:.0f} s"
+    if high < 7200:
+        return f"{low / 60:.0f}–{high / 60:.0f} m"
+    return f"{_hours(low)}–{_hours(high)}"
+
+
+def _hours(seconds: float) -> str:
+    hours, minutes = divmod(round(seconds / 60), 60)
+    return f"{hours} h {minutes:02d} m" if hours and minutes else f"{hours} h" if hours else f"{minutes} m"
