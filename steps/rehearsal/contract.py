@@ -87,6 +87,9 @@ class World(Protocol):
         Kept in the file: survives restarts.
         """
 
+    def at(
+        self, moment: float, event: str, **args: Any
+    ) -> None: ...  # the same, at a time that no speed divides
     def project_number(self, project: str) -> str: ...  # "0" where there is no such project
     def project_id(self, project: str) -> str: ...  # of an id or a number
     def next(self) -> int: ...  # a number never given before in this world

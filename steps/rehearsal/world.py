@@ -117,12 +117,12 @@ class Store:
     # Events
 
     def later(self, seconds: float, event: str, **args: Any) -> None:
+        self.at(self.clock.now() + self.clock.shrink(seconds), event, **args)
+
+    def at(self, moment: float, event: str, **args: Any) -> None:
+        """Like `later`, at a time of the clock (seconds since the epoch), which no speed divides."""
         number = self.next()
-        self._events[number] = {
-            "due": self.clock.now() + self.clock.shrink(seconds),
-            "event": event,
-            "args": args,
-        }
+        self._events[number] = {"due": moment, "event": event, "args": args}
         self._arm(number)
         self.changed()
 

@@ -15,8 +15,12 @@ def project_of(call: Call) -> str:
 
 
 def found(world: World, key: str) -> Record:
-    """The thing with this key, or Compute's 404."""
+    """The thing with this key (its last part may be the thing's number), or Compute's 404."""
     record = world.get(COMPUTE, key)
+    if record is None and last(key).isdigit():
+        parent, number = key.removesuffix(last(key)), last(key)
+        things = (thing for thing in world.all(COMPUTE) if thing.key.startswith(parent))
+        record = next((thing for thing in things if thing.body.get("id") == number), None)
     if record is None:
         raise missing(key)
     return record

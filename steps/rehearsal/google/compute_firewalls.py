@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ipaddress
+
 from ..contract import JSON, ApiError, Call, Record, serves
 from . import quotas
 from .compute_collections import begin, found, new_key, of_project, project_of, ready, take_down
@@ -50,11 +52,53 @@ def insert(call: Call) -> JSON:
             "INVALID_ARGUMENT",
             "invalid",
         )
-    if not (body.get("allowed") or body.get("denied")):
-        raise invalid("resource.allowed", "", "At least one of allowed or denied must be specified.")
+    _check(body)
     quotas.spend(call.world, project, "FIREWALLS")
     record = begin(call, "firewall", "global", key, rule(call, key, network, body))
     return start(call, "firewall.insert", record, "compute.made")
+
+
+def _check(body: JSON) -> None:
+    """What the reference forbids: https://docs.cloud.google.com/compute/docs/reference/rest/v1/firewalls; sentences inferred."""
+    if not (body.get("allowed") or body.get("denied")):
+        raise invalid("resource.allowed", "", "At least one of allowed or denied must be specified.")
+    if body.get("allowed") and body.get("denied"):
+        raise invalid("resource.denied", "", "Only one of allowed and denied can be specified.")
+    if not 0 <= int(body.get("priority", 1000)) <= 65535:
+        raise invalid(
+            "resource.priority", body["priority"], "Must be a value between 0 and 65535 (inclusive)."
+        )
+    outward = body.get("direction") == "EGRESS"
+    for field in ("sourceRanges", "sourceTags", "sourceServiceAccounts"):
+        if outward and body.get(field):
+            raise invalid(f"resource.{field}", body[field][0], "Not allowed for rules of direction EGRESS.")
+    for field in ("sourceRanges", "destinationRanges"):
+        for at, text in enumerate(body.get(field, [])):
+            if not _is_range(text):
+                raise invalid(f"resource.{field}[{at}]", text, "Must be a valid CIDR address range.")
+    for field in ("allowed", "denied"):
+        for at, one in enumerate(body.get(field, [])):
+            _check_ports(f"resource.{field}[{at}]", one)
+
+
+def _check_ports(field: str, one: JSON) -> None:
+    if not one.get("IPProtocol"):
+        raise invalid(f"{field}.IPProtocol", "", "Must be specified.")
+    for at, text in enumerate(one.get("ports", [])):
+        ends = str(text).split("-")
+        fine = len(ends) < 3 and all(end.isdigit() and int(end) <= 65535 for end in ends)
+        if not fine or int(ends[0]) > int(ends[-1]):
+            raise invalid(
+                f"{field}.ports[{at}]", text, "Must be a port, or a range of ports, within 0-65535."
+            )
+
+
+def _is_range(text: str) -> bool:
+    try:
+        ipaddress.ip_network(text, strict=False)
+    except ValueError:
+        return False
+    return True
 
 
 def rule(call: Call, key: str, network: Record, body: JSON) -> JSON:

@@ -101,6 +101,18 @@ def in_use(world: World, key: str) -> int:
     )
 
 
+def user_of(world: World, key: str) -> str | None:
+    """Key of a node pool whose machines come from a reservation."""
+    for pool in world.all(CONTAINER, "node_pool"):
+        if any(
+            pool.extra.get("reservations", {}).get(zone) == key
+            for zone, n in pool.extra.get("sizes", {}).items()
+            if n
+        ):
+            return pool.key
+    return None
+
+
 def free(world: World, record: Record) -> int:
     """Machines of a reservation that are still free; none where it is not ready."""
     if record.body.get("status") != "READY":
@@ -144,11 +156,6 @@ def _view(world: World, record: Record) -> JSON:
 def reservation_key(call: Call, name: str) -> str:
     """Key of a reservation in the call's zone."""
     return f"projects/{project_of(call)}/zones/{check_zone(call)}/reservations/{name}"
-
-
-def future_key(call: Call, name: str) -> str:
-    """Key of a future reservation in the call's zone."""
-    return f"projects/{project_of(call)}/zones/{check_zone(call)}/futureReservations/{name}"
 
 
 def found_reservation(call: Call) -> Record:
@@ -262,33 +269,6 @@ def sub_block(call: Call) -> JSON:
     if body["name"] != call.params["reservationSubBlock"]:
         raise missing(f"{block_key}/reservationSubBlocks/{call.params['reservationSubBlock']}")
     return sent(call, {"resource": body})
-
-
-@serves("compute.futureReservations.list")
-def future_list(call: Call) -> JSON:
-    """A zone's future reservations."""
-    records = of_project(call, "future_reservation", check_zone(call))
-    return listed(call, "futureReservationsListResponse", [record.body for record in records])
-
-
-@serves("compute.futureReservations.aggregatedList")
-def future_aggregated(call: Call) -> JSON:
-    """Every zone's future reservations."""
-    items = [(f"zones/{record.location}", record.body) for record in of_project(call, "future_reservation")]
-    return aggregated(
-        call,
-        "futureReservationsAggregatedListResponse",
-        "futureReservations",
-        items,
-        [f"zones/{zone}" for zone in zones()],
-    )
-
-
-@serves("compute.futureReservations.get")
-def future_get(call: Call) -> JSON:
-    """One future reservation."""
-    key = future_key(call, str(call.params["futureReservation"]))
-    return sent(call, found(call.world, key).body)
 
 
 def refuse_short(

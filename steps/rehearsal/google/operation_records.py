@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from ..contract import JSON, Call, Handler, Record, serves
+from ..contract import JSON, ApiError, Call, Handler, Record, serves
 from .links import last, sent
+
+_UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 
 
 def keep(
@@ -38,6 +41,14 @@ def _request_id(call: Call) -> str | None:
     return call.params.get("requestId") or call.body.get("requestId")
 
 
+def _check_id(call: Call) -> None:
+    """Refuses a `requestId` that is no UUID, or the zero one, as documented; the sentence is inferred."""
+    asked = _request_id(call)
+    if asked and (not _UUID.fullmatch(str(asked)) or not set(str(asked)) - set("0-")):
+        text = f"Invalid value for field 'requestId': '{asked}'. The request ID must be a valid UUID."
+        raise ApiError(400, text, "INVALID_ARGUMENT", "invalid")
+
+
 def _same_request(call: Call) -> JSON | None:
     """The operation that this `requestId` already started."""
     wanted = _request_id(call)
@@ -55,6 +66,7 @@ def writes(*method_ids: str) -> Callable[[Handler], Handler]:
     def register(handler: Handler) -> Handler:
         @functools.wraps(handler)
         def once(call: Call) -> JSON | Awaitable[JSON]:
+            _check_id(call)
             return _same_request(call) or handler(call)
 
         return serves(*method_ids)(once)
