@@ -1,7 +1,7 @@
 """Private services access: our address range inside the connection between a VPC and Google's producers.
 
 A connection is shared: ranges of others may be in it. Ours is added, and only ours is taken out again. The connection itself goes
-only when it was made here and no other range is left.
+with the last range: empty it serves nobody and holds its network. One that was empty before we came stays.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from .wire import JSON, document, mark_in
 
 SERVICE = "servicenetworking.googleapis.com"
 _PARENT = f"services/{SERVICE}"
-_MADE = "connection"  # memo: "shared" when the connection stood before we came
+_STOOD = "connection"  # memo: "shared" or "empty" when the connection stood before we came, with others' ranges or without
 _COMPUTE = "compute:"  # in front of an operation that is Compute's
 
 
@@ -29,7 +29,8 @@ class PeeringDriver(Driver):
         live = self._connection(cloud, task)
         mine = task.spec["reservedPeeringRanges"][0]
         if live is None or mine not in live.get("reservedPeeringRanges", []):
-            return Sight(facts={"connection": "shared"} if live else {})
+            others = "shared" if (live or {}).get("reservedPeeringRanges") else "empty"
+            return Sight(facts={_STOOD: others} if live else {})
         return Sight(
             "ready",
             self._mark_of_range(cloud, task, mine),
@@ -69,7 +70,7 @@ class PeeringDriver(Driver):
             for name in live.get("reservedPeeringRanges", [])
             if name not in task.spec["reservedPeeringRanges"]
         ]
-        if others or task.memo.get(_MADE) == "shared":
+        if others or task.memo.get(_STOOD) == "empty":
             return self._set_ranges(cloud, network, others)
         return self._send(
             cloud, "deleteConnection", name=f"{_PARENT}/connections/-", body={"consumerNetwork": network}
@@ -78,15 +79,19 @@ class PeeringDriver(Driver):
     def insist(self, cloud: Cloud, task: Task) -> str | None:
         """Cuts the peering from our side, as the console does: a producer holds it for hours after its last instance is gone.
 
-        Only on a network of ours: on another's it may carry what others still use.
+        Only on a network of ours: on another's it may carry what others still use, so there our range alone is taken out.
         """
         about = {"project": task.at("project"), "network": task.at("network")}
         network = document(call("compute", compute(cloud, "NetworksClient").get, request=about))
-        if mark_in(network, "description") != task.lineage:
-            return None
-        name = (self._connection(cloud, task) or {}).get("peering")
+        live = self._connection(cloud, task) or {}
+        name = live.get("peering")
         if not name:
             return None
+        if mark_in(network, "description") != task.lineage:
+            task.tell(f"producers still hold the peering of {task.at('network')}: only our range is taken out of it")
+            mine = task.spec["reservedPeeringRanges"]
+            rest = [one for one in live.get("reservedPeeringRanges", []) if one not in mine]
+            return self._set_ranges(cloud, self._network(cloud, task), rest)
         task.tell(f"producers still hold the peering of {task.at('network')}: removing it from this side")
         request = about | {"networks_remove_peering_request_resource": {"name": name}}
         return _COMPUTE + str(

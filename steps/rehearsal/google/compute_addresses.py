@@ -134,14 +134,16 @@ def taken_ranges(world: World, network: Record) -> list[Net]:
 
 def free_range(taken: list[Net], length: int, seed: str) -> Net:
     """A free range in 10.0.0.0/8, chosen by seed, as Google chooses one that looks random."""
-    whole = Net("10.0.0.0/8")
-    count = 2 ** (length - 8)
-    begin = random.Random(seed).randrange(count)
-    for offset in range(min(count, 4096)):
-        first = int(whole.network_address) + ((begin + offset) % count) * 2 ** (32 - length)
+    whole, size = Net("10.0.0.0/8"), 2 ** (32 - length)
+    first = int(whole.network_address) + random.Random(seed).randrange(2 ** (length - 8)) * size
+    for _ in range(2 * len(taken) + 2):  # each turn goes past one taken range, or back to the beginning
+        if first > int(whole.broadcast_address):
+            first = int(whole.network_address)
         block = Net((first, length))
-        if not any(block.overlaps(other) for other in taken):
+        hit = next((other for other in taken if block.overlaps(other)), None)
+        if hit is None:
             return block
+        first = -(-(max(int(hit.broadcast_address), int(block.broadcast_address)) + 1) // size) * size
     raise ApiError(400, "Couldn't find a free range of the requested length.", "INVALID_ARGUMENT", "invalid")
 
 

@@ -1,0 +1,221 @@
+"""Two deployments and strangers' things in one world: each sees and takes down its own, and nothing else moves."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Thread
+
+import pytest
+from road import ANSWERS, APPLY, JSON, Road, clean_environment, lasting, made, road
+from warm import Command
+
+from grpo_wizard.steps.rehearsal import life
+
+# What makes the second deployment another one; its VPC too, unless it shares the first's.
+PLACES = (
+    "networks.gvnic_prefix=two-gvnic",
+    "networks.rdma_prefix=two-rdma",
+    "cluster.cluster_name=two-cluster",
+    "lustre.lustre_name=two-lustre",
+)
+OWN_VPC = "networks.network=two-net"
+STRANGERS = "/compute/v1/projects/my-project/global"
+ALIEN_RULE = {
+    "name": "k8s-alien-node-http-hc",
+    "network": "projects/my-project/global/networks/nemo-net-2",
+    "allowed": [{"IPProtocol": "tcp"}],
+}
+
+
+@dataclass(frozen=True)
+class Side:
+    """One deployment: the home it is kept in, and the server it is joined to."""
+
+    walk: Road
+    home: Path
+    name: str
+
+    def start(self, *words: str) -> Command:
+        joined = {} if self.home == self.walk.home else {life.URL: self.walk.server.base_url}
+        token = {life.TOKEN: self.walk.server.token} if joined else {}
+        command = [words[0], "--home", str(self.home), "--rehearse", "--deployment", self.name, *words[1:]]
+        return Command(command, clean_environment(**joined, **token))
+
+    def run(self, *words: str) -> tuple[int, list[JSON]]:
+        process = self.start(*words)
+        lines = [json.loads(line) for line in process.stdout]
+        return process.wait(240), lines
+
+    def init(self, *changes: str) -> None:
+        words = [word for change in changes for word in ("--set", change)]
+        process = self.start("init", "--answers", str(ANSWERS), *words)
+        process.stdout.read()
+        assert process.wait(60) == 0, process.stderr()
+
+    def json(self, *words: str) -> JSON:
+        code, lines = self.run(*words, "--json")
+        assert code == 0, lines
+        return lines[-1]
+
+    def ids(self) -> dict[str, JSON]:
+        """What its status lists, but for the job and what every project has."""
+        rows = self.json("status")["resources"]
+        return {
+            row["id"]: row for row in rows if row["kind"] not in ("api", "project") and row["step"] != "grpo"
+        }
+
+    def lineage(self) -> str:
+        state = json.loads((self.home / "deployments" / self.name / "state.json").read_text())
+        return str(state["lineage"])
+
+    def destroy(self) -> JSON:
+        _, lines = self.run("destroy", "--confirm", self.name, "--json")
+        return lines[-1]
+
+
+def together(sides: list[Side], *words: str) -> list[JSON]:
+    """The same command on all sides at once; their summaries."""
+    ended: dict[str, JSON] = {}
+
+    def one(side: Side) -> None:
+        ended[side.name] = side.run(*words)[1][-1]
+
+    threads = [Thread(target=one, args=(side,)) for side in sides]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return [ended[side.name] for side in sides]
+
+
+def exact(walk: Road) -> set[str]:
+    """Every row of the world, to the byte."""
+    return {json.dumps(row, sort_keys=True) for row in walk.server.world()}
+
+
+def used(walk: Road) -> int:
+    path = "/compute/v1/projects/my-project/zones/us-central1-b/reservations/nemo-res"
+    return int(walk.server.ask("GET", path)[1]["specificReservation"]["inUseCount"])
+
+
+def strange(walk: Road) -> None:
+    """A network whose name begins like ours, with a rule that looks like GKE's; a range that nobody uses."""
+    walk.server.enable("compute.googleapis.com")
+    bodies = (
+        ("networks", {"name": "nemo-net-2", "autoCreateSubnetworks": False}),
+        ("firewalls", ALIEN_RULE),
+        (
+            "addresses",
+            {
+                "name": "their-range",
+                "purpose": "VPC_PEERING",
+                "addressType": "INTERNAL",
+                "prefixLength": 24,
+                "network": "projects/my-project/global/networks/nemo-net-2",
+            },
+        ),
+    )
+    for collection, body in bodies:
+        status, answer = walk.server.ask("POST", f"{STRANGERS}/{collection}", body)
+        assert status == 200, answer
+
+
+@dataclass(frozen=True)
+class Story:
+    sides: list[Side]
+    applied: list[JSON]
+    listed: list[dict[str, JSON]]
+    plans: list[JSON]
+    twice: dict[str, int]
+    used: list[int]  # before, with both, after the first has gone
+    destroyed: JSON
+    before: set[str]
+    after: set[str]
+    third: tuple[dict[str, str], str]
+    rest: list[JSON]
+
+
+@pytest.fixture(scope="module", params=["two homes", pytest.param("one home", marks=pytest.mark.heavy)])
+def story(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Story]:
+    folder = tmp_path_factory.mktemp("two")
+    with road(folder / "home") as walk:
+        other = walk.home if request.param == "one home" else folder / "other"
+        sides = [Side(walk, walk.home, "one"), Side(walk, other, "two")]
+        strange(walk)
+        sides[0].init()
+        sides[1].init(*PLACES, OWN_VPC)
+        counts, applied = [used(walk)], together(sides, *APPLY)
+        counts.append(used(walk))
+        third = _third(walk)
+        listed, plans = [side.ids() for side in sides], [side.json("plan") for side in sides]
+        writes = [
+            row for row in walk.writes() if row["service"] != "kubernetes" and ":enable" not in row["path"]
+        ]
+        twice = {thing: count for thing, count in made(writes).items() if count > 1}
+        before, destroyed, after = exact(walk), sides[0].destroy(), exact(walk)
+        counts.append(used(walk))
+        assert sides[1].destroy()["ok"]
+        yield Story(
+            sides, applied, listed, plans, twice, counts, destroyed, before, after, third, walk.server.world()
+        )
+
+
+def _third(walk: Road, name: str = "three") -> tuple[dict[str, str], str]:
+    """A third deployment where the reservation of four has none left: what blocks it, and what its pods wait for."""
+    side = Side(walk, walk.home, name)
+    side.init(*(change.replace("two-", f"{name}-") for change in (*PLACES, OWN_VPC)))
+    _, checked = side.run("check", "--json")
+    process, told = side.start(*APPLY, "--skip-checks"), ""
+    for line in process.stdout:
+        if '"retry"' in line or "waiting" in line:
+            detail = str(json.loads(line).get("detail", ""))
+            if "nemo-res" in detail:
+                told = detail
+                process.kill()
+                break
+    process.wait(60)
+    assert side.destroy()["ok"]
+    return {one["id"]: one["title"] for one in checked[0]["checks"] if one["level"] == "block"}, told
+
+
+def test_both_are_made_at_the_same_time_and_nothing_twice(story: Story) -> None:
+    assert [(end["ok"], end["failed"]) for end in story.applied] == [(True, [])] * 2
+    assert story.twice == {}
+    assert story.used == [0, 4, 2], "two machines of each deployment, of four"
+
+
+def test_a_third_is_told_that_the_reservation_has_none_left(story: Story) -> None:
+    blocks, told = story.third
+    assert blocks == {"quotas.reservation": "reservation nemo-res has 0 machines free, 2 are wanted"}
+    assert "nemo-res" in told and "no machine of type a4-highgpu-8g left" in told
+
+
+def test_each_sees_its_own_and_would_change_nothing(story: Story) -> None:
+    for listed, plan in zip(story.listed, story.plans, strict=True):
+        assert {(row["state"], row["origin"]) for row in listed.values()} == {("ready", "created")}
+        assert {row["action"] for row in plan["resources"] if row["id"] in listed} == {"keep"}
+    names = [
+        {row["name"] for row in listed.values() if row["kind"] in ("cluster", "lustre", "network")}
+        for listed in story.listed
+    ]
+    assert not names[0] & names[1]
+
+
+def test_destroying_one_leaves_the_other_and_the_strangers_to_the_byte(story: Story) -> None:
+    assert story.destroyed["ok"]
+    assert story.after < story.before, "nothing that is left has changed"
+    left = [json.loads(row) for row in story.after]
+    assert {"nemo-net-2", ALIEN_RULE["name"], "their-range"} <= {row["name"] for row in left}
+    mark = story.sides[0].lineage()
+    assert not [row["name"] for row in left if mark in json.dumps(row)]
+    other = story.sides[1].lineage()
+    marked = {row for row in story.before if other in row}
+    assert len(marked) > 40 and marked <= story.after
+
+
+def test_at_last_only_the_strangers_things_are_there(story: Story) -> None:
+    left = {(row["kind"], row["name"]) for row in lasting(story.rest)}
+    assert left == {("network", "nemo-net-2"), ("firewall", ALIEN_RULE["name"]), ("address", "their-range")}
