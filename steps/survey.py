@@ -70,9 +70,7 @@ async def look(session: Session, resource: Resource, facts: Mapping[str, Mapping
     )
 
 
-async def survey(
-    session: Session, resources: Iterable[Resource], strict: bool = False
-) -> dict[str, Sight]:
+async def survey(session: Session, resources: Iterable[Resource], strict: bool = False) -> dict[str, Sight]:
     """What is there of each, by id. An API that is off shows nothing; any other error is raised.
 
     `strict`, for taking down: what was made behind an API that is off is not gone, and costs on; raises CloudError.
@@ -121,7 +119,9 @@ def _unseen(session: Session, resource: Resource, error: CloudError, strict: boo
             f"{title}: what this deployment made there cannot be seen",
             f"{resource.kind} {resource.name} may stand, and cost, all the same",
             "enable it, then run the same command again",
-            f"{error.command} --project={resource.where['project']}" if "project" in resource.where else error.command,
+            f"{error.command} --project={resource.where['project']}"
+            if "project" in resource.where
+            else error.command,
         )
     return Sight(detail=f"cannot be seen: {title}; it may stand, and cost, all the same")
 

@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Callable
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual import work
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 
 # How long a thread that imports an SDK may keep the screen waiting at a time; Python's own 5 ms add up over a key's way.
 _SWITCH_SECONDS = 0.0005
+_DRILLS_SECONDS = 2.0  # between two looks at which drills run: another terminal may begin them too
 # Where each place is built: module, class. A step's place is its name.
 _SCREENS = {
     "review": ("review", "ReviewScreen"),
@@ -68,6 +70,13 @@ class Wizard(WizardLook[int]):
         Binding(
             "f12", "light", _("Light or dark"), id="app.light", tooltip=_("Change the colours"), show=False
         ),
+        Binding(
+            "f8",
+            "drills",
+            _("Drills"),
+            id="app.drills",
+            tooltip=_("What goes wrong in this rehearsal: begin it, end it"),
+        ),
     ]
 
     def __init__(
@@ -88,6 +97,7 @@ class Wizard(WizardLook[int]):
         self.desk: Desk | None = None
         self.engine: EngineRun | None = None
         self._start, self._create, self._warm = start, create, warm
+        self._drills: tuple[str, ...] = ()
 
     def on_mount(self) -> None:
         """The opening, or the deployment that was named."""
@@ -99,6 +109,8 @@ class Wizard(WizardLook[int]):
             self.open_deployment(self._start, create=self._create)
         if self._warm:
             self.call_after_refresh(self._load_clients)
+        self.set_interval(_DRILLS_SECONDS, self.look_for_drills)
+        self.call_after_refresh(self.look_for_drills)
 
     @work(exit_on_error=False)
     async def _load_clients(self) -> None:
@@ -110,6 +122,48 @@ class Wizard(WizardLook[int]):
             warm()
 
         await in_thread(load)
+
+    # --- drills, in a rehearsal only
+
+    @property
+    def rehearses(self) -> bool:
+        """Whether what is open, or would be begun here, is a rehearsal."""
+        return self.desk.is_rehearsal if self.desk is not None else self.rehearse
+
+    @property
+    def drills(self) -> tuple[str, ...]:
+        """Names of those that run, as it was last seen; none outside of a rehearsal."""
+        return self._drills if self.rehearses else ()
+
+    @drills.setter
+    def drills(self, names: tuple[str, ...]) -> None:
+        if names != self._drills:
+            self._drills = names
+            for screen in self.screen_stack:
+                if isinstance(screen, WizardScreen) and screen.is_mounted:
+                    screen.say_title()
+
+    @work(exclusive=True, group="drills", exit_on_error=False)
+    async def look_for_drills(self) -> None:
+        """Asks the rehearsal where one runs; never starts it."""
+
+        def ask() -> tuple[str, ...]:
+            from grpo_wizard.steps.rehearsal.drill_client import running
+
+            return running(Path(self.home.root))
+
+        if self.rehearses:
+            self.drills = await in_thread(ask)
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """In the real Google Cloud the key for drills is not there."""
+        return self.rehearses if action == "drills" else True
+
+    def action_drills(self) -> None:
+        """What may go wrong, with switches."""
+        from grpo_wizard.tui.screens.drills import DrillsBox
+
+        self.push_screen(DrillsBox())
 
     # --- deployments
 
@@ -221,10 +275,10 @@ class Wizard(WizardLook[int]):
     def title_state(self, sign: str = "") -> TitleState:
         """What the title line says of the deployment on the desk."""
         if self.desk is None:
-            return TitleState(rehearsal=self.rehearse)
+            return TitleState(rehearsal=self.rehearse, drills=self.drills)
         from grpo_wizard.tui.heading import heading
 
-        return heading(self.desk, sign, self.clock())
+        return heading(self.desk, sign, self.clock(), self.drills)
 
     def action_light(self) -> None:
         """Light becomes dark and dark light."""

@@ -59,10 +59,3 @@ def say_running(home: Path) -> None:
 def told(names: Iterable[str]) -> str:
     """`Drill: stock-out, head-lost.`"""
     return _("Drill: {names}.").format(names=", ".join(names))
-
-
-def badge(names: tuple[str, ...]) -> str:
-    """What stands behind REHEARSAL while drills run; empty when none does."""
-    if not names:
-        return ""
-    return _("drill: {name}").format(name=names[0]) if len(names) == 1 else _("{n} drills").format(n=len(names))

@@ -21,7 +21,7 @@ class TitleState:
     """What the line says. `usd_per_hour` is the known part; `at_least` when there is an unknown part too.
 
     `places` are left out from the last on when there is no room: project, zone. `state` is a key of
-    glyphs.signs.
+    glyphs.signs. `drills` are the names of those that run.
     """
 
     deployment: str = ""
@@ -31,6 +31,14 @@ class TitleState:
     usd_per_hour: float | None = None
     at_least: bool = False
     spent_usd: float | None = None
+    drills: tuple[str, ...] = ()
+
+    @property
+    def drill(self) -> str:
+        """What goes wrong on purpose; empty when nothing does."""
+        if len(self.drills) > 1:
+            return _("{n} drills").format(n=len(self.drills))
+        return _("drill: {name}").format(name=self.drills[0]) if self.drills else ""
 
 
 class Title(Widget):
@@ -50,7 +58,8 @@ class Title(Widget):
         state, colours, width = self.state, self.app.theme_variables, self.size.width
         text = Text(no_wrap=True, end="")
         if state.rehearsal:
-            text.append(f" {_('REHEARSAL')} ", f"bold {colours['on-rehearsal']} on {colours['rehearsal']}")
+            banner = f" {_('REHEARSAL')} " + (f"· {state.drill} " if state.drill else "")
+            text.append(banner, f"bold {colours['on-rehearsal']} on {colours['rehearsal']}")
         right = self._price()
         mark = f"  {sign(state.state)}" if state.state else ""
         room = width - text.cell_len - cell_len(right) - cell_len(mark) - 3
@@ -75,4 +84,5 @@ class Title(Widget):
     def terminal_title(self) -> str:
         """The same for the terminal's own title."""
         name = self.state.deployment or "grpo-wizard"
-        return f"{_('REHEARSAL')} {name}" if self.state.rehearsal else name
+        drill = f" ({self.state.drill})" if self.state.drill else ""
+        return f"{_('REHEARSAL')}{drill} {name}" if self.state.rehearsal else name

@@ -14,7 +14,9 @@ from .drilled import RUNNING
 from .google.links import CONTAINER
 
 _SERVICE, _KIND = "rehearsal", "drill"
-_HEALS_S = 600.0  # a pool in ERROR whose machines came after all: some minutes (NVIDIA/aicr issue 2065); inferred
+_HEALS_S = (
+    600.0  # a pool in ERROR whose machines came after all: some minutes (NVIDIA/aicr issue 2065); inferred
+)
 
 
 def restore(world: World) -> None:

@@ -151,12 +151,13 @@ class MonitorRoom:
             **({} if ended else {"w": _("watch again"), "s": _("stop the job")}),
             "r": _("run again what is missing"),
             "t": _("tear down"),
+            **drills.ways(self.table),
             "b": _("back to the deployments"),
             "l": _("leave"),
         }
-        chosen = self.talk.choose(
-            _("The job is {status}.").format(status=self.picture.status or "LOST"), ways
-        )
+        head = _("The job is {status}.").format(status=self.picture.status or "LOST")
+        while (chosen := self.talk.choose(head, ways)) == drills.KEY:
+            drills.DrillRoom(self.table).run()
         if chosen == "l":
             raise Leave
         if chosen == "s":

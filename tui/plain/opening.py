@@ -11,6 +11,7 @@ from grpo_wizard.steps.step import Refused
 from grpo_wizard.tui.desk import Desk
 from grpo_wizard.tui.draft import Given
 from grpo_wizard.tui.i18n import _
+from grpo_wizard.tui.plain import drills
 from grpo_wizard.tui.plain.table import Leave, Table
 from grpo_wizard.tui.plain.talk import HELP, sentence
 from grpo_wizard.tui.prefill import environment, for_mode, variables
@@ -42,9 +43,11 @@ class Opening:
 
     def _choose(self, names: list[str]) -> str:
         prompt = _(
-            "Type {number}n for new, r for a rehearsal, o to take over a half-done tutorial, {tear}or l to leave (l):"
+            "Type {number}n for new, r for a rehearsal, o to take over a half-done tutorial, {tear}{drills}or l to leave (l):"
         ).format(
-            number=_("a number to open it, ") if names else "", tear=_("d to tear down, ") if names else ""
+            number=_("a number to open it, ") if names else "",
+            tear=_("d to tear down, ") if names else "",
+            drills=_("x for drills, ") if self.table.rehearses else "",
         )
         while True:
             typed = self.talk.ask(prompt).lower()
@@ -54,6 +57,9 @@ class Opening:
                 return self._begin(rehearsal=typed == "r" or self.table.rehearse)
             if typed == "o":
                 return self._take_over()
+            if typed == drills.KEY and self.table.rehearses:
+                drills.DrillRoom(self.table).run()
+                return ""
             if typed == "d" and names:
                 chosen = self._number(names)
                 return open_deployment(self.table, chosen) and "teardown" if chosen else ""

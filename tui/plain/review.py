@@ -15,6 +15,7 @@ from grpo_wizard.steps.steps import NAMES, STEPS, all_resources
 from grpo_wizard.tui.i18n import _
 from grpo_wizard.tui.output import money
 from grpo_wizard.tui.places import neighbour
+from grpo_wizard.tui.plain import drills
 from grpo_wizard.tui.plain.form import LEVELS
 from grpo_wizard.tui.plain.table import Leave, Table
 from grpo_wizard.tui.plain.talk import sentence
@@ -140,6 +141,7 @@ class Review:
             "c": _("change a line by its number"),
             "r": _("check again"),
             **({"t": _("tear down")} if there else {}),
+            **drills.ways(self.table),
             "b": _("back"),
             "l": _("leave"),
         }
@@ -151,7 +153,9 @@ class Review:
             return self._launch()
         if chosen == "c":
             return self._change()
-        if chosen == "r":
+        if chosen == drills.KEY:
+            drills.DrillRoom(self.table).run()
+        if chosen in ("r", drills.KEY):
             self.look()
             return None
         return "teardown" if chosen == "t" else neighbour("review", -1)

@@ -10,6 +10,7 @@ from grpo_wizard.state.errors import WizardError
 from grpo_wizard.tui.engine_run import Attached, EngineRun
 from grpo_wizard.tui.i18n import _
 from grpo_wizard.tui.launching import command_line, launch
+from grpo_wizard.tui.plain import drills
 from grpo_wizard.tui.plain.table import Leave, Table
 from grpo_wizard.tui.plain.telling import Teller
 
@@ -107,10 +108,12 @@ class RunRoom:
             "a": _("try again"),
             "v": _("review"),
             "t": _("tear down"),
+            **drills.ways(self.table),
             "b": _("back to the deployments"),
             "l": _("leave"),
         }
-        chosen = self.talk.choose("", ways, "a")
+        while (chosen := self.talk.choose("", ways, "a")) == drills.KEY:
+            drills.DrillRoom(self.table).run()
         if chosen == "l":
             raise Leave
         if chosen == "a":

@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from grpo_wizard.state.errors import WizardError
@@ -63,10 +64,22 @@ class Table:
         assert self.desk is not None
         return self.desk
 
+    @property
+    def rehearses(self) -> bool:
+        """Whether what is open, or would be begun here, is a rehearsal."""
+        return self.desk.is_rehearsal if self.desk else self.rehearse
+
+    def _drills(self) -> str:
+        """What goes wrong on purpose, where something does."""
+        from grpo_wizard.steps.rehearsal.drill_client import running
+
+        names = running(Path(self.home.root))
+        return _("Drill: {names}.").format(names=", ".join(names)) + " " if names else ""
+
     def head(self, title: str, purpose: str = "") -> None:
         """Where one is. A rehearsal says so each time."""
         self.talk.say()
-        mode = _("Rehearsal.") + " " if (self.desk.is_rehearsal if self.desk else self.rehearse) else ""
+        mode = _("Rehearsal.") + " " + self._drills() if self.rehearses else ""
         self.talk.say(f"{mode}{sentence(title)} {purpose}".strip())
 
     def wait(self, doing: str, work: Coroutine[Any, Any, T]) -> T:
