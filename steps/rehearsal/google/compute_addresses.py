@@ -9,13 +9,13 @@ from ..contract import JSON, ApiError, Call, Record, World, happens, serves
 from .compute_collections import begin, found, new_key, of_project, project_of, ready, refuse_used, take_down
 from .compute_networks import find_network, is_roce, of_network, peerings_of
 from .compute_operations import start
+from .compute_subnets import AUTO
 from .links import COMPUTE, CONTAINER, invalid, last, sent, stored, tail
 from .operation_records import writes
 from .pages import aggregated, listed
 from .stamps import number, pacific
 
 Net = ipaddress.IPv4Network
-_AUTO = Net("10.128.0.0/9")  # Google keeps chosen ranges clear of automatic subnets
 
 
 def _key(call: Call, name: str) -> str:
@@ -129,7 +129,7 @@ def taken_ranges(world: World, network: Record) -> list[Net]:
         if cluster.extra.get("network") == network.key
         for cidr in cluster.extra.get("ranges", [])
     ]
-    return [*subnets, *reserved, *pods, _AUTO]
+    return [*subnets, *reserved, *pods, AUTO]
 
 
 def free_range(taken: list[Net], length: int, seed: str) -> Net:

@@ -24,8 +24,16 @@ def network_key(project: str, name: str) -> str:
 
 
 def find_network(world: World, body: JSON, project: str) -> Record:
-    """The network that a body's `network` links to; 404 where there is none, 400 while it is being made."""
-    return ready(found(world, by_id(world, body_link(body, "network", project, "networks"))))
+    """The network that a body's `network` links to; 404 where there is none, 400 while it is being made.
+
+    The words about another project's: hashicorp/terraform-provider-google, "Error creating Firewall".
+    """
+    key = by_id(world, body_link(body, "network", project, "networks"))
+    if key.split("/")[1] != project:
+        raise invalid(
+            "resource.network", body["network"], "Cross project referencing is not allowed for this resource."
+        )
+    return ready(found(world, key))
 
 
 def by_id(world: World, key: str) -> str:
@@ -144,6 +152,8 @@ def _made_body(call: Call, project: str, key: str) -> JSON:
 
 def _profiled(asked: JSON, project: str, automatic: bool) -> JSON:
     key = body_link(asked, "networkProfile", project, "networkProfiles")
+    if "projects/" not in str(asked["networkProfile"]):  # GoogleCloudPlatform/cloud-image-tests PR 537
+        raise invalid("resource.networkProfile", asked["networkProfile"], "The URL is malformed.")
     zone = last(key).removesuffix("-vpc-roce")
     if zone == last(key) or zone not in ground()["roce_zones"]:
         raise missing(key)

@@ -16,6 +16,18 @@ from .pages import aggregated, listed
 from .stamps import number, pacific
 
 Net = ipaddress.IPv4Network
+# https://docs.cloud.google.com/vpc/docs/subnets, "Prohibited IPv4 subnet ranges", 2026-11; all else may be used, also
+# outside of RFC 1918. The sentences of both refusals are inferred.
+_FORBIDDEN = tuple(
+    map(
+        Net,
+        (
+            *("0.0.0.0/8", "127.0.0.0/8", "169.254.0.0/16", "224.0.0.0/4", "255.255.255.255/32"),
+            *("199.36.153.4/30", "199.36.153.8/30"),
+        ),
+    )
+)
+AUTO = Net("10.128.0.0/9")  # "Auto mode IPv4 subnet ranges"
 
 
 def _key(call: Call, name: str) -> str:
@@ -122,10 +134,18 @@ def check_range(world: World, network: Record, text: object) -> Net:
     try:
         cidr = ipaddress.IPv4Network(str(text))
     except ValueError:
-        why = "Must be a CIDR address range that is contained in the RFC1918 private address blocks."
+        why = "Must be a CIDR address range."
         raise invalid("resource.ipCidrRange", "" if text is None else text, why) from None
     if not 4 <= cidr.prefixlen <= 29:
         raise invalid("resource.ipCidrRange", cidr, "IP CIDR range length must be between 4 and 29.")
+    if any(cidr.overlaps(forbidden) for forbidden in _FORBIDDEN):
+        raise invalid(
+            "resource.ipCidrRange", cidr, "The range overlaps with a range that subnets may not have."
+        )
+    if network.body["autoCreateSubnetworks"] and cidr.overlaps(AUTO):
+        raise invalid(
+            "resource.ipCidrRange", cidr, f"The range {AUTO} is kept for an auto mode network's subnets."
+        )
     for subnet in of_network(world, network, "subnet"):
         if cidr.overlaps(Net(subnet.body["ipCidrRange"])):
             raise invalid(
