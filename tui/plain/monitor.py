@@ -12,6 +12,7 @@ from grpo_wizard.steps.durations import duration
 from grpo_wizard.tui.glyphs import sign
 from grpo_wizard.tui.i18n import _
 from grpo_wizard.tui.job_run import JobRun, Picture, local_time, seconds_left
+from grpo_wizard.tui.plain import drills
 from grpo_wizard.tui.plain.table import Leave, Table
 from grpo_wizard.tui.plain.talk import sentence
 from grpo_wizard.tui.widgets.braille import trend
