@@ -73,7 +73,14 @@ def refusals(decisions: Sequence[Decision], options: Options) -> list[dict[str, 
     for d in decisions:
         if d.action == "conflict":
             found.append(
-                _failure(d.resource.id, "conflict", d.note, "delete it, name it otherwise, or see the note")
+                _failure(
+                    d.resource.id,
+                    "conflict",
+                    d.note,
+                    f"run apply with --replace {d.resource.id}: it is deleted and made again"
+                    if "--replace" in d.note
+                    else "delete it, name it otherwise, or see the note",
+                )
             )
         elif d.action == "adopt" and not options.adopt:
             found.append(

@@ -74,7 +74,7 @@ def _absent(name: str, owner: str, zone: str, world: World) -> Finding:
         "block",
         title,
         f"no zone of {owner} has one of that name{shared}",
-        f"gcloud compute reservations list --project={owner}",
+        f"name one that is there as quotas.reservation: gcloud compute reservations list --project={owner}",
     )
 
 

@@ -96,8 +96,9 @@ def _summary(event: Event, data: dict[str, Any]) -> list[str]:
             *lines,
             f"price now: {money(data['usd_per_hour'])} known; next: grpo-wizard {data['next']}{data['flags']}",
         ]
-    kept = "what stands is listed by grpo-wizard status{flags}; run the same command again to go on, or destroy to take it down"
-    return [*lines, kept.format(flags=data["flags"])]
+    costs = f"costs {money(data['usd_per_hour'])} known and " if data["usd_per_hour"] else ""
+    kept = "what stands {costs}is listed by grpo-wizard status{flags}; run the same command again to go on, or destroy to take it down"
+    return [*lines, kept.format(costs=costs, flags=data["flags"])]
 
 
 _LINES = {
