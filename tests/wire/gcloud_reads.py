@@ -24,6 +24,7 @@ from grpo_wizard.steps.survey import resolve
 JSON = dict[str, Any]
 TOOLS = ("gcloud", "kubectl", "gke-gcloud-auth-plugin")
 MISSING = [tool for tool in TOOLS if shutil.which(tool) is None]
+CREDENTIALS = "gcloud container clusters get-credentials nemo-cluster --location=us-central1"
 _AT_ONCE = 3
 _HOST = re.compile(r"^https?://[^/]+/(compute/[a-z0-9]+/)?(?=projects/)")
 
@@ -135,3 +136,19 @@ def table(text: str) -> list[dict[str, str]]:
         {found.group(): line[begin:end].strip() for found, begin, end in zip(head, starts, ends, strict=True)}
         for line in lines[1:]
     ]
+
+
+def not_shown(text: str, wanted: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Rows that a table does not have. A cell is a text, a pattern, or `...` for anything that is not empty."""
+    rows = table(text)
+    return [row for row in wanted if not any(_fits(row, shown) for shown in rows)]
+
+
+def _fits(wanted: dict[str, Any], shown: dict[str, str]) -> bool:
+    return all(_cell(cell, shown.get(column, "")) for column, cell in wanted.items())
+
+
+def _cell(wanted: Any, shown: str) -> bool:
+    if isinstance(wanted, re.Pattern):
+        return wanted.fullmatch(shown) is not None
+    return bool(shown) if wanted is ... else bool(shown == wanted)

@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping
+from ipaddress import ip_address, ip_network
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 from gcloud_bodies import leaves
-from gcloud_kinds import GET_OBJECTS, KINDS, LUSTRE, OBJECTS, Kind
-from gcloud_reads import MISSING, Stand, bare, last, standing
+from gcloud_kinds import CLUSTERS, GET_OBJECTS, KINDS, LUSTRE, OBJECTS, POOL, SUBNET, Kind
+from gcloud_reads import CREDENTIALS, MISSING, Stand, bare, last, not_shown, standing
+from gcloud_tables import FEW, TABLES
 from google_clients import PROJECT, REGION, ZONE, Clients
 
 from grpo_wizard.steps.clients.wire import document
@@ -32,11 +34,12 @@ GKE_OPERATIONS = f"gcloud container operations list --location={REGION}"
 LUSTRE_OPERATIONS = f"gcloud lustre operations list --location={ZONE}"
 RESERVATIONS = "gcloud compute reservations list"
 RESERVATION = f"gcloud compute reservations describe nemo-res --zone={ZONE}"
+INSTANCES = "gcloud compute instances list"
+GROUPS = "gcloud compute instance-groups managed list"
 POLICY = f"gcloud projects get-iam-policy {PROJECT}"
-CREDENTIALS = f"gcloud container clusters get-credentials nemo-cluster --location={REGION}"
 OTHERS = (
     SERVICES, PEERINGS, NETWORK_PEERINGS, COMPUTE_OPERATIONS, GKE_OPERATIONS, LUSTRE_OPERATIONS, RESERVATIONS,
-    RESERVATION, POLICY,
+    RESERVATION, INSTANCES, GROUPS, POLICY,
 )  # fmt: skip
 
 # What Google gives back otherwise than it was asked for.
@@ -63,6 +66,7 @@ def stand(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stand]:
     with standing(tmp_path_factory.mktemp("read") / "home") as it:
         asked = [kind.lists for kind in KINDS] + [description(kind, first(it, kind)) for kind in KINDS]
         it.shell.ask([CREDENTIALS, *(f"{command} --format=json" for command in (*asked, *OTHERS))])
+        it.shell.ask(FEW)
         yield it
 
 
@@ -130,6 +134,21 @@ def test_list_and_describe_show_the_same_and_so_do_the_world_and_googles_client(
     stand: Stand, kind: Kind
 ) -> None:
     same_everywhere(stand, kind, first(stand, kind))
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize("kind", KINDS, ids=IDS)
+def test_every_single_thing_is_described_as_it_is_listed(stand: Stand, kind: Kind) -> None:
+    rows = [row for row in stand.rows(kind.name) if row["name"] in stand.names(kind.name) or kind is POOL]
+    stand.shell.ask(f"{description(kind, row)} --format=json" for row in rows)
+    for row in rows:
+        same_everywhere(stand, kind, row)
+    print(f"{kind.name}: {len(rows)} described")
+
+
+@pytest.mark.parametrize("command", FEW)
+def test_a_table_has_every_column_that_google_fills(stand: Stand, command: str) -> None:
+    assert not_shown(stand.shell.text(command), TABLES[command]) == []
 
 
 def same_everywhere(stand: Stand, kind: Kind, row: JSON) -> None:
@@ -279,3 +298,96 @@ def secretless(item: JSON) -> JSON:
     """An object whose values are not shown when a test fails: the world masks them anyway."""
     hidden = item.get("type") == "Opaque"
     return item | {"data": dict.fromkeys(item.get("data", {}), "***")} if hidden else item
+
+
+def nodes(stand: Stand) -> dict[str, JSON]:
+    return {item["metadata"]["name"]: item for item in stand.shell.json("kubectl get nodes")["items"]}
+
+
+def test_nodes_are_the_machines_that_gcloud_lists_in_the_groups_of_their_pools(stand: Stand) -> None:
+    instances = {item["name"]: item for item in stand.shell.json(INSTANCES)}
+    pools = {pool["name"]: pool for pool in stand.shell.json(POOL.lists)}
+    (cluster,) = stand.shell.json(CLUSTERS.lists)
+    assert set(instances) == set(nodes(stand)) and len(instances) == cluster["currentNodeCount"] == 3
+    for name, node in nodes(stand).items():
+        machine, labels = instances[name], node["metadata"]["labels"]
+        pool = pools[labels["cloud.google.com/gke-nodepool"]]
+        assert last(machine["machineType"]) == pool["config"]["machineType"]
+        assert last(machine["machineType"]) == labels["node.kubernetes.io/instance-type"]
+        assert last(machine["zone"]) == labels["topology.kubernetes.io/zone"]
+        assert node["spec"]["providerID"] == f"gce://{PROJECT}/{last(machine['zone'])}/{name}"
+        assert machine["labels"]["goog-k8s-node-pool-name"] == pool["name"]
+        assert machine["labels"]["grpo-wizard"] == stand.lineage
+        assert name.rpartition("-")[0] in {
+            last(url).removesuffix("-grp") for url in pool["instanceGroupUrls"]
+        }
+        at = {row["type"]: row["address"] for row in node["status"]["addresses"]}
+        first = machine["networkInterfaces"][0]
+        assert (first["networkIP"], first["accessConfigs"][0]["natIP"]) == (
+            at["InternalIP"],
+            at["ExternalIP"],
+        )
+    groups = {item["name"]: item for item in stand.shell.json(GROUPS)}
+    assert set(groups) == {last(url) for url in cluster["instanceGroupUrls"]}
+    assert sum(group["targetSize"] for group in groups.values()) == len(instances)
+
+
+def test_a_gpu_node_has_the_pools_labels_taints_and_cards_in_the_pools_networks(stand: Stand) -> None:
+    pool = next(pool for pool in stand.shell.json(POOL.lists) if pool["name"] == "gpu-pool")
+    machines = {item["name"]: item for item in stand.shell.json(INSTANCES)}
+    more = pool["networkConfig"]["additionalNodeNetworkConfigs"]
+    gpu = {
+        name: node
+        for name, node in nodes(stand).items()
+        if node["metadata"]["labels"]["cloud.google.com/gke-nodepool"] == "gpu-pool"
+    }
+    assert len(gpu) == 2 and len(more) == 9
+    for name, node in gpu.items():
+        labels, (card,) = node["metadata"]["labels"], pool["config"]["accelerators"]
+        assert labels["cloud.google.com/gke-accelerator"] == card["acceleratorType"]
+        assert (
+            labels["cloud.google.com/reservation-name"] == pool["config"]["reservationAffinity"]["values"][0]
+        )
+        assert {"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"} in node["spec"]["taints"]
+        assert node["status"]["allocatable"]["nvidia.com/gpu"] == str(card["acceleratorCount"])
+        cards = machines[name]["networkInterfaces"][1:]
+        assert [(last(c["network"]), last(c["subnetwork"])) for c in cards] == [
+            (one["network"], one["subnetwork"]) for one in more
+        ]
+
+
+def test_a_workers_ten_interfaces_have_addresses_in_the_ranges_that_gcloud_lists(stand: Stand) -> None:
+    subnets = {item["name"]: item for item in stand.shell.json(SUBNET.lists) if not strange(SUBNET, item)}
+    objects = stand.shell.json(GET_OBJECTS)["items"]
+    params = {i["metadata"]["name"]: i["spec"] for i in objects if i["kind"] == OBJECTS["network_params"]}
+    pods = stand.shell.json("kubectl get pods -l ray.io/node-type=worker")["items"]
+    assert len(pods) == 2
+    (cluster,) = stand.shell.json(CLUSTERS.lists)
+    for pod in pods:
+        told, node = pod["metadata"]["annotations"], nodes(stand)[pod["spec"]["nodeName"]]
+        asked = json.loads(told["networking.gke.io/interfaces"])
+        given = json.loads(told["networking.gke.io/pod-ips"])
+        assert len(asked) == 10 and [row["network"] for row in asked[1:]] == [r["networkName"] for r in given]
+        for row in given:
+            subnet = subnets[params[row["networkName"]]["vpcSubnet"]]
+            assert last(subnet["network"]) == params[row["networkName"]]["vpc"]
+            assert ip_address(row["ip"]) in ip_network(subnet["ipCidrRange"])
+        own = ip_network(node["spec"]["podCIDR"])
+        assert ip_address(pod["status"]["podIP"]) in own
+        assert own.subnet_of(ip_network(cluster["clusterIpv4Cidr"]))
+        assert pod["status"]["hostIP"] == node["status"]["addresses"][0]["address"]
+
+
+def test_the_clusters_subnet_holds_its_nodes_and_the_range_of_its_pods(stand: Stand) -> None:
+    (cluster,) = stand.shell.json(CLUSTERS.lists)
+    subnet = next(
+        item
+        for item in stand.shell.json(SUBNET.lists)
+        if item["selfLink"].endswith(cluster["networkConfig"]["subnetwork"])
+    )
+    policy = cluster["ipAllocationPolicy"]
+    assert subnet["secondaryIpRanges"] == [
+        {"rangeName": policy["clusterSecondaryRangeName"], "ipCidrRange": policy["clusterIpv4Cidr"]}
+    ]
+    inside = ip_network(subnet["ipCidrRange"])
+    assert all(ip_address(n["status"]["addresses"][0]["address"]) in inside for n in nodes(stand).values())
