@@ -211,7 +211,8 @@ def _conflict(status: int, message: str, reason: str) -> CloudError | None:
             "if it stays so, somebody else made what is named: once nobody needs it, remove it and run the same command again",
             transient=True,
         )
-    busy = ("Please wait and try again", "incompatible operation", "is not ready", "being created")
+    # The last: another connected the network between our look and our call; the next look finds its connection.
+    busy = ("Please wait and try again", "incompatible operation", "is not ready", "being created", "use UpdateConnection")
     if any(words in message for words in busy) or reason in ("resourceNotReady", "Conflict", "ABORTED"):
         return CloudError("busy", "it is busy with another operation", message, transient=True)
     return None

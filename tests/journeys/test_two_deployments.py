@@ -9,7 +9,7 @@ from pathlib import Path
 from threading import Thread
 
 import pytest
-from road import ANSWERS, APPLY, JSON, Road, clean_environment, lasting, made, road
+from road import ANSWERS, APPLY, JSON, Road, clean_environment, fault, lasting, made, road
 from warm import Command
 
 from grpo_wizard.steps.rehearsal import life
@@ -219,3 +219,46 @@ def test_destroying_one_leaves_the_other_and_the_strangers_to_the_byte(story: St
 def test_at_last_only_the_strangers_things_are_there(story: Story) -> None:
     left = {(row["kind"], row["name"]) for row in lasting(story.rest)}
     assert left == {("network", "nemo-net-2"), ("firewall", ALIEN_RULE["name"]), ("address", "their-range")}
+
+
+def test_a_connection_that_another_made_meanwhile_is_joined(tmp_path: Path) -> None:
+    """Our look found none, our create comes second: Google refuses it, and the next look finds what to add to."""
+    refusal = {
+        "code": 9,
+        "message": "Cannot modify allocated ranges in CreateConnection. Please use UpdateConnection.",
+    }
+    late = fault("servicenetworking.googleapis.com", "POST", "*/connections", 1, operation_error=refusal)
+    with road(tmp_path / "home", [late]) as walk:
+        walk.init()
+        ended = walk.lines("apply", "--yes", "--until", "lustre", "--json")[-1]
+        assert ended["ok"] and _ranges(walk) == {"nemo-lustre-range"}
+
+
+def test_of_one_vpc_each_takes_out_its_own_range_and_the_last_one_ends_the_connection(tmp_path: Path) -> None:
+    """The network is the first's, taken over by the second. Going first, the first waits for it; then it goes too."""
+    with road(tmp_path / "home") as walk:
+        sides = [Side(walk, walk.home, "one"), Side(walk, walk.home, "two")]
+        sides[0].init()
+        sides[1].init(*PLACES)
+        assert sides[0].run("apply", "--yes", "--until", "networks", "--json")[1][-1]["ok"]
+        assert [end["failed"] for end in together(sides, *APPLY, "--adopt")] == [[], []]
+        assert _ranges(walk) == {"nemo-lustre-range", "two-lustre-range"}
+        before = exact(walk)
+        first, gone = sides[0].start("destroy", "--confirm", "one", "--json"), None
+        for line in first.stdout:
+            if gone is None and '"retry"' in line and "networks.network.nemo-net" in line:
+                assert _ranges(walk) == {"two-lustre-range"}
+                changed = [json.loads(row)["kind"] for row in exact(walk) - before]
+                assert set(changed) <= {"peering"}, "all else of the second's is as it was"
+                gone = sides[1].destroy()
+        assert first.wait(60) == 0 and gone is not None and gone["ok"] and gone["failed"] == []
+        assert lasting(walk.server.world()) == []
+
+
+def _ranges(walk: Road) -> set[str]:
+    return {
+        name
+        for row in walk.server.world()
+        if row["kind"] == "peering"
+        for name in row["spec"]["reservedPeeringRanges"]
+    }
