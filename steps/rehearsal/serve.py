@@ -117,8 +117,8 @@ async def _serve(options: Options, root: Path, out: TextIO) -> None:
         env = environment.of(base_url, root, token, authority.file)
         address = Address(base_url, os.getpid(), str(root / "token"), speed, kube_urls(world), env)
         app.address = address
-        write_private(root / "address.tmp", json.dumps(asdict(address)).encode())
         write_private(root / "port", str(listener.sockets[0].getsockname()[1]).encode())
+        write_private(root / "address.tmp", json.dumps(asdict(address)).encode())
         (root / "address.tmp").replace(root / "address.json")
         if options.env_file:
             write_private(options.env_file, environment.script(env).encode())
@@ -130,7 +130,6 @@ async def _serve(options: Options, root: Path, out: TextIO) -> None:
         await _end(runner, world, heads, root)
 
 
-async def _listen(
 def _last_port(root: Path) -> int:
     """The port that this home's server had, so that what was told of it stays good; negative: only if it is free."""
     with contextlib.suppress(OSError, ValueError):
@@ -138,6 +137,7 @@ def _last_port(root: Path) -> int:
     return 0
 
 
+async def _listen(
     runner: web.AppRunner, app: Application, authority: Authority, token: str, port: int
 ) -> asyncio.Server:
     tls = authority.server_context()
@@ -148,9 +148,9 @@ def _last_port(root: Path) -> int:
             lambda: Front(factory, tls, token, app.trusted), "127.0.0.1", abs(port), backlog=512
         )
     except OSError as error:
-        raise RehearsalError(
         if port < 0:
             return await _listen(runner, app, authority, token, 0)
+        raise RehearsalError(
             f"Port {port} of 127.0.0.1 cannot be used ({error.strerror}): take another with --port, or "
             "none for a free one."
         ) from None
