@@ -50,10 +50,14 @@ def insert(call: Call) -> JSON:
 
 
 def _end(world: World, asked: JSON) -> float | None:
-    """When a reservation is to delete itself: `deleteAtTime`, or `deleteAfterDuration` divided by the speed."""
+    """When a reservation is to delete itself: `deleteAtTime`, or `deleteAfterDuration` divided by the speed.
+
+    Where nothing takes time at all it keeps its length: nobody would ever see it.
+    """
     duration = asked.pop("deleteAfterDuration", None)
     if duration is not None:
-        return world.clock.now() + world.clock.shrink(float(duration.get("seconds") or 0))
+        length = float(duration.get("seconds") or 0)
+        return world.clock.now() + (world.clock.shrink(length) or length)
     if not asked.get("deleteAtTime"):
         return None
     try:
@@ -113,9 +117,8 @@ def update(call: Call) -> JSON:
         if name in call.body
     }
     _share(call.world, change)
-    named = [
-        str(path).removeprefix(_MAP) for path in call.params.get("paths", []) if str(path).startswith(_MAP)
-    ]
+    paths = [str(path) for path in call.params.get("paths", [])]
+    named = [call.world.project_id(path.removeprefix(_MAP)) for path in paths if path.startswith(_MAP)]
     if named:
         sharing = copy.deepcopy(record.body["shareSettings"])
         given = change.get("shareSettings", {}).get("projectMap", {})

@@ -86,6 +86,21 @@ def effective(call: Call) -> JSON:
     return {"name": name, "spec": {"rules": rules(call.world, record.name, constraint)}}
 
 
+@serves("orgpolicy.projects.constraints.list")
+def constraints(call: Call) -> JSON:
+    """The constraints that are known here: of Google's, those that concern a deployment."""
+    project = _project(call, call.params["parent"])
+    found: list[JSON] = [
+        {
+            "name": f"projects/{project.extra['number']}/constraints/{name}",
+            "constraintDefault": "ALLOW",
+            **({"listConstraint": {}} if name in _LISTS else {"booleanConstraint": {}}),
+        }
+        for name in sorted(_LISTS | _SWITCHES)
+    ]
+    return paged(call, "constraints", found, call.params.get("pageSize") or 1000)
+
+
 @serves("orgpolicy.projects.policies.list")
 def list_(call: Call) -> JSON:
     """The policies that were set on a project itself."""
