@@ -25,6 +25,8 @@ from grpo_wizard.steps.rehearsal.kube.plain import copied
 HISTORY = 4096  # events kept for watches that come back; older versions are answered 410
 _LEAVE_LATER = ("pods", "namespaces")  # a node, or the emptying of the namespace, decides when these go
 
+_SEEN_AT_MOST = 100_000  # changes between two saves of the world's file
+
 
 @dataclass(frozen=True)
 class Change:
@@ -216,8 +218,11 @@ class Store:
         }
 
     def load(self, saved: JSON) -> None:
-        """Takes a dump back. Watches from before the restart get 410 and list anew."""
-        self.version = int(saved["version"]) + 1
+        """Takes a dump back. Watches from before the restart get 410 and list anew.
+
+        What a kill cut off may have been seen: versions go on well above all that can have been given out.
+        """
+        self.version = int(saved["version"]) + _SEEN_AT_MOST
         by_name = {kind.qualified: kind for kind in self.kinds}
         for qualified, objects in saved["objects"]:
             if qualified in by_name:
