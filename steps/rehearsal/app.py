@@ -118,6 +118,7 @@ class Application:
             "resources": sum(1 for _ in self.world.rows()),
             "drills": [drill["name"] for drill in drills.listed(self.world) if drill["running"]],
             "kube_urls": kube_urls(self.world),
+            **({"unsaved": self.world.unsaved} if self.world.unsaved else {}),
         }
 
 

@@ -96,6 +96,7 @@ class World(Protocol):
     def changed(
         self,
     ) -> None: ...  # save soon; the server calls it after every writing request and every event
+    def answering(self) -> None: ...  # save now: a write is about to be answered
 
 
 @dataclass

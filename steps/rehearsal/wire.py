@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import fnmatch
 import json
+import logging
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
@@ -21,6 +22,7 @@ from aiohttp import web
 from grpo_wizard.steps.rehearsal.kube import protobuf
 
 JSON = dict[str, Any]
+_log = logging.getLogger(__name__)
 Named = Callable[[web.Request], tuple[str, str]]
 Work = Callable[[web.Request], Awaitable[web.StreamResponse]]
 OPERATION_ERROR = (
@@ -86,7 +88,10 @@ class Recorder:
                 "body": _MASK if _writes_secret(service, path, body) else masked(body),
                 "status": status,
             }
-            self._file.write(json.dumps(line) + "\n")
+            try:
+                self._file.write(json.dumps(line) + "\n")
+            except OSError as error:  # a full disk costs the record its line, never the caller his answer
+                _log.error("the record of requests cannot be written: %s", error)
 
     @property
     def on(self) -> bool:

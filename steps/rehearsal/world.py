@@ -10,7 +10,6 @@ import contextlib
 import itertools
 import logging
 import math
-import os
 import threading
 import time
 from collections.abc import Iterator
@@ -19,13 +18,14 @@ from typing import Any
 
 import msgspec
 
+from . import world_file
 from .contract import EVENTS, JSON, KUBES, Clock, Record
 
 _log = logging.getLogger(__name__)
 _SOON = 0.05  # seconds between a change and its being saved
 _QUICK = 0.01  # seconds: a save that is waited for
 _SHARE = 25  # saving may take at most 1/_SHARE of the time: thousands of pods cost tens of milliseconds
-VERSION = 1
+_AGAIN = 1.0  # seconds until a save that failed is tried again
 
 
 class FastClock:
@@ -57,6 +57,7 @@ class Store:
         self._timers: dict[int, asyncio.TimerHandle] = {}
         self._saving: asyncio.Task[None] | None = None
         self._dirty = False
+        self.unsaved = ""  # why the file is behind; "" while it is not
         self._cost = 0.0  # seconds that the last save took
         self._writing = threading.Lock()
         self._told, self._written = 0, 0  # numbers of the newest state encoded, and of the one in the file
@@ -161,12 +162,12 @@ class Store:
 
     async def _save_soon(self) -> None:
         await asyncio.sleep(_SOON)
-        while self._dirty:
+        while self._dirty or self.unsaved:
             begun = time.perf_counter()
             state = self._encode()
             took = time.perf_counter() - begun
             self._cost = took + await asyncio.to_thread(self._write, *state)
-            await asyncio.sleep(max(_SOON, self._cost * _SHARE))
+            await asyncio.sleep(max(_AGAIN if self.unsaved else _SOON, self._cost * _SHARE))
 
     def save(self) -> None:
         """Writes the file now; what a thread is still writing is older and does not come after it."""
@@ -184,7 +185,7 @@ class Store:
         self._told += 1
         return self._told, msgspec.json.encode(
             {
-                "version": VERSION,
+                "version": world_file.VERSION,
                 "serial": self.serial,
                 "events": list(self._events.values()),
                 "records": list(self._records.values()),
@@ -196,28 +197,32 @@ class Store:
         begun = time.perf_counter()
         with self._writing:
             if number > self._written:
-                self._replace(data)
-                self._written = number
+                self._try(data, number)
         return time.perf_counter() - begun
 
-    def _replace(self, data: bytes) -> None:
-        temporary = self.path.with_suffix(".tmp")
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(data)
-        temporary.replace(self.path)
+    def _try(self, data: bytes, number: int) -> None:
+        """A disk that is full is told once, and tried again: nothing is lost while the server lives."""
+        try:
+            world_file.replace(self.path, data)
+        except OSError as error:
+            if not self.unsaved:
+                _log.error("%s cannot be written (%s): a kill would lose what was done since", self.path, error)
+            self.unsaved = f"{self.path} cannot be written ({error.strerror or error})"
+        else:
+            self.unsaved, self._written = "", number
 
     def load(self) -> bool:
-        """Reads the file and arms its events. False where there is none yet. Needs a running loop."""
+        """Reads the file and arms its events. False where there is none yet. Needs a running loop.
+
+        Raises world_file.Unreadable.
+        """
         if not self.path.exists():
             return False
-        data = msgspec.json.decode(self.path.read_bytes())
-        self.serial = data["serial"]
-        for raw in data["records"]:
-            record = Record(**raw)
+        self.serial, records, events = world_file.read(self.path)
+        for record in records:
             self._records[record.service, record.key] = record
             self._kinds.setdefault((record.service, record.kind), {})[record.key] = record
-        for event in data["events"]:
+        for event in events:
             number = self.next()
             self._events[number] = event
             self._arm(number)

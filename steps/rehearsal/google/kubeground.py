@@ -170,7 +170,10 @@ async def _raise(world: World, key: str) -> None:
         port=record.extra.get("port"),
         saved=record.extra.get("kube"),
         on_change=world.changed,
-        fault=it.middleware(lambda request: ("kubernetes", request.path), lambda request: None),
+        fault=it.middleware(
+            lambda request: ("kubernetes", request.path),
+            lambda request: None if request.method in ("GET", "HEAD") else world.answering(),
+        ),
     )
     url = await server.start()
     if world.get(CONTAINER, key) is None:  # deleted in the meantime
