@@ -1,0 +1,334 @@
+"""Why Google says no: APIs, quota projects, billing, IAM, policies; and what Compute refuses, in its words."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rehearsing import Rehearsal, start_rehearsal
+
+from grpo_wizard.steps.rehearsal import life
+
+JSON = dict[str, Any]
+P, NUMBER, ZONE = "my-project", "123456789012", "us-central1-b"
+ROOT = f"/compute/v1/projects/{P}/global"
+SUBNETS = f"/compute/v1/projects/{P}/regions/us-central1/subnetworks"
+CRM = f"/cloudresourcemanager/v3/projects/{P}"
+ACCOUNT = "billingAccounts/012345-567890-ABCDEF"
+
+
+@pytest.fixture(scope="module")
+def cloud(shared_rehearsal: Rehearsal) -> Rehearsal:
+    names = (
+        "compute",
+        "container",
+        "cloudresourcemanager",
+        "cloudbilling",
+        "cloudquotas",
+        "orgpolicy",
+        "lustre",
+    )
+    shared_rehearsal.enable(*(f"{name}.googleapis.com" for name in (*names, "servicenetworking")))
+    for name, more in (("plain", {}), ("auto", {"autoCreateSubnetworks": True})):
+        made(shared_rehearsal, f"{ROOT}/networks", {"name": name, "autoCreateSubnetworks": False, **more})
+    return shared_rehearsal
+
+
+def made(server: Rehearsal, path: str, body: JSON) -> JSON:
+    """Makes a thing of Compute and waits for it."""
+    status, operation = server.ask("POST", path, body)
+    assert status == 200, operation
+    where = path.split("/reservations")[0].split("/subnetworks")[0]
+    where = where if "/global" not in where else ROOT
+    return dict(server.ask("POST", f"{where}/operations/{operation['name']}/wait")[1])
+
+
+def info(answer: JSON) -> JSON:
+    """The ErrorInfo of a refusal."""
+    (found,) = [one for one in answer["error"]["details"] if one["@type"].endswith("google.rpc.ErrorInfo")]
+    return dict(found)
+
+
+def test_an_api_that_was_never_enabled_names_consumer_and_where_to_enable_it(rehearsal: Rehearsal) -> None:
+    for path in (f"{ROOT}/networks", f"/lustre/v1/projects/{P}/locations/-/instances"):
+        status, answer = rehearsal.ask("GET", path)
+        found = info(answer)
+        service = "compute.googleapis.com" if path.startswith("/compute") else "lustre.googleapis.com"
+        assert (status, answer["error"]["status"], found["reason"]) == (
+            403,
+            "PERMISSION_DENIED",
+            "SERVICE_DISABLED",
+        )
+        assert found["metadata"] == {
+            "service": service,
+            "consumer": f"projects/{NUMBER}",
+            "activationUrl": f"https://console.developers.google.com/apis/api/{service}/overview?project={NUMBER}",
+        }
+    assert (
+        rehearsal.ask("GET", f"{ROOT}/networks")[1]["error"]["errors"][0]["reason"] == "accessNotConfigured"
+    )
+
+
+def test_a_person_without_a_quota_project_is_refused_by_some_apis(rehearsal: Rehearsal) -> None:
+    rehearsal.enable("cloudresourcemanager.googleapis.com", "compute.googleapis.com")
+    assert rehearsal.ask("GET", CRM)[0] == 200, "as a service account's call"
+    assert rehearsal.ask("POST", "/_rehearsal/drills/no-quota-project")[0] == 200
+    status, answer = rehearsal.ask("GET", CRM)
+    assert (
+        status == 403
+        and "requires a quota project, which is not set by default" in answer["error"]["message"]
+    )
+    assert (
+        info(answer)["reason"] == "SERVICE_DISABLED"
+        and info(answer)["metadata"]["consumer"] == "projects/764086051850"
+    )
+    assert rehearsal.ask("GET", CRM, headers={"x-goog-user-project": P})[0] == 200
+    assert rehearsal.ask("GET", CRM, headers={"User-Agent": "google-cloud-sdk gcloud/528"})[0] == 200
+    assert rehearsal.ask("GET", f"{ROOT}/networks")[0] == 200, "Compute asks for none"
+    rehearsal.ask("DELETE", "/_rehearsal/drills/no-quota-project")
+    assert rehearsal.ask("GET", CRM)[0] == 200
+
+
+def test_a_quota_project_that_is_not_there_or_lacks_the_api_is_refused(cloud: Rehearsal) -> None:
+    status, answer = cloud.ask("GET", CRM, headers={"X-Goog-User-Project": "nobodys"})
+    assert (status, info(answer)["reason"]) == (403, "USER_PROJECT_DENIED")
+    assert "roles/serviceusage.serviceUsageConsumer" in answer["error"]["message"]
+    new_project(cloud, "bare-project")
+    status, answer = cloud.ask("GET", CRM, headers={"X-Goog-User-Project": "bare-project"})
+    assert (status, info(answer)["reason"]) == (403, "SERVICE_DISABLED")
+
+
+def new_project(server: Rehearsal, name: str) -> None:
+    _, operation = server.ask("POST", "/cloudresourcemanager/v3/projects", {"projectId": name})
+    while not operation.get("done"):
+        _, operation = server.ask("GET", f"/cloudresourcemanager/v3/{operation['name']}")
+
+
+def test_without_billing_what_costs_money_is_refused(cloud: Rehearsal) -> None:
+    new_project(cloud, "paid-for")
+    billing = "/cloudbilling/v1/projects/paid-for/billingInfo"
+    networks = "/compute/v1/projects/paid-for/global/networks"
+    assert cloud.ask("PUT", billing, {"billingAccountName": ACCOUNT})[0] == 200
+    cloud.enable("compute.googleapis.com", project="paid-for")
+    assert cloud.ask("GET", networks)[0] == 200
+    assert cloud.ask("PUT", billing, {"billingAccountName": ""})[1]["billingEnabled"] is False
+    status, answer = cloud.ask("GET", networks)
+    assert (status, info(answer)["reason"]) == (403, "BILLING_DISABLED")
+    assert "Please enable billing on project #paid-for" in answer["error"]["message"]
+    assert cloud.ask("GET", "/serviceusage/v1/projects/paid-for/services?filter=state:ENABLED")[0] == 200
+    cloud.ask("PUT", billing, {"billingAccountName": ACCOUNT})
+    assert cloud.ask("GET", networks)[0] == 200
+
+
+@pytest.mark.parametrize(
+    "permission",
+    [
+        "compute.networks.*",
+        "spoon.handles.bend",
+        "resourcemanager.projects.list",
+        "compute",
+        "compute..get",
+        "",
+    ],
+)
+def test_what_is_no_permission_of_a_project_cannot_be_asked_for(cloud: Rehearsal, permission: str) -> None:
+    body = {"permissions": ["compute.networks.get", permission]}
+    status, answer = cloud.ask("POST", f"{CRM}:testIamPermissions", body)
+    assert (status, answer["error"]["status"]) == (400, "INVALID_ARGUMENT")
+
+
+def test_a_policy_keeps_its_etag_version_and_conditions(cloud: Rehearsal) -> None:
+    def read(version: int) -> JSON:
+        return dict(
+            cloud.ask("POST", f"{CRM}:getIamPolicy", {"options": {"requestedPolicyVersion": version}})[1]
+        )
+
+    def write(policy: JSON) -> tuple[int, JSON]:
+        return cloud.ask("POST", f"{CRM}:setIamPolicy", {"policy": policy})
+
+    first = read(3)
+    condition = {"title": "until", "expression": 'request.time < timestamp("2027-01-01T00:00:00Z")'}
+    conditional = {"role": "roles/lustre.admin", "members": ["user:a@example.com"], "condition": condition}
+    policy = {**first, "bindings": [*first["bindings"], conditional]}
+    status, answer = write({**policy, "version": 1})
+    assert status == 400 and "version must be 3" in answer["error"]["message"]
+    status, answer = write({**policy, "version": 3})
+    assert status == 200 and answer["etag"] != first["etag"]
+    status, answer = write({**policy, "version": 3})
+    assert (status, answer["error"]["status"]) == (409, "ABORTED")
+    assert "whole read-modify-write" in answer["error"]["message"]
+    assert conditional in read(3)["bindings"] and read(3)["version"] == 3
+    assert any("_withcond_" in binding["role"] for binding in read(1)["bindings"]) and read(1)["version"] == 1
+    assert cloud.ask("POST", f"{CRM}:getIamPolicy", {"options": {"requestedPolicyVersion": 2}})[0] == 400
+    assert write({"bindings": first["bindings"]})[0] == 200, "without an etag nothing is compared"
+
+
+def policy(server: Rehearsal, constraint: str, *rules: JSON) -> None:
+    path = f"/orgpolicy/v2/projects/{P}/policies"
+    if not rules:
+        assert server.ask("DELETE", f"{path}/{constraint}")[0] == 200
+        return
+    body = {"name": f"projects/{P}/policies/{constraint}", "spec": {"rules": list(rules)}}
+    status, answer = server.ask("POST", path, body)
+    assert status == 200, answer
+    effective = server.ask("GET", f"{path}/{constraint}:getEffectivePolicy")[1]
+    assert effective["spec"]["rules"] == list(rules)
+
+
+def test_a_policy_on_places_keeps_clusters_subnets_and_lustre_out(cloud: Rehearsal) -> None:
+    policy(
+        cloud,
+        "gcp.resourceLocations",
+        {"values": {"allowedValues": ["in:us-east1-locations", "europe-west4"]}},
+    )
+    subnet = {
+        "name": "out",
+        "network": f"projects/{P}/global/networks/plain",
+        "ipCidrRange": "192.168.0.0/24",
+    }
+    status, answer = cloud.ask("POST", SUBNETS, subnet)
+    assert (status, answer["error"]["errors"][0]["reason"]) == (412, "conditionNotMet")
+    assert (
+        "'us-central1' violates constraint 'constraints/gcp.resourceLocations'" in answer["error"]["message"]
+    )
+    status, answer = cloud.ask(
+        "POST", f"/container/v1/projects/{P}/locations/us-central1/clusters", {"cluster": {"name": "c"}}
+    )
+    assert (status, answer["error"]["status"]) == (400, "FAILED_PRECONDITION")
+    assert f"projects/{P}/locations/us-central1/clusters/c" in answer["error"]["message"]
+    assert cloud.ask("POST", SUBNETS.replace("us-central1", "us-east1"), subnet)[0] == 200
+    instances = f"/lustre/v1/projects/{P}/locations/{ZONE}/instances?instanceId=far"
+    status, answer = cloud.ask("POST", instances, {"filesystem": "far"})
+    assert status == 400 and f"'{ZONE}' violates constraint" in answer["error"]["message"]
+    policy(cloud, "gcp.resourceLocations")
+    assert cloud.ask("POST", SUBNETS, {**subnet, "ipCidrRange": "192.168.1.0/24"})[0] == 200
+
+
+@pytest.mark.parametrize(
+    ("constraint", "rule", "says"),
+    [
+        ("compute.requireShieldedVm", {"enforce": True}, "Secure Boot is not enabled"),
+        ("compute.vmExternalIpAccess", {"denyAll": True}, "to the constraint to use external IP with it"),
+    ],
+)
+def test_a_policy_on_machines_fails_the_cluster_that_needs_them(
+    cloud: Rehearsal, constraint: str, rule: JSON, says: str
+) -> None:
+    policy(cloud, constraint, rule)
+    clusters = f"/container/v1/projects/{P}/locations/us-central1"
+    name = constraint.rpartition(".")[2].lower()
+    status, operation = cloud.ask(
+        "POST", f"{clusters}/clusters", {"cluster": {"name": name, "network": "auto", "initialNodeCount": 1}}
+    )
+    assert status == 200, operation
+    while operation["status"] != "DONE":
+        operation = cloud.ask("GET", f"{clusters}/operations/{operation['name']}")[1]
+    assert f"Constraint constraints/{constraint} violated" in operation["error"]["message"]
+    assert says in operation["error"]["message"]
+    policy(cloud, constraint)
+
+
+def test_a_policy_of_the_wrong_kind_or_for_no_constraint_is_refused(cloud: Rehearsal) -> None:
+    path = f"/orgpolicy/v2/projects/{P}/policies"
+    for constraint, rule, status in (
+        ("compute.requireShieldedVm", {"denyAll": True}, 400),
+        ("gcp.resourceLocations", {"enforce": True}, 400),
+        ("compute.spoons", {"enforce": True}, 404),
+    ):
+        body = {"name": f"projects/{P}/policies/{constraint}", "spec": {"rules": [rule]}}
+        assert cloud.ask("POST", path, body)[0] == status
+
+
+def subnet(cidr: str, network: str = "plain", **fields: Any) -> JSON:
+    return {"name": "s" + cidr.split("/")[0].replace(".", "-"), "network": f"projects/{P}/global/networks/{network}", "ipCidrRange": cidr, **fields}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "says"),
+    [
+        (SUBNETS, subnet("10.0.1.0/23"), "'resource.ipCidrRange': '10.0.1.0/23'. Must be a CIDR address range."),
+        (SUBNETS, subnet("127.0.0.0/24"), "'resource.ipCidrRange': '127.0.0.0/24'"),
+        (SUBNETS, subnet("169.254.0.0/24"), "'resource.ipCidrRange': '169.254.0.0/24'"),
+        (SUBNETS, subnet("10.0.0.0/30"), "IP CIDR range length must be between 4 and 29"),
+        (SUBNETS, subnet("10.200.0.0/24", "auto"), "'resource.ipCidrRange': '10.200.0.0/24'"),
+        (SUBNETS, subnet("10.3.0.0/24", name="X"), "'resource.name': 'X'. Must be a match of regex"),
+        (SUBNETS, {**subnet("10.3.0.0/24"), "network": "plain"}, "'resource.network': 'plain'. The URL is malformed."),
+        (SUBNETS, {**subnet("10.3.0.0/24"), "network": "projects/other-one/global/networks/plain"}, "Cross project referencing is not allowed for this resource."),
+        (f"{ROOT}/networks", {"name": "n", "mtu": 1200}, "'resource.mtu': '1200'"),
+        (f"{ROOT}/networks", {"name": "n", "autoCreateSubnetworks": False, "networkProfile": f"global/networkProfiles/{ZONE}-vpc-roce"}, "'resource.networkProfile'"),
+        (f"{ROOT}/networks", {"name": "n", "networkProfile": f"projects/{P}/global/networkProfiles/{ZONE}-vpc-roce"}, "Auto mode subnet creation is blocked"),
+        (f"{ROOT}/firewalls", {"name": "f", "network": "global/networks/plain"}, "'resource.allowed'"),
+        (f"{ROOT}/firewalls", {"name": "f", "network": "global/networks/plain", "allowed": [{"IPProtocol": "tcp", "ports": ["99999"]}]}, "'resource.allowed[0].ports[0]': '99999'"),
+        (f"{ROOT}/firewalls", {"name": "f", "network": "global/networks/plain", "allowed": [{"IPProtocol": "tcp"}], "sourceRanges": ["10.0.0.0/8", "300.0.0.0/8"]}, "'resource.sourceRanges[1]': '300.0.0.0/8'"),
+        (f"{ROOT}/firewalls", {"name": "f", "network": "global/networks/plain", "allowed": [{"IPProtocol": "tcp"}], "priority": 70000}, "'resource.priority': '70000'"),
+        (f"{ROOT}/networks?requestId=1", {"name": "n"}, "'requestId': '1'"),
+        (f"{ROOT}/networks?requestId=00000000-0000-0000-0000-000000000000", {"name": "n"}, "'requestId'"),
+    ],
+)  # fmt: skip
+def test_compute_names_the_field_that_is_wrong(cloud: Rehearsal, path: str, body: JSON, says: str) -> None:
+    status, answer = cloud.ask("POST", path, body)
+    assert (status, answer["error"]["errors"][0]["reason"]) == (400, "invalid")
+    assert says in answer["error"]["message"] and answer["error"]["message"].startswith(
+        "Invalid value for field '"
+    )
+
+
+@pytest.mark.parametrize(
+    "cidr", ["100.64.0.0/24", "192.0.2.0/24", "240.1.0.0/24", "203.0.113.0/24", "172.31.0.0/24"]
+)
+def test_ranges_outside_of_rfc_1918_may_be_used(cloud: Rehearsal, cidr: str) -> None:
+    assert cloud.ask("POST", SUBNETS, subnet(cidr))[0] == 200
+
+
+def test_what_is_used_is_not_deleted_and_its_user_is_named(cloud: Rehearsal) -> None:
+    made(cloud, f"{ROOT}/networks", {"name": "held", "autoCreateSubnetworks": False})
+    made(cloud, SUBNETS, {**subnet("10.77.0.0/24", "held"), "name": "held-sub"})
+    status, answer = cloud.ask("DELETE", f"{ROOT}/networks/held")
+    assert (status, answer["error"]["errors"][0]["reason"]) == (400, "resourceInUseByAnotherResource")
+    assert answer["error"]["message"] == (
+        f"The network resource 'projects/{P}/global/networks/held' is already being used by "
+        f"'projects/{P}/regions/us-central1/subnetworks/held-sub'"
+    )
+
+
+def test_a_collision_names_the_resource_whatever_its_kind(cloud: Rehearsal) -> None:
+    rule = {"name": "twice", "network": "global/networks/plain", "allowed": [{"IPProtocol": "tcp"}]}
+    space = {"name": "twice", "purpose": "VPC_PEERING", "addressType": "INTERNAL", "prefixLength": 24, "network": f"projects/{P}/global/networks/plain"}  # fmt: skip
+    for path, body in (
+        (f"{ROOT}/networks", {"name": "twice", "autoCreateSubnetworks": False}),
+        (SUBNETS, {**subnet("10.88.0.0/24"), "name": "twice"}),
+        (f"{ROOT}/firewalls", rule),
+        (f"{ROOT}/addresses", space),
+    ):
+        made(cloud, path, body)
+        status, answer = cloud.ask("POST", path, {**body, "description": "again"})
+        key = path.partition("/compute/v1/")[2] + "/twice"
+        assert (status, answer["error"]["errors"][0]["reason"]) == (409, "alreadyExists")
+        assert answer["error"]["message"] == f"The resource '{key}' already exists"
+
+
+def test_a_billing_account_that_is_strange_is_refused(cloud: Rehearsal) -> None:
+    path = f"/cloudbilling/v1/projects/{P}/billingInfo"
+    assert cloud.ask("PUT", path, {"billingAccountName": "billingAccounts/000000-000000-000000"})[0] == 403
+    assert cloud.ask("GET", path)[1]["billingEnabled"] is True
+
+
+def test_an_enabled_api_is_felt_only_after_its_minute(tmp_path: Path) -> None:
+    server = start_rehearsal(tmp_path / "home", "60", ray="none")  # 12 s and 60 s, divided
+    try:
+        begun = time.monotonic()
+        server.enable("compute.googleapis.com")
+        enabled = time.monotonic() - begun
+        assert enabled >= 0.2
+        service = server.ask("GET", f"/serviceusage/v1/projects/{P}/services/compute.googleapis.com")[1]
+        assert service["state"] == "ENABLED"
+        status, answer = server.ask("GET", f"{ROOT}/networks")
+        assert (status, info(answer)["reason"]) == (403, "SERVICE_DISABLED"), "enabled, and not felt yet"
+        while server.ask("GET", f"{ROOT}/networks")[0] == 403:
+            assert time.monotonic() - begun < 10
+            time.sleep(0.02)
+        assert time.monotonic() - begun >= enabled + 0.5
+    finally:
+        life.stop(server.home)
