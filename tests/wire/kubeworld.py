@@ -13,13 +13,13 @@ import threading
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from rehearsing import until
+from rehearsing import until as until  # for those who import it from here
 
 from grpo_wizard.steps.rehearsal.contract import JSON, Heads
 from grpo_wizard.steps.rehearsal.kube.server import KubeCluster
