@@ -16,15 +16,13 @@ from .reservation_bill import reservation_bill, sentence
 from .run_folder import steps_left
 from .session import Session
 from .spending import Meter, limit_of, note_release
-from .step import Resource
-from .steps import NAMES
+from .step import FREE, Resource
+from .steps import NAMES, step
 from .survey import survey
 from .takeover import advice
 from .teardown import take_down
 from .work import Outcome, Work, proved
 
-# These cost nothing: they are made before the last look at the checks, which need the APIs.
-_FREE = {"project", "api", "iam_binding"}
 Gate = Callable[[], Awaitable[Sequence[Mapping[str, str]]]]
 
 
@@ -145,7 +143,7 @@ async def _carry_out(
     session: Session, decisions: Sequence[Decision], options: Options, tally: _Tally, meter: Meter
 ) -> AsyncIterator[Event]:
     work = Work(session, options.adopt)
-    free = [d for d in decisions if d.resource.kind in _FREE and d.action != "delete"]
+    free = [d for d in decisions if d.resource.kind in FREE and d.action != "delete"]
     async for event in _run(work, free, tally, meter):
         yield event
     if not tally.failed and options.gate and any(d.action in ("create", "replace") for d in decisions):
@@ -155,13 +153,28 @@ async def _carry_out(
         tally.failed.extend(dict(entry) for entry in await options.gate())
     if tally.failed:
         return
-    rest = [d for d in decisions if d.resource.kind not in _FREE and d.action != "delete"]
+    rest = [d for d in decisions if d.resource.kind not in FREE and d.action != "delete"]
     async for event in _run(work, rest, tally, meter):
         yield event
     gone = [d.resource for d in decisions if d.action == "delete"]
     if gone and not tally.failed:
         async for event in _undo(session, gone, tally):
             yield event
+
+
+async def switch_on_apis(session: Session) -> AsyncIterator[Event]:
+    """The project's APIs alone, so that checks can look while other answers are still being given.
+
+    They are free and stay at destroy, and a later apply finds them there. Needs the answers of the project step only.
+    """
+    start = asyncio.get_running_loop().time()
+    apis = [r for r in step("project").resources(session.answers) if r.kind == "api"]
+    seen = await survey(session, apis)
+    decisions = make_plan(apis, (), seen, session.deployment)
+    tally = _Tally()
+    async for event in _run(Work(session, False), decisions, tally, Meter(session.deployment, apis, None)):
+        yield event
+    yield _summary(tally, asyncio.get_running_loop().time() - start, "check")
 
 
 async def _run(

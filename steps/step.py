@@ -10,6 +10,9 @@ Answers = Mapping[str, Mapping[str, Any]]  # step -> field -> parsed value, comp
 Level = Literal["pass", "info", "warn", "block"]
 State = Literal["absent", "creating", "ready", "failed", "deleting"]
 Origin = Literal["created", "adopted", "none"]
+FREE = frozenset(
+    {"project", "api", "iam_binding"}
+)  # kinds that cost nothing, and that checks need before they can look
 _LINE = 60  # characters of a value in a line about drift
 
 

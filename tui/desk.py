@@ -18,7 +18,7 @@ from grpo_wizard.steps.steps import Refusals, complete, step
 from grpo_wizard.tui.background import in_thread
 from grpo_wizard.tui.draft import Draft, Given, Unanswered
 from grpo_wizard.tui.i18n import _
-from grpo_wizard.tui.summaries import job_stands
+from grpo_wizard.tui.summaries import job_stands, stands
 
 if TYPE_CHECKING:
     from grpo_wizard.steps.clients.cloud import Cloud
@@ -90,13 +90,7 @@ class Desk:
         deployment = self.draft.deployment
         if job_stands(deployment):
             return "monitor"
-        if (
-            any(
-                record.kind not in ("api", "iam_binding", "project")
-                for record in deployment.resources.values()
-            )
-            or not self.writable
-        ):
+        if stands(deployment) or not self.writable:
             return "run"
         return self.draft.first_open() if deployment.place != "review" else "review"
 

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
 from typing import TYPE_CHECKING
 
 from grpo_wizard.state.errors import WizardError
+from grpo_wizard.steps.checking import unanswered
 from grpo_wizard.steps.step import Check, Step
 from grpo_wizard.tui.background import in_thread
 from grpo_wizard.tui.widgets.checks import Finding
 
 if TYPE_CHECKING:
     from grpo_wizard.tui.screens.step import StepScreen
+
+_TURNS, _TURN_SECONDS = 40, 10.0  # an API may take minutes to be felt (cases a07)
 
 
 class LiveChecks:
@@ -22,6 +26,18 @@ class LiveChecks:
         self._screen, self._step = screen, step
         self._found: dict[str, list[Finding]] = {}
         self._asking: set[str] = set()
+        self._blind: set[str] = set()  # checks that an API which is off left unanswered
+        self._doing = ""
+
+    @property
+    def wants_apis(self) -> bool:
+        """Whether more could be seen with the project's APIs on; not while they are being switched on."""
+        return bool(self._blind) and not self._doing
+
+    def say_doing(self, text: str) -> None:
+        """Something that takes a while, shown with the checks; empty when it has ended."""
+        self._doing = text
+        self._screen.show_findings()
 
     @property
     def is_settled(self) -> bool:
@@ -31,6 +47,7 @@ class LiveChecks:
     def findings(self) -> list[Finding]:
         """All that is known; a check that is being looked at says so."""
         listed: list[Finding] = [f for key, found in self._found.items() if key == "" for f in found]
+        listed += [Finding("doing", "look", self._doing)] if self._doing else []
         for check in self._step.checks:
             if check.id in self._asking and not self._found.get(""):
                 listed.append(Finding(check.id, "look", check.title))
@@ -64,6 +81,17 @@ class LiveChecks:
             )
         self._screen.show_findings()
 
+    async def until_seen(self, pace: float) -> None:
+        """All of them again and again, until no API that is not felt yet hides anything; minutes at most."""
+        for _turn in range(_TURNS):
+            await self.forget()
+            self.run_all()
+            while self._asking:
+                await asyncio.sleep(0.1)
+            if not self._blind:
+                return
+            await asyncio.sleep(max(0.2, _TURN_SECONDS / pace))
+
     def _looker(self, check: Check) -> Callable[[], Awaitable[None]]:
         """Not the coroutine itself: one that is replaced before it began would never be awaited."""
         return partial(self._look, check)
@@ -89,6 +117,7 @@ class LiveChecks:
                 Finding("outside", "block", error.title, error.detail, error.command or error.fix)
             ]
         else:
+            (self._blind.add if unanswered(seen) else self._blind.discard)(check.id)
             self._found[check.id] = [
                 Finding(
                     f"{check.id}.{n}",

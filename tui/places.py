@@ -5,6 +5,7 @@ from __future__ import annotations
 from grpo_wizard.steps.steps import NAMES, STEPS
 from grpo_wizard.tui.desk import Desk
 from grpo_wizard.tui.i18n import _
+from grpo_wizard.tui.summaries import stands
 from grpo_wizard.tui.widgets.rail import RailItem
 
 PLACES = (*NAMES, "review", "run", "monitor", "teardown")
@@ -23,7 +24,7 @@ def rail_items(desk: Desk) -> list[RailItem]:
         RailItem(s.name, short.get(s.name, s.title), desk.draft.sign(s.name), n)
         for n, s in enumerate(STEPS, 1)
     ]
-    made = any(record.origin != "intended" for record in list(desk.draft.deployment.resources.values()))
+    made = stands(desk.draft.deployment)
     job = desk.draft.deployment.job is not None
     return [
         *items,

@@ -17,7 +17,7 @@ from grpo_wizard.steps.durations import duration
 from grpo_wizard.steps.plan import price
 from grpo_wizard.steps.spending import moment as moment
 from grpo_wizard.steps.spending import spent as so_far
-from grpo_wizard.steps.step import Resource
+from grpo_wizard.steps.step import FREE, Resource
 from grpo_wizard.steps.steps import NAMES, Refusals, all_resources, complete
 from grpo_wizard.tui.glyphs import sign
 from grpo_wizard.tui.i18n import _
@@ -105,8 +105,8 @@ def _how_far(
         return "gone", _("torn down"), _("nothing left")
     if job_stands(deployment):
         return _job(deployment, last.get("job", {}), now)
-    made, wanted = progress(deployment)
-    if made:
+    if stands(deployment):
+        made, wanted = progress(deployment)
         return "half", sign("half").word, _("{n} of {all} things are there").format(n=made, all=wanted)
     passed = sum(name in deployment.answers for name in NAMES)
     return "todo", sign("todo").word, _("{n} of {all} steps answered").format(n=passed, all=len(NAMES))
@@ -141,6 +141,11 @@ def job_stands(deployment: Deployment) -> bool:
     return deployment.job is not None and any(
         record.kind == "job" and record.origin != "intended" for record in list(deployment.resources.values())
     )
+
+
+def stands(deployment: Deployment) -> bool:
+    """Whether anything beyond the free part (project, APIs, roles) was made, or begun."""
+    return any(record.kind not in FREE for record in list(deployment.resources.values()))
 
 
 def progress(deployment: Deployment) -> tuple[int, int]:

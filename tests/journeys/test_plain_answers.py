@@ -195,3 +195,24 @@ def test_all_fields_have_labels_that_a_prompt_can_be_told_apart_by() -> None:
     seen: dict[tuple[str, str], Any] = {}
     for step, field in fields():
         assert seen.setdefault((step.name, field.label), field) is field
+
+
+def test_the_apis_are_enabled_from_the_menu_and_the_checks_look_again(
+    joined: tuple[Path, dict[str, str]],
+) -> None:
+    home, server = joined
+    _begin(home, "alpha", "cluster")
+    with Terminal(home, "--deployment", "alpha", **server) as terminal:
+        terminal.until("Step 4 of 7")
+        terminal.question()
+        terminal.answer("!")
+        terminal.until("cannot be looked up yet")
+        assert "/e/" in terminal.question()
+        terminal.answer("e")
+        terminal.until("The APIs are on.")
+        while "/e/" in (menu := terminal.question()):  # until they are felt
+            terminal.answer("r")
+        assert "/l)" in menu
+        terminal.answer("l")
+        terminal.end()
+    assert {r.kind for r in Store(Home(home)).load("alpha").resources.values()} == {"api"}

@@ -14,6 +14,7 @@ from grpo_wizard.state.store import Store
 from grpo_wizard.steps.step import Field, Refused, Step
 from grpo_wizard.steps.steps import NAMES, STEPS, step
 from grpo_wizard.tui.app import Wizard
+from grpo_wizard.tui.screens.dialogs import Choose
 from grpo_wizard.tui.screens.opening import OpeningScreen
 from grpo_wizard.tui.screens.review import ReviewScreen
 from grpo_wizard.tui.screens.step import StepScreen
@@ -201,7 +202,9 @@ def test_f4_lists_what_is_in_the_cloud_to_choose_from(joined: Path, shared_rehea
             await _to(pilot, screen, "field-reservation")
             await _type_over(pilot, line, "other-name")
             await pilot.press("f4")
-            await until(pilot, lambda: on(pilot, Found) and "4 of 4" in shown(pilot), "the reservations there")
+            await until(
+                pilot, lambda: on(pilot, Found) and "4 of 4" in shown(pilot), "the reservations there"
+            )
             assert "nemo-res" in shown(pilot)
             await pilot.press("enter")
             await until(pilot, lambda: on(pilot, StepScreen, "quotas"), "the step again")
@@ -212,6 +215,31 @@ def test_f4_lists_what_is_in_the_cloud_to_choose_from(joined: Path, shared_rehea
             await pilot.press("escape")
             await until(pilot, lambda: on(pilot, StepScreen, "quotas"), "the step again")
             assert line.value == "nemo-res"
+
+    play(journey)
+
+
+def test_f6_enables_the_apis_after_a_question_and_the_checks_look_again(joined: Path) -> None:
+    _begin(joined, "alpha", "cluster")
+
+    async def journey() -> None:
+        async with wizard(joined, start="alpha") as pilot:
+            screen = await step_settled(pilot, "cluster")
+            assert "cannot be looked up yet" in shown(pilot) and screen.checks.wants_apis
+            await pilot.press("f6")
+            await until(pilot, lambda: on(pilot, Choose) and "9 APIs" in shown(pilot), "the question")
+            await pilot.press("escape")
+            await until(pilot, lambda: on(pilot, StepScreen, "cluster"), "the step again")
+            assert screen.checks.wants_apis and not screen.desk.draft.deployment.resources
+            await pilot.press("f6")
+            await until(pilot, lambda: on(pilot, Choose), "the question")
+            await pilot.press("enter")
+            await until(pilot, lambda: not screen.checks.wants_apis and screen.checks.is_settled, "the APIs")
+            await until(pilot, lambda: "GKE 1.35" in shown(pilot), "the versions")
+            assert "cannot be looked up yet" not in shown(pilot)
+            assert not screen.check_action("enable_apis", ()), "nothing is hidden any more"
+            kinds = {record.kind for record in screen.desk.draft.deployment.resources.values()}
+            assert kinds == {"api"} and screen.desk.where_to_begin() == "cluster"
 
     play(journey)
 

@@ -6,11 +6,12 @@ import asyncio
 from collections.abc import Sequence
 
 from grpo_wizard.state.errors import WizardError
-from grpo_wizard.steps.checking import Checked
+from grpo_wizard.steps.checking import Checked, unanswered
 from grpo_wizard.steps.step import Field, Step
 from grpo_wizard.steps.steps import NAMES, step
 from grpo_wizard.tui.background import in_thread
 from grpo_wizard.tui.desk import look_at
+from grpo_wizard.tui.early_apis import enable
 from grpo_wizard.tui.i18n import _, ngettext
 from grpo_wizard.tui.places import neighbour
 from grpo_wizard.tui.plain.asking import Question, typed_as
@@ -141,7 +142,9 @@ class StepRoom:
                 continue
             if chosen == "c":
                 self.change()
-            self.check(anew=chosen == "r")
+            if chosen == "e":
+                self._enable_apis()
+            self.check(anew=chosen in ("r", "e"))
 
     def _state(self, wrong: dict[str, str]) -> str:
         if wrong:
@@ -155,7 +158,17 @@ class StepRoom:
         on = {} if wrong else {"g": _("go on anyway")} if self._blocks else {"n": _("next")}
         back = {"b": _("back")} if neighbour(self.step.name, -1) else {"b": _("back to the deployments")}
         more = {"c": _("change answers"), "r": _("check again"), "w": _("what this creates")}
+        if self.desk.writable and unanswered(self.found):
+            more["e"] = _("enable the APIs, free")
         return {**on, **more, **back, "l": _("leave")}
+
+    def _enable_apis(self) -> None:
+        try:
+            self.table.wait(_("enabling the APIs"), enable(self.desk))
+        except WizardError as error:
+            self.table.trouble(error)
+            return
+        self.talk.say(_("The APIs are on. A new one may take minutes to be felt: check again then."))
 
     def _say_creates(self) -> None:
         """Each thing with the command that would make it."""

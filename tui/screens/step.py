@@ -15,6 +15,7 @@ from textual.widgets import Collapsible, Input, Static
 from grpo_wizard.state.errors import WizardError
 from grpo_wizard.steps.step import Step
 from grpo_wizard.steps.steps import NAMES, step
+from grpo_wizard.tui import early_apis
 from grpo_wizard.tui.i18n import _
 from grpo_wizard.tui.live_checks import LiveChecks
 from grpo_wizard.tui.places import neighbour, rail_items
@@ -50,6 +51,13 @@ class StepScreen(WizardScreen):
             _("Copy command"),
             id="step.copy",
             tooltip=_("Copy the command that does the same"),
+        ),
+        Binding(
+            "f6",
+            "enable_apis",
+            _("APIs on"),
+            id="step.apis",
+            tooltip=_("Switch the project's APIs on now, so that the checks can look; free"),
         ),
         Binding(
             "f2",
@@ -214,11 +222,31 @@ class StepScreen(WizardScreen):
     def show_findings(self) -> None:
         """Draws what is known of the checks now."""
         self.query_one(Checks).show(self.checks.findings())
+        self.refresh_bindings()
 
     async def action_check_again(self) -> None:
         """Asks the cloud anew."""
         await self.checks.forget()
         self.checks.run_all()
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """APIs are offered where a check could not look for want of one."""
+        return action != "enable_apis" or (self.desk.writable and self.checks.wants_apis)
+
+    @work(exit_on_error=False, group="apis", exclusive=True)
+    async def action_enable_apis(self) -> None:
+        """Asks, switches them on, and looks again."""
+        project = str(self.desk.draft.look()[0]["project"]["project_id"])
+        if not early_apis.is_yes(await self.app.push_screen_wait(early_apis.question(project))):
+            return
+        self.checks.say_doing(_("enabling the APIs of {project}").format(project=project))
+        try:
+            await early_apis.enable(self.desk)
+            self.checks.say_doing(_("the APIs are on; a new one may take minutes to be felt"))
+            await self.checks.until_seen((await self.desk.cloud()).pace)
+        except WizardError as error:
+            self.wizard.show_error(error)
+        self.checks.say_doing("")
 
     def action_copy_command(self) -> None:
         """Copies the command that is shown."""
