@@ -19,13 +19,13 @@ from grpo_wizard.steps.rehearsal.kube import (
 )
 from grpo_wizard.steps.rehearsal.kube.core import Kube
 from grpo_wizard.steps.rehearsal.kube.placing import Amounts
+from grpo_wizard.steps.rehearsal.kube.repeats import Repeats
 
 _SOURCE = "cluster-autoscaler"
 UNNEEDED_S = 600.0  # GKE's balanced profile removes a node that was not needed for 10 min
 _NONE_LEFT = "scale.up.error.out.of.resources: GCE out of resources"
 RETRY_S = 60.0  # a refused pool is asked again after about this long
 _LEAST_REAL_S = 3.0  # with no durations at all a node must still live long enough to be used
-_LEAST_TOLD_S = 30.0  # thousands of waiting pods must not drown the rest in events
 
 
 @dataclass(frozen=True)
@@ -42,8 +42,11 @@ def reconcile(kube: Kube) -> Iterator[None]:
     waiting = [
         p for p in scheduler.pending(kube) if p["status"].get("conditions") and not volumes.unbound(kube, p)
     ]
+    repeats = Repeats(kube, "told", RETRY_S, len(waiting))
     if waiting:
-        yield from _scale_up(kube, pools, waiting)
+        yield from _scale_up(kube, pools, waiting, repeats)
+    repeats.end()
+    _forget_gone(kube, waiting)
     _scale_down(kube, pools, busy=bool(waiting))
 
 
@@ -102,7 +105,7 @@ def _upcoming(kube: Kube, pools: list[JSON]) -> list[tuple[JSON, Amounts]]:
     return found
 
 
-def _scale_up(kube: Kube, pools: list[JSON], waiting: list[JSON]) -> Iterator[None]:
+def _scale_up(kube: Kube, pools: list[JSON], waiting: list[JSON], repeats: Repeats) -> Iterator[None]:
     """Coming nodes first, then new ones. A shape that no pool can grow for is judged once."""
     virtual = _upcoming(kube, pools)
     judged: dict[str, Refusal] = {}
@@ -110,14 +113,14 @@ def _scale_up(kube: Kube, pools: list[JSON], waiting: list[JSON]) -> Iterator[No
         yield
         wanted, shape = placing.requests(pod), placing.shape(pod)
         if shape in judged:
-            _repeat(kube, pod, judged[shape])
+            _tell(kube, pod, judged[shape], repeats)
             continue
         home = next((room for node, room in virtual if not placing.refusals(pod, wanted, node, room)), None)
         if home is None:
             grown = _grow(kube, pools, pod, wanted)
             if isinstance(grown, Refusal):
                 judged[shape] = grown
-                _repeat(kube, pod, grown)
+                _tell(kube, pod, grown, repeats)
                 continue
             virtual.append(grown)
             home = grown[1]
@@ -192,16 +195,22 @@ def _refusal(pool: JSON, refused: str) -> Refusal:
     return Refusal("FailedScaleUp" if refused.startswith("Node") else "NotTriggerScaleUp", refused)
 
 
-def _repeat(kube: Kube, pod: JSON, refusal: Refusal) -> None:
+def _tell(kube: Kube, pod: JSON, refusal: Refusal, repeats: Repeats) -> None:
     """Tells it at once, and again about once a minute."""
-    told = kube.note("told")
-    uid = pod["metadata"]["uid"]
+    told, uid, shape = kube.note("refusals"), pod["metadata"]["uid"], placing.shape(pod)
     reason, message = refusal.reason, refusal.message
-    if told.get(f"scale/{uid}") == message and not kube.due(f"told/{uid}", RETRY_S, _LEAST_TOLD_S):
+    if told.get(uid) != message:
+        told[uid] = message
+        repeats.told(shape)
+    elif not repeats.due(shape):
         return
-    told[f"scale/{uid}"] = message
-    kube.forget(f"told/{uid}")
     kube.event(kinds.POD, pod, reason, message, _SOURCE, warning=reason == "FailedScaleUp")
+
+
+def _forget_gone(kube: Kube, waiting: list[JSON]) -> None:
+    told = kube.note("refusals")
+    for uid in told.keys() - {pod["metadata"]["uid"] for pod in waiting}:
+        del told[uid]
 
 
 def _scale_down(kube: Kube, pools: list[JSON], *, busy: bool) -> None:

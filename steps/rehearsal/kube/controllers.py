@@ -32,7 +32,7 @@ _GAP_S = 0.02  # changes that come in a burst are looked at together
 _LONGEST_GAP_S = 0.5
 _IDLE_S = 20.0  # the longest sleep; capacity of the cloud below can come back without a word
 
-_SLICE_S = 0.005  # how long a controller that can be interrupted works before requests get their turn
+_SLICE_S = 0.002  # how long a controller that can be interrupted works before requests get their turn
 
 CONTROLLERS: tuple[Callable[[Kube], Iterator[None] | None], ...] = (
     garbage.reconcile,

@@ -71,19 +71,31 @@ class Kube:
 
     def change(self, kind: Kind, obj: JSON, edit: Callable[[JSON], None]) -> JSON:
         """Edits a copy of the newest state of an object and stores it. Gone objects are passed over."""
-        meta = obj["metadata"]
-        current = self.store.find(kind, meta.get("namespace", ""), meta["name"])
-        if current is None or current["metadata"]["uid"] != meta["uid"]:
+        current = self._newest(kind, obj)
+        if current is None:
             return obj
         new = copied(current)
         edit(new)
-        return self.store.update(kind, new)
+        return self.store.update(kind, new, own=True)
+
+    def _newest(self, kind: Kind, obj: JSON) -> JSON | None:
+        """The same object as it stands now; None when it is gone or another has its name."""
+        meta = obj["metadata"]
+        found = self.store.find(kind, meta.get("namespace", ""), meta["name"])
+        return found if found is not None and found["metadata"]["uid"] == meta["uid"] else None
+
+    def _amend(self, kind: Kind, obj: JSON, fields: JSON) -> JSON:
+        """Sets top fields of a stored object; what is below the others is shared with the old one, not copied."""
+        return self.store.update(kind, {**obj, "metadata": {**obj["metadata"]}, **fields}, own=True)
 
     def set_status(self, kind: Kind, obj: JSON, **fields: Any) -> JSON:
         """Changes status fields when they differ."""
         if all(obj.get("status", {}).get(k) == v for k, v in fields.items()):
             return obj
-        return self.change(kind, obj, lambda o: o.setdefault("status", {}).update(copied(fields)))
+        current = self._newest(kind, obj)
+        if current is None:
+            return obj
+        return self._amend(kind, current, {"status": {**current.get("status", {}), **copied(fields)}})
 
     def event(
         self, kind: Kind, obj: JSON, reason: str, message: str, source: str, *, warning: bool = False
@@ -96,7 +108,7 @@ class Kube:
         known = self.store.find(kinds.EVENT, namespace, index.get(key, ""))
         now = self.store.now()
         if known is not None:
-            self.change(kinds.EVENT, known, lambda e: e.update(count=e["count"] + 1, lastTimestamp=now))
+            self._amend(kinds.EVENT, known, {"count": known["count"] + 1, "lastTimestamp": now})
             return
         name = f"{meta['name']}.{suffix(16)}"
         index[key] = name

@@ -3,6 +3,7 @@ words."""
 
 from __future__ import annotations
 
+import hashlib
 import json
 from fractions import Fraction
 
@@ -40,7 +41,8 @@ def shape(pod: JSON) -> str:
         ]
         parts = (spec.get("nodeSelector"), spec.get("affinity"), spec.get("tolerations"), claims)
         wanted = sorted((key, str(value)) for key, value in requests(pod).items())
-        _SHAPES[uid] = json.dumps([pod["metadata"].get("namespace"), wanted, parts], sort_keys=True)
+        text = json.dumps([pod["metadata"].get("namespace"), wanted, parts], sort_keys=True)
+        _SHAPES[uid] = hashlib.sha256(text.encode()).hexdigest()[:16]
     return _SHAPES[uid]
 
 

@@ -10,9 +10,9 @@ from grpo_wizard.steps.rehearsal.contract import JSON
 from grpo_wizard.steps.rehearsal.kube import kinds, machines, placing, volumes
 from grpo_wizard.steps.rehearsal.kube.core import Kube
 from grpo_wizard.steps.rehearsal.kube.placing import Amounts
+from grpo_wizard.steps.rehearsal.kube.repeats import Repeats
 
 _AGAIN_S = 300.0  # an unchanged verdict is told again after the scheduler's own flush interval
-_LEAST_REAL_S = 30.0
 
 
 def pending(kube: Kube) -> list[JSON]:
@@ -51,8 +51,13 @@ def take(room: Amounts, wanted: Amounts) -> None:
 def reconcile(kube: Kube) -> Iterator[None]:
     """Yields between pods, so that requests get their turn. Room only shrinks meanwhile: a shape refused once stays refused."""
     waiting = pending(kube)
-    if not waiting:
-        return
+    repeats = Repeats(kube, "sched", _AGAIN_S, len(waiting))
+    if waiting:
+        yield from _place_all(kube, waiting, repeats)
+    repeats.end()
+
+
+def _place_all(kube: Kube, waiting: list[JSON], repeats: Repeats) -> Iterator[None]:
     room, nodes = free_room(kube), kube.store.list(kinds.NODE)
     refused: dict[str, str] = {}
     for seen in waiting:
@@ -62,7 +67,7 @@ def reconcile(kube: Kube) -> Iterator[None]:
             why = refused.get(shape) or _place(kube, pod, nodes, room)
             if why:
                 refused[shape] = why
-                _failed(kube, pod, why)
+                _failed(kube, pod, why, repeats)
         yield
 
 
@@ -109,7 +114,6 @@ def _bind(kube: Kube, pod: JSON, node: str) -> None:
 
     bound = kube.change(kinds.POD, pod, edit)
     meta = pod["metadata"]
-    kube.forget(f"sched/{meta['uid']}")
     kube.event(
         kinds.POD,
         bound,
@@ -119,16 +123,14 @@ def _bind(kube: Kube, pod: JSON, node: str) -> None:
     )
 
 
-def _failed(kube: Kube, pod: JSON, message: str) -> None:
-    uid = pod["metadata"]["uid"]
+def _failed(kube: Kube, pod: JSON, message: str, repeats: Repeats) -> None:
     told: JSON = next((c for c in pod["status"].get("conditions", ()) if c["type"] == "PodScheduled"), {})
-    repeated = told.get("message") == message
-    if repeated and not kube.due(f"sched/{uid}", _AGAIN_S, _LEAST_REAL_S):
+    if told.get("message") == message:
+        if repeats.due(placing.shape(pod)):
+            kube.event(kinds.POD, pod, "FailedScheduling", message, "default-scheduler", warning=True)
         return
-    kube.forget(f"sched/{uid}")
+    repeats.told(placing.shape(pod))
     kube.event(kinds.POD, pod, "FailedScheduling", message, "default-scheduler", warning=True)
-    if repeated:
-        return
     kube.set_status(
         kinds.POD,
         pod,

@@ -98,8 +98,11 @@ class Store:
         meta.pop("deletionTimestamp", None)
         return self._put("ADDED", kind, new, None, dry)
 
-    def update(self, kind: Kind, obj: JSON, *, dry: bool = False) -> JSON:
-        """Replaces an object. Its resourceVersion, when it carries one, must be the stored one (409)."""
+    def update(self, kind: Kind, obj: JSON, *, dry: bool = False, own: bool = False) -> JSON:
+        """Replaces an object. Its resourceVersion, when it carries one, must be the stored one (409).
+
+        `own`: nobody else will change `obj` or its metadata, so it needs no copy; below that it may share parts with the stored one.
+        """
         meta = obj["metadata"]
         old = self.get(kind, meta.get("namespace", ""), meta["name"])
         was = old["metadata"]
@@ -111,7 +114,7 @@ class Store:
                 meta["name"],
                 f"Precondition failed: UID in precondition: {meta['uid']}, UID in object meta: {was['uid']}",
             )
-        new = copied(obj)
+        new = obj if own else copied(obj)
         for key in (
             "uid",
             "creationTimestamp",
