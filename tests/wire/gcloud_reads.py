@@ -109,6 +109,7 @@ def standing(home: Path) -> Iterator[Stand]:
         shell = Shell(walk.server.env | {"KUBECONFIG": str(home / "kubeconfig")})
         lineage = walk.state()["lineage"]
         yield Stand(walk, shell, plan, status, walk.server.world(), answers, lineage)
+        assert walk.server.ask("GET", "/_rehearsal/answers")[1]["violations"] == []
 
 
 def bare(value: Any) -> Any:

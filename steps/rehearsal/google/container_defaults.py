@@ -177,6 +177,9 @@ def node_config(asked: JSON, workload_identity: bool) -> JSON:
         "windowsNodeConfig": {},
         "effectiveCgroupMode": "EFFECTIVE_CGROUP_MODE_V2",
     }
+    if not asked.get("reservationAffinity") and not asked.get("flexStart"):  # what those have is not known
+        spot = asked.get("spot") or asked.get("preemptible")
+        low["resourceLabels"] = {"goog-gke-node-pool-provisioning-model": "spot" if spot else "on-demand"}
     if workload_identity:
         low["workloadMetadataConfig"] = {"mode": "GKE_METADATA"}
     return merged(low, asked)
