@@ -69,7 +69,7 @@ async def delete_and_wait(session: Session, resource: Resource, sight: Sight, te
         await asyncio.sleep(wait)
 
 
-_REPEAT_SECONDS = 30.0
+REPEAT_SECONDS = 30.0
 _RULE = re.compile(r"/firewalls/(?!gke-|k8s-)[a-z0-9-]+")
 
 
@@ -167,7 +167,7 @@ class _Removal:
     def _say_again(self, text: str, wait: float) -> None:
         """The same trouble is told once, and then twice a minute."""
         now = asyncio.get_running_loop().time()
-        if text != self.told or now - self.told_at > _REPEAT_SECONDS:
+        if text != self.told or now - self.told_at > REPEAT_SECONDS:
             self.told, self.told_at = text, now
             self.tell(events.retry(self.resource.id, text, wait))
 

@@ -21,7 +21,7 @@ from .plan import Decision, foreign_drift, origin_of
 from .session import Session
 from .step import Resource, Sight, Trouble
 from .survey import look, task_for
-from .teardown import delete_and_wait
+from .teardown import REPEAT_SECONDS, delete_and_wait
 
 Tell = Callable[[Event], None]
 
@@ -88,6 +88,7 @@ class _Pursuit:
         self.made = False  # our own create was seen to succeed
         self.again = False  # its create answered "already exists": look before judging
         self.said = ""
+        self.retried, self.retried_at = "", 0.0  # what passes with time is told once, and then twice a minute
         self.trouble: Trouble | None = None  # what it was in at the last look, and since when
         self.troubled = started
         self.driver = driver(resource.kind)
@@ -145,7 +146,9 @@ class _Pursuit:
         ):
             raise _placed(error, self.resource)
         wait = max(0.1, 10.0 / self.pace) if patient else self.failures.pop(0)
-        self.tell(events.retry(self.resource.id, error.title, wait))
+        if not patient or error.title != self.retried or _clock() - self.retried_at > REPEAT_SECONDS:
+            self.retried, self.retried_at = error.title, _clock()
+            self.tell(events.retry(self.resource.id, error.title, wait))
         await asyncio.sleep(wait)
 
     async def _one_turn(self) -> bool:

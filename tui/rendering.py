@@ -6,6 +6,7 @@ from typing import Any
 
 from grpo_wizard.steps.durations import duration
 from grpo_wizard.steps.events import Event
+from grpo_wizard.tui.failures import alike, named
 from grpo_wizard.tui.output import flags, glyph, money, print_json
 
 
@@ -14,14 +15,25 @@ class Renderer:
 
     def __init__(self, mode: str, deployment: str, as_json: bool) -> None:
         self.mode, self.deployment, self.as_json = mode, deployment, as_json
+        self._causes: set[tuple[str, ...]] = set()
 
     def show(self, event: Event) -> None:
         if self.as_json:
             print_json(self.mode, self.deployment, event.document())
             return
         data = dict(event.data) | {"flags": flags(self.mode == "rehearsal", self.deployment)}
+        if event.event == "resource_failed" and self._told_before(data):
+            data = {"title": data["title"]}
         for line in _LINES.get(event.event, _nothing)(event, data):
             print(line, flush=True)
+
+
+    def _told_before(self, data: dict[str, Any]) -> bool:
+        """Why, fix and command of one cause are told once, however many things it hits."""
+        cause = tuple(str(data.get(key, "")) for key in ("title", "detail", "fix", "command"))
+        known = cause in self._causes
+        self._causes.add(cause)
+        return known
 
 
 def _nothing(event: Event, data: dict[str, Any]) -> list[str]:
@@ -83,9 +95,10 @@ def _summary(event: Event, data: dict[str, Any]) -> list[str]:
         f"{'done' if data['ok'] else 'not done'}: {done}"
         + (f" in {duration(data['seconds'], tenths=True)}" if counts else "")
     ]
-    for entry in data["failed"]:
+    for group in alike(data["failed"], lambda entry: (entry["title"], entry["detail"], entry["fix"])):
+        entry = group[0]
         lines.append(
-            f"{glyph('block')} {entry['id']}: {entry['title']}"
+            f"{glyph('block')} {named([one['id'] for one in group])}: {entry['title']}"
             + (f" ({entry['detail']})" if entry["detail"] else "")
         )
         lines += [f"  fix: {entry['fix']}"] if entry["fix"] else []

@@ -262,7 +262,8 @@ def _from_auth(error: BaseException) -> CloudError:
         return CloudError("transient", "the sign-in service could not be reached", text, transient=True)
     ended = "invalid_grant" in text or "necessary fields need to refresh" in text
     title = "the sign-in has expired or is missing" if ended else "no valid Google credentials"
-    return CloudError("auth", title, text, "sign in", "gcloud auth application-default login")
+    fix = "sign in again" if ended else "sign in"
+    return CloudError("auth", title, text, fix, "gcloud auth application-default login")
 
 
 def short(error: BaseException) -> str:

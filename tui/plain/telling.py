@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from grpo_wizard.steps.durations import duration, span
+from grpo_wizard.tui import failures
 from grpo_wizard.tui.i18n import _
 from grpo_wizard.tui.output import money
 from grpo_wizard.tui.plain.talk import sentence
@@ -121,10 +122,12 @@ class Teller(Story):
     def ending(self) -> list[str]:
         """How it ended: failures with why and fix, else what stands and its price."""
         lines = []
-        for failure in self.failures:
+        for group in failures.alike(self.failures, lambda one: (one.title, one.detail, one.fix)):
+            failure = group[0]
             lines.append(
                 _("Failed: {name}: {title}").format(
-                    name=named(failure.id) or failure.id, title=sentence(failure.title)
+                    name=failures.named([named(one.id) or one.id for one in group]),
+                    title=sentence(failure.title),
                 )
             )
             labelled = ((_("Why"), failure.detail), (_("Fix"), failure.fix), (_("Command"), failure.command))

@@ -16,6 +16,7 @@ from textual.widgets import Static
 from grpo_wizard.state.errors import WizardError
 from grpo_wizard.steps.durations import duration, span
 from grpo_wizard.tui.engine_run import Attached, EngineRun
+from grpo_wizard.tui.failures import alike, named
 from grpo_wizard.tui.glyphs import sign
 from grpo_wizard.tui.i18n import _
 from grpo_wizard.tui.screens.base import WizardScreen
@@ -188,11 +189,9 @@ class RunScreen(WizardScreen):
         box.display = bool(story.failures)
         colours = self.app.theme_variables
         text = Text(end="")
-        for failure in story.failures:
-            text.append(
-                f"✗ {failure.id.partition('.')[2] or failure.id}: {failure.title}\n",
-                f"bold {colours['error']}",
-            )
+        for group in alike(story.failures, lambda one: (one.title, one.detail, one.fix)):
+            failure, ids = group[0], [one.id.partition(".")[2] or one.id for one in group]
+            text.append(f"✗ {named(ids)}: {failure.title}\n", f"bold {colours['error']}")
             if failure.detail:
                 text.append(f"  {_('why')}: {failure.detail}\n")
             if failure.fix:
