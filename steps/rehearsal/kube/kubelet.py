@@ -85,6 +85,7 @@ def _advance(kube: Kube, pod: JSON) -> None:
                 _repeat(kube, pod, "FailedMount", trouble)
         elif kube.due(timer(pod, "mounted"), SANDBOX_S):
             kube.note("pods")[uid] = "network"
+            _network(kube, pod)  # at once: a note alone wakes nobody
     elif stage == "network":
         _network(kube, pod)
     else:
