@@ -103,7 +103,9 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ground]:
             made.reserve("nemo-res", project=project)
         made.reserve("nemo-res", zone="us-east4-b")
         made.reserve("res-elsewhere", zone="us-east4-b")
-        future = {"name": "res-future", "specificSkuProperties": {"totalCount": "4"}}
+        sku = {"totalCount": "4", "instanceProperties": {"machineType": "a4-highgpu-8g"}}
+        window = {"startTime": "2099-01-01T00:00:00Z", "endTime": "2099-02-01T00:00:00Z"}
+        future = {"name": "res-future", "specificSkuProperties": sku, "timeWindow": window}
         made.make(f"/compute/v1/projects/{P}/zones/us-central1-b/futureReservations", future)
         base = f"/compute/v1/projects/{P}"
         made.make(f"{base}/global/networks", {"name": "custom", "autoCreateSubnetworks": False})
