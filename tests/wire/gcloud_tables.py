@@ -163,7 +163,8 @@ TABLES: dict[str, list[Row]] = {
         {"NAME": "us-central1", "CPUS": ..., "DISKS_GB": ..., "ADDRESSES": ..., "STATUS": "UP"},
     ],
     "gcloud compute routes list --filter=network=nemo-gvnic-net": [
-        {"NAME": ..., "NETWORK": "nemo-gvnic-net", "DEST_RANGE": "192.168.0.0/24", "PRIORITY": ...},
+        {"NAME": ..., "NETWORK": "nemo-gvnic-net", "DEST_RANGE": "192.168.0.0/24", "PRIORITY": "0"},
+        {"NAME": ..., "DEST_RANGE": "0.0.0.0/0", "NEXT_HOP": "default-internet-gateway", "PRIORITY": "1000"},
     ],
     "gcloud services list --enabled": [
         {"NAME": "lustre.googleapis.com", "TITLE": "Google Cloud Managed Lustre API"},

@@ -57,15 +57,18 @@ def _sizes(pool: Record, zone: str, collection: str, have: int, body: JSON) -> J
     wanted = int(pool.extra.get("sizes", {}).get(zone, 0))
     busy = {"none": min(have, wanted), "creating": max(wanted - have, 0), "deleting": max(have - wanted, 0)}
     base, name = body["zone"], str(body["name"])
-    template = f"projects/{pool.project}/global/instanceTemplates/{name.removesuffix('-grp')}"
     return {
         "baseInstanceName": name.removesuffix("-grp"),
         "instanceGroup": f"{base}/instanceGroups/{name}",
-        "instanceTemplate": stored(template),
+        "instanceTemplate": _template(pool.project, name),
         "targetSize": wanted,
         "currentActions": busy,
         "status": {"isStable": have == wanted},
     }
+
+
+def _template(project: str, group: str) -> str:
+    return stored(f"projects/{project}/global/instanceTemplates/{group.removesuffix('-grp')}")
 
 
 def _collection(call: Call) -> str:
@@ -100,10 +103,33 @@ def aggregated_list(call: Call) -> JSON:
     return aggregated(call, f"{_KINDS[collection]}AggregatedList", collection, items, scopes)
 
 
+@serves("compute.instanceGroupManagers.listManagedInstances")
+def list_managed(call: Call) -> JSON:
+    """A manager's machines, with what it does to each: nothing."""
+    rows = [
+        {
+            "instance": row["instance"],
+            "name": last(row["instance"]),
+            "instanceStatus": row["status"],
+            "currentAction": "NONE",
+            "version": {
+                "instanceTemplate": _template(project_of(call), str(call.params["instanceGroupManager"]))
+            },
+        }
+        for row in _members(call, "instanceGroupManager")
+    ]
+    return sent(call, {"managedInstances": rows})
+
+
 @serves("compute.instanceGroups.listInstances")
 def list_instances(call: Call) -> JSON:
     """A group's machines."""
-    zone, name = check_zone(call), str(call.params["instanceGroup"])
+    rows = _members(call, "instanceGroup")
+    return sent(call, {"kind": "compute#instanceGroupsListInstances", "items": rows})
+
+
+def _members(call: Call, kind: str) -> list[JSON]:
+    zone, name = check_zone(call), str(call.params[kind])
     where = f"projects/{project_of(call)}/zones/{zone}"
     begins = f"{name.removesuffix('-grp')}-"
     names = [
@@ -111,12 +137,11 @@ def list_instances(call: Call) -> JSON:
         for _, _, node in nodes(call.world, project_of(call))
         if node_zone(node) == zone
     ]
-    rows = [
+    return [
         {"instance": stored(f"{where}/instances/{one}"), "status": "RUNNING"}
         for one in sorted(names)
         if one.startswith(begins)
     ]
-    return sent(call, {"kind": "compute#instanceGroupsListInstances", "items": rows})
 
 
 @serves("compute.autoscalers.list")

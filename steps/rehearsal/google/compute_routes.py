@@ -1,25 +1,46 @@
-"""Routes: what every VPC has by itself, one to the internet and one to each of its subnets."""
+"""Routes: what every VPC has by itself, one to the internet and one to each of its subnets.
+
+A subnet's has priority 0, as lists that users published since 2021 have it.
+"""
 
 from __future__ import annotations
 
 import hashlib
 
 from ..contract import JSON, Call, Record, serves
-from .links import COMPUTE, stored
+from .links import COMPUTE, missing, sent, stored
 from .pages import listed
+
+_WHY = {1000: "Default route to the Internet.", 0: "Default local route to the subnetwork {}."}
 
 
 @serves("compute.routes.list")
 def list_(call: Call) -> JSON:
     """A project's routes."""
+    return listed(call, "routeList", _routes(call))
+
+
+@serves("compute.routes.get")
+def get(call: Call) -> JSON:
+    """One route."""
+    name = str(call.params["route"])
+    for body in _routes(call):
+        if body["name"] == name:
+            return sent(call, body)
+    raise missing(f"projects/{call.params['project']}/global/routes/{name}")
+
+
+def _routes(call: Call) -> list[JSON]:
     project = str(call.params["project"])
-    networks = call.world.all(COMPUTE, "network", project=project)
-    outward = [_route(n, n.key, "0.0.0.0/0", {"nextHopGateway": _gateway(project)}) for n in networks]
-    inward = [
-        _route(s, _network(s), str(s.body["ipCidrRange"]), {"nextHopNetwork": stored(_network(s))})
-        for s in call.world.all(COMPUTE, "subnet", project=project)
+    outward = [
+        _route(one, one.key, "0.0.0.0/0", 1000, {"nextHopGateway": _gateway(project)})
+        for one in call.world.all(COMPUTE, "network", project=project)
     ]
-    return listed(call, "routeList", [*outward, *inward])
+    inward = [
+        _route(one, _network(one), str(one.body["ipCidrRange"]), 0, {"nextHopNetwork": stored(_network(one))})
+        for one in call.world.all(COMPUTE, "subnet", project=project)
+    ]
+    return [*outward, *inward]
 
 
 def _gateway(project: str) -> str:
@@ -31,7 +52,7 @@ def _network(subnet: Record) -> str:
     return link[link.index("projects/") :]
 
 
-def _route(owner: Record, network: str, target: str, hop: JSON) -> JSON:
+def _route(owner: Record, network: str, target: str, priority: int, hop: JSON) -> JSON:
     digest = hashlib.sha256(owner.key.encode()).hexdigest()[:16]
     name = f"default-route-{digest}"
     return {
@@ -41,7 +62,8 @@ def _route(owner: Record, network: str, target: str, hop: JSON) -> JSON:
         "name": name,
         "network": stored(network),
         "destRange": target,
-        "priority": 1000,
+        "priority": priority,
+        "description": _WHY[priority].format(target),
         "selfLink": stored(f"projects/{owner.project}/global/routes/{name}"),
         **hop,
     }
