@@ -29,6 +29,7 @@ OPERATION_ERROR = (
     "operation_error"  # request[...]: what the operation that this request starts shall end with
 )
 METHOD_ID = "method_id"
+_SIGN_IN = "oauth2.googleapis.com"  # what is sent there opens doors: it is not recorded
 _LOOKS = ("/_rehearsal/status", "/_rehearsal/drills")  # looking on is no use of the place
 _MASK = "***"
 _MATCH = {"service", "method", "path", "nth"}
@@ -181,7 +182,7 @@ class Wire:
         if OPERATION_ERROR in do:
             request[OPERATION_ERROR] = do[OPERATION_ERROR]
         response = _answer(do) if "status" in do else await handler(request)
-        if self.recorder.on and not path.startswith("/_rehearsal"):
+        if self.recorder.on and not own and service != _SIGN_IN:
             query = {k: v[0] if len(v) == 1 else v for k in request.query for v in [request.query.getall(k)]}
             self.recorder.write(service, request.method, path, query, await _body(request), response.status)
         if do.get("drop") in ("after", True):

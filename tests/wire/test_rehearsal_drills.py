@@ -1,52 +1,174 @@
-"""Drills: troubles by name, at the start or in a running world."""
+"""Drills: troubles by name, at the start or in a running world; what the server does while they run."""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from typing import Any
 
 import pytest
-from rehearsing import Rehearsal, start_rehearsal
+from rehearsing import Rehearsal, start_rehearsal, stop_rehearsal
 
 from grpo_wizard.steps.rehearsal import life
-from grpo_wizard.steps.rehearsal.drills import DRILLS, faults_of
+from grpo_wizard.steps.rehearsal.drill_texts import CATALOGUE, NAMES
 
-CLUSTERS = "/container/v1/projects/my-project/locations/us-central1/clusters"
+DRILLS = "/_rehearsal/drills"
+GKE = "/container/v1/projects/my-project/locations/europe-west4/clusters"
+CLUSTER = {"name": "small", "initialNodeCount": 1, "nodeConfig": {"machineType": "n2-standard-8"}}
+POOL = {
+    "name": "gpu",
+    "initialNodeCount": 0,
+    "config": {"machineType": "a4-highgpu-8g"},
+    "autoscaling": {"enabled": True, "totalMaxNodeCount": 2},
+    "locations": ["europe-west4-b"],
+}
+RESERVATIONS = "/compute/v1/projects/my-project/zones/us-central1-b/reservations"
+USAGE = "/serviceusage/v1/projects/my-project/services/compute.googleapis.com"
 
 
-def test_a_drill_begins_and_ends_in_a_running_world(rehearsal: Rehearsal) -> None:
-    rehearsal.enable("container.googleapis.com")
-    assert rehearsal.ask("GET", CLUSTERS)[0] == 200
-    assert rehearsal.ask("POST", "/_rehearsal/drills/api-disabled")[0] == 200
-    status, answer = rehearsal.ask("GET", CLUSTERS)
-    assert (status, answer["error"]["details"][0]["reason"]) == (403, "SERVICE_DISABLED")
-    assert rehearsal.ask("DELETE", "/_rehearsal/drills")[0] == 200
-    assert rehearsal.ask("GET", CLUSTERS)[0] == 200
-    status, answer = rehearsal.ask("POST", "/_rehearsal/drills/spoons")
-    assert status == 404 and "stock-out" in answer["error"]["message"]
+def running(server: Rehearsal) -> list[str]:
+    """Names of the drills that the server says run."""
+    status, answer = server.ask("GET", DRILLS)
+    assert status == 200
+    return [drill["name"] for drill in answer["drills"] if drill["running"]]
 
 
-def test_credentials_expire_in_the_middle_when_asked_to(tmp_path: Path) -> None:
-    server = start_rehearsal(tmp_path, ray="none", drills=("expired-credentials",))
-    path = "/serviceusage/v1/projects/my-project/services/compute.googleapis.com"
+def ended(server: Rehearsal, operation: Any) -> Any:
+    """A GKE operation's end."""
+    while operation["status"] != "DONE":
+        where = f"/container/v1/projects/my-project/locations/{operation['location']}"
+        operation = server.ask("GET", f"{where}/operations/{operation['name']}")[1]
+    return operation
+
+
+@pytest.mark.parametrize("drill", CATALOGUE, ids=lambda drill: drill.name)
+def test_a_drill_says_what_happens_when_and_where_the_real_one_was_seen(drill: Any) -> None:
+    assert drill.source.startswith("https://") and len(drill.title) <= 50
+    for sentence in (drill.happens, drill.mends):
+        assert sentence[0].isupper() or sentence.startswith(("gcloud ", "compute."))
+        assert sentence.endswith(".")
+
+
+def test_drills_are_listed_begun_and_ended_by_their_names(rehearsal: Rehearsal) -> None:
+    assert [d["name"] for d in rehearsal.ask("GET", DRILLS)[1]["drills"]] == list(NAMES)
+    for name in ("api-disabled", "pool-maximum", "api-disabled"):
+        assert rehearsal.ask("POST", f"{DRILLS}/{name}")[0] == 200
+    assert running(rehearsal) == ["api-disabled", "pool-maximum"]
+    assert rehearsal.ask("GET", "/_rehearsal/status")[1]["drills"] == ["api-disabled", "pool-maximum"]
+    assert rehearsal.ask("DELETE", f"{DRILLS}/api-disabled")[1]["ended"] == ["api-disabled"]
+    assert running(rehearsal) == ["pool-maximum"]
+    assert rehearsal.ask("DELETE", DRILLS)[1]["ended"] == ["pool-maximum"] and running(rehearsal) == []
+    for method in ("POST", "DELETE"):
+        status, answer = rehearsal.ask(method, f"{DRILLS}/spoons")
+        assert status == 404 and "stock-out" in answer["error"]["message"]
+
+
+def test_drills_outlive_the_server_and_a_fault_file_outlives_the_drills(tmp_path: Path) -> None:
+    file = tmp_path / "faults.json"
+    teapot = {"status": 418, "body": {"error": {"code": 418, "message": "short and stout"}}}
+    file.write_text(json.dumps([{"match": {"service": "compute.googleapis.com"}, "do": teapot}]))
+    start_rehearsal(tmp_path, ray="none", drills=("head-lost", "quota-short"))
+    life.stop(tmp_path)
+    server = start_rehearsal(tmp_path, ray="none", faults=file)
     try:
-        answers = [server.ask("GET", path)[0] for _ in range(25)]
-        assert answers[:19] == [200] * 19 and 401 in answers[19:]
+        assert running(server) == ["quota-short", "head-lost"]
+        server.ask("DELETE", DRILLS)
+        assert running(server) == [] and server.ask("GET", RESERVATIONS)[0] == 418
     finally:
         life.stop(tmp_path)
+    server = start_rehearsal(tmp_path, ray="none")
+    assert running(server) == []
+    life.stop(tmp_path)
 
 
-def test_one_of_two_drills_is_ended_by_its_name(rehearsal: Rehearsal) -> None:
-    rehearsal.enable("container.googleapis.com")
-    for name in ("api-disabled", "quota-short", "pool-maximum"):
-        assert rehearsal.ask("POST", f"/_rehearsal/drills/{name}")[0] == 200
-    assert rehearsal.ask("GET", CLUSTERS)[0] == 403
-    assert rehearsal.ask("DELETE", "/_rehearsal/drills/api-disabled") == (200, {"faults": 1})
-    assert rehearsal.ask("GET", CLUSTERS)[0] == 200
-    assert rehearsal.ask("DELETE", "/_rehearsal/drills/pool-maximum") == (200, {"faults": 1})
-    assert rehearsal.ask("DELETE", "/_rehearsal/drills/spoons")[0] == 404
+def test_a_drill_that_is_not_known_keeps_the_server_from_starting(tmp_path: Path) -> None:
+    with pytest.raises(life.RehearsalError, match="did you mean stock-out"):
+        life.start(tmp_path, "max", ray="none", drills=("stok-out",))
 
 
-@pytest.mark.parametrize("name", DRILLS)
-def test_every_drill_is_a_list_of_faults(name: str) -> None:
-    for fault in faults_of(name):
-        assert fault.do and (fault.do.get("status", 400) >= 400)
+def test_looking_at_the_drills_is_no_use_of_the_place(rehearsal: Rehearsal) -> None:
+    """A title line that asks every two seconds must not keep the server alive."""
+    before = rehearsal.ask("GET", "/_rehearsal/status")[1]
+    running(rehearsal)
+    after = rehearsal.ask("GET", "/_rehearsal/status")[1]
+    assert after["requests"] == before["requests"] and after["idle_seconds"] > before["idle_seconds"]
+
+
+@pytest.fixture
+def ready(rehearsal: Rehearsal) -> Rehearsal:
+    """The APIs are on, and there is a network with a subnet in every region."""
+    rehearsal.enable("container.googleapis.com", "compute.googleapis.com", "orgpolicy.googleapis.com")
+    where = "/compute/v1/projects/my-project/global"
+    network = {"name": "default", "autoCreateSubnetworks": True}
+    operation = rehearsal.ask("POST", f"{where}/networks", network)[1]
+    assert rehearsal.ask("POST", f"{where}/operations/{operation['name']}/wait")[1]["status"] == "DONE"
+    return rehearsal
+
+
+def test_a_stock_out_names_the_zone_that_was_asked_and_the_pool_mends_when_it_ends(ready: Rehearsal) -> None:
+    ended(ready, ready.ask("POST", GKE, {"cluster": CLUSTER})[1])
+    ready.ask("POST", f"{DRILLS}/stock-out")
+    failed = ended(ready, ready.ask("POST", f"{GKE}/small/nodePools", {"nodePool": POOL})[1])
+    assert "GCE_STOCKOUT" in failed["error"]["message"]
+    assert "'projects/my-project/zones/europe-west4-b'" in failed["error"]["message"]
+    assert ready.ask("GET", f"{GKE}/small/nodePools/gpu")[1]["status"] == "ERROR"
+    ready.ask("DELETE", f"{DRILLS}/stock-out")
+    assert ready.ask("GET", f"{GKE}/small/nodePools/gpu")[1]["status"] == "RUNNING"
+
+
+def test_a_short_quota_is_that_of_the_machine_that_was_asked_and_is_to_be_seen_before(
+    ready: Rehearsal,
+) -> None:
+    ready.ask("POST", f"{DRILLS}/quota-short")
+    for family in ("n2", "e2"):
+        config = {"machineType": f"{family}-standard-8"}
+        status, answer = ready.ask("POST", GKE, {"cluster": {**CLUSTER, "nodeConfig": config}})
+        assert status == 403 and f'"{family.upper()}_CPUS"' in answer["error"]["message"]
+        assert "is short '24.0'" in answer["error"]["message"]  # one node in each of three zones
+    region = ready.ask("GET", "/compute/v1/projects/my-project/regions/europe-west4")[1]
+    left = [q["limit"] - q["usage"] for q in region["quotas"] if q["metric"].endswith("_CPUS")]
+    assert left and set(left) == {0.0}
+
+
+def test_reservations_are_gone_whatever_their_names_and_come_back(ready: Rehearsal) -> None:
+    assert ready.ask("GET", f"{RESERVATIONS}/nemo-res")[0] == 200
+    ready.ask("POST", f"{DRILLS}/reservation-gone")
+    status, answer = ready.ask("GET", f"{RESERVATIONS}/nemo-res")
+    assert status == 404 and "zones/us-central1-b/reservations/nemo-res" in answer["error"]["message"]
+    assert "items" not in ready.ask("GET", RESERVATIONS)[1]
+    ready.ask("DELETE", f"{DRILLS}/reservation-gone")
+    assert ready.ask("GET", f"{RESERVATIONS}/nemo-res")[0] == 200
+
+
+def test_a_policy_is_in_force_for_who_asks_and_for_who_acts(ready: Rehearsal) -> None:
+    policy = "/orgpolicy/v2/projects/my-project/policies/compute.requireShieldedVm:getEffectivePolicy"
+    assert ready.ask("GET", policy)[1]["spec"]["rules"] != [{"enforce": True}]
+    ready.ask("POST", f"{DRILLS}/org-policy")
+    assert ready.ask("GET", policy)[1]["spec"]["rules"] == [{"enforce": True}]
+    failed = ended(ready, ready.ask("POST", GKE, {"cluster": CLUSTER})[1])
+    assert "constraints/compute.requireShieldedVm" in failed["error"]["message"]
+
+
+def test_an_expired_sign_in_refuses_calls_and_refreshes_until_it_ends(ready: Rehearsal) -> None:
+    from google.auth.exceptions import RefreshError
+    from google.auth.transport.requests import AuthorizedSession
+
+    from grpo_wizard.steps.clients.connect import rehearsal as joined
+
+    credentials = joined(ready.home, None, lambda *parts: None, {}).credentials
+    session, url = AuthorizedSession(credentials), ready.base_url + USAGE
+    ready.ask("POST", f"{DRILLS}/expired-credentials")
+    status, answer = ready.ask("GET", USAGE)
+    assert (status, answer["error"]["details"][0]["reason"]) == (401, "ACCESS_TOKEN_EXPIRED")
+    with pytest.raises(RefreshError, match="invalid_grant: Token has been expired or revoked"):
+        session.get(url)
+    ready.ask("DELETE", DRILLS)
+    ready.ask("POST", f"{DRILLS}/token-expired")
+    assert ready.ask("GET", USAGE)[0] == 401  # the old token
+    assert session.get(url).status_code == 200  # google-auth has fetched a new one
+    assert credentials.token != ready.token
+
+
+def test_the_drills_answers_are_googles(rehearsal: Rehearsal) -> None:
+    """Held against the documents by the server itself; the fixture looks at the end."""
+    stop_rehearsal(rehearsal)
