@@ -13,7 +13,7 @@ from typing import Any
 
 from . import checks, payload, selection
 from .contract import HANDLERS, ApiError, Call
-from .documents import DOCUMENTS, Document, Method, document
+from .documents import DOCUMENTS, Document, Method, document, load
 from .drill_refusals import meet
 from .google import orgpolicy_effects
 from .google.filters import refuse_unknown
@@ -22,6 +22,7 @@ from .routes import Place
 from .world import Store
 
 JSON = dict[str, Any]
+_BETA = "compute/beta"  # the world keeps what v1 has
 _log = logging.getLogger(__name__)
 
 
@@ -73,6 +74,8 @@ class Dispatcher:
         meet(call)
         result = handler(call)
         body: JSON = await result if inspect.isawaitable(result) else result
+        if doc.prefix == _BETA:
+            body = checks.known_part(doc, method.response, body)
         if self.check_answers:
             self._check(doc, method, body)
         if method.response is None and not body and doc.common:  # of Google alone
@@ -88,6 +91,8 @@ class Dispatcher:
         refuse_unknown(doc, method, str(params.get("filter", "")))
         params |= {name: self._by_id(value) for name, value in path_params.items()}
         body = checks.check_body(doc, method, payload.read(asked.body))
+        if doc.prefix == _BETA:
+            body = checks.known_part(load(doc.service, "compute/v1"), method.request, body)
         place = asked.place
         call = Call(
             self.world,

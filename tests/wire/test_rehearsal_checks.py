@@ -9,6 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from grpo_wizard.steps.rehearsal import payload
 from grpo_wizard.steps.rehearsal.checks import camel, check_body, snake
 from grpo_wizard.steps.rehearsal.contract import ApiError
 from grpo_wizard.steps.rehearsal.documents import DOCUMENTS, Document, Method, load
@@ -132,6 +133,30 @@ def test_integers_stand_for_the_packages_enum_values() -> None:
     body = {"cluster": {"networkConfig": {"datapathProvider": 99}}}
     with pytest.raises(ApiError, match="datapath_provider"):
         check_body(document, method, body)
+
+
+@pytest.mark.parametrize(
+    ("raw", "says"),
+    [
+        (b"--boundary", "Unexpected token.\n--boundary\n^"),
+        (b'{"a": 1,, "b": 2}', "Expected an object key or }.\n"),
+        (b'{"a" 1}', "Expected : between key:value pair.\n"),
+        (b'{"a": 1 "b": 2}', 'Expected , or } after key:value pair.\n{"a": 1 "b": 2}\n        ^'),
+        (b'{"a": [1 2]}', "Expected , or ] after array value.\n"),
+        (b'{"a": "b', "Closing quote expected in string.\n"),
+        (b'{"a": ', "Unexpected end of string. Expected a value.\n"),
+        (b"{} {}", "Parsing terminated before end of input.\n"),
+        (b'{"a": NaN}', "Unexpected token.\n"),
+        (b'{"a": "\xff"}', "Encountered non UTF-8 code points."),
+        (b"[" * 100_000, "Message too deep."),
+        (b'{"a":' * 100_000, "Message too deep."),
+    ],
+)
+def test_what_is_no_json_is_refused_where_it_breaks(raw: bytes, says: str) -> None:
+    with pytest.raises(ApiError) as refused:
+        payload.read(raw)
+    assert (refused.value.code, refused.value.status) == (400, "INVALID_ARGUMENT")
+    assert refused.value.message.startswith(f"Invalid JSON payload received. {says}")
 
 
 def test_every_document_has_methods_that_find_themselves() -> None:

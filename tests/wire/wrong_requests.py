@@ -51,6 +51,11 @@ def served(document: Document) -> list[Method]:
     return [method for method in document.methods if method.id in HANDLERS]
 
 
+def prefix(document: Document) -> str:
+    """By which the server tells APIs apart in a path."""
+    return _PREFIX.get(document.service, "")
+
+
 def path_of(document: Document, method: Method) -> str:
     """A path that the method answers, below the prefix by which the server tells APIs apart."""
 
@@ -63,7 +68,7 @@ def path_of(document: Document, method: Method) -> str:
             .replace(".*", "x")
         )
 
-    return _PREFIX.get(document.service, "") + "/" + re.sub(r"\{[^}]*\}", fill, method.template)
+    return prefix(document) + "/" + re.sub(r"\{[^}]*\}", fill, method.template)
 
 
 def query(method: Method, **more: str) -> str:
@@ -101,10 +106,7 @@ def wrong(document: Document, method: Method) -> Iterator[Wrong]:
     if method.request:
         yield from _bodies(document, method, one)
     for verb in {"GET", "POST", "PUT", "PATCH", "DELETE"}:
-        if (
-            document.find(verb, path.removeprefix(_PREFIX.get(document.service, "")).partition("?")[0])
-            is None
-        ):
+        if document.find(verb, path.removeprefix(prefix(document)).partition("?")[0]) is None:
             yield one("wrong verb", None, "was not found on this server", verb=verb, status=404)
 
 
