@@ -62,6 +62,8 @@ _VOLATILE = {
     "data",
     "generateId",
     "podIpv4CidrSize",
+    "clusterSecondaryRangeName",
+    "podRange",
     "grpo-wizard",
     "description",
     "finalizers",
