@@ -221,6 +221,7 @@ def test_at_last_only_the_strangers_things_are_there(story: Story) -> None:
     assert left == {("network", "nemo-net-2"), ("firewall", ALIEN_RULE["name"]), ("address", "their-range")}
 
 
+@pytest.mark.heavy
 def test_a_connection_that_another_made_meanwhile_is_joined(tmp_path: Path) -> None:
     """Our look found none, our create comes second: Google refuses it, and the next look finds what to add to."""
     refusal = {
@@ -234,6 +235,7 @@ def test_a_connection_that_another_made_meanwhile_is_joined(tmp_path: Path) -> N
         assert ended["ok"] and _ranges(walk) == {"nemo-lustre-range"}
 
 
+@pytest.mark.heavy
 def test_of_one_vpc_each_takes_out_its_own_range_and_the_last_one_ends_the_connection(tmp_path: Path) -> None:
     """The network is the first's, taken over by the second. Going first, the first waits for it; then it goes too."""
     with road(tmp_path / "home") as walk:
