@@ -79,9 +79,9 @@ def run_check(step: str, check: Check, answers: Answers, world: World) -> list[C
 
 
 def _unanswered(title: str, error: WizardError) -> Finding:
-    """Of a check that could not run. Without a valid sign-in nothing at all can be done, and that blocks."""
+    """Of a check that could not run. Without a valid sign-in, or a payer, nothing at all can be done, and that blocks."""
     kind = getattr(error, "kind", "")
-    if kind in ("auth", "clock"):
+    if kind in ("auth", "clock", "quota_project", "billing"):
         return Finding("block", error.title, error.detail, error.command or error.fix)
     if kind == "api_disabled":
         again = "it is looked up again before anything billable is made"

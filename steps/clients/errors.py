@@ -167,6 +167,9 @@ def _policy(message: str) -> CloudError | None:
 
 
 def _access(service: str, status: int, message: str, reason: str) -> CloudError | None:
+    consumer = _consumer(service, message, reason)
+    if consumer:
+        return consumer
     if reason == "SERVICE_DISABLED" or "has not been used in project" in message:
         return CloudError(
             "api_disabled",
@@ -190,6 +193,27 @@ def _access(service: str, status: int, message: str, reason: str) -> CloudError 
             f"{service} refused: a permission is missing",
             message,
             "run `grpo-wizard check`: it names the role",
+        )
+    return None
+
+
+def _consumer(service: str, message: str, reason: str) -> CloudError | None:
+    """Refusals that concern the project on which calls are counted, not what they ask for."""
+    if "requires a quota project" in message:  # its reason is SERVICE_DISABLED: of gcloud's own project
+        return CloudError(
+            "quota_project",
+            "your credentials name no quota project, and Google wants one",
+            message,
+            "name one",
+            "gcloud auth application-default set-quota-project PROJECT",
+        )
+    if reason == "BILLING_DISABLED":
+        return CloudError(
+            "billing",
+            "nobody pays for the project, and Google refuses what costs money",
+            message,
+            "link it to a billing account, then wait a few minutes",
+            "gcloud billing projects link PROJECT --billing-account ACCOUNT",
         )
     return None
 
