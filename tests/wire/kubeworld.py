@@ -88,6 +88,7 @@ class SmallGround:
     lustres: dict[str, JSON] = field(default_factory=dict)
     stock: int = 100
     grown: dict[str, int] = field(default_factory=dict)
+    port: int = 988
 
     def pools(self, cluster_key: str) -> list[JSON]:
         return list(self.table.values())
@@ -114,6 +115,9 @@ class SmallGround:
 
     def lustre(self, volume_handle: str) -> JSON | None:
         return self.lustres.get(volume_handle)
+
+    def lustre_port(self, cluster_key: str) -> int:
+        return self.port
 
 
 @dataclass

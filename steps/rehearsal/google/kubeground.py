@@ -19,9 +19,11 @@ from . import quotas
 from .catalogue import machine_types, zones
 from .compute_reservations import have, reservation_of
 from .container_operations import cluster_of
+from .container_versions import order
 from .links import COMPUTE, CONTAINER, LUSTRE
 
 _log = logging.getLogger(__name__)
+_MODERN = (1, 33, 2, 4655000)  # older nodes speak Lustre on the legacy port only (google-cloud.md 3.1)
 _TASKS: set[asyncio.Task[None]] = set()
 
 
@@ -82,6 +84,15 @@ class CloudGround:
             return None
         record = self._world.get(LUSTRE, f"projects/{parts[0]}/locations/{parts[1]}/instances/{parts[2]}")
         return copy.deepcopy(record.body) if record else None
+
+    def lustre_port(self, cluster_key: str) -> int:
+        """The legacy port where the add-on says so or the version knows no other."""
+        record = self._world.get(CONTAINER, cluster_key)
+        if record is None:
+            return 988
+        driver = record.body.get("addonsConfig", {}).get("lustreCsiDriverConfig", {})
+        old = order(str(record.body["currentMasterVersion"])) < _MODERN
+        return 6988 if old or driver.get("enableLegacyLustrePort") else 988
 
 
 def _shown(world: World, pool: Record) -> JSON:

@@ -111,6 +111,8 @@ def _check(world: World, project: str, body: JSON) -> Record:
             "most 8 letters and digits."
         )
     throughput = body.get("perUnitStorageThroughput")
+    if throughput and body.get("dynamicTierOptions"):  # cluster-toolkit pull 5791; wording inferred
+        raise _bad("perUnitStorageThroughput must not be set together with dynamicTierOptions.")
     check(
         int(throughput) if throughput else None,
         int(body.get("capacityGib") or 0),
@@ -195,8 +197,9 @@ def _active(world: World, target: Record) -> JSON:
 
 
 def _idle(call: Call) -> Record:
+    """The instance that a call names, unless something is being done to it. Wording inferred."""
     record = named(call, "lustre")
-    if record.state != "ready":
+    if record.body["state"] != "ACTIVE":
         raise _bad(
             f"Resource '{record.key}' is in state {record.body['state']} and cannot be changed now.",
             "FAILED_PRECONDITION",
@@ -262,11 +265,16 @@ def _gone(world: World, target: Record) -> JSON:
 
 @writes("lustre.projects.locations.instances.exportData", "lustre.projects.locations.instances.importData")
 def transfer(call: Call) -> JSON:
-    """Import and export take their time and answer; no bucket exists here, so no byte moves."""
+    """Import and export take their time and answer; no bucket exists here, so no byte moves and no right to one is
+    looked at.
+    """
     record = _idle(call)
     bucket = str(call.body.get("gcsPath", {}).get("uri", ""))
     if not re.fullmatch(r"gs://[a-z0-9][-_.a-z0-9]{1,61}[a-z0-9](/.*)?", bucket):
         raise _bad(f"Invalid gcsPath.uri '{bucket}'. Must be gs://BUCKET or gs://BUCKET/PATH/.")
+    path = str(call.body.get("lustrePath", {}).get("path", "/"))
+    if not path.startswith("/"):  # the message's own comment: the path must start with '/'; wording inferred
+        raise _bad(f"Invalid lustrePath.path '{path}'. Must start with '/'.")
     verb = "export" if call.method_id.endswith("exportData") else "import"
     return start(call, verb, "lustre.transfer", record, f"lustre.{verb}", f"{verb.capitalize()}DataMetadata")
 

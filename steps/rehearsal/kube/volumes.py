@@ -199,7 +199,15 @@ def mount_error(kube: Kube, pv: JSON) -> str:
         "at /var/lib/kubelet/plugins/globalmount failed: {why}\n"
     )
     ip = str((instance or {}).get("mountPoint", "")).split("@")[0]
-    if instance is None or instance.get("state", "ACTIVE") != "ACTIVE" or seen.get("ip") != ip:
+    served = instance is not None and instance.get("state", "ACTIVE") in ("ACTIVE", "UPDATING")
+    # An instance made for GKE's older nodes listens on 6988 (lustre-csi-driver issue 104: the nodes' port must be its).
+    port = 6988 if (instance or {}).get("gkeSupportEnabled") else 988
+    if (
+        instance is None
+        or not served
+        or seen.get("ip") != ip
+        or port != kube.ground.lustre_port(kube.cluster_key)
+    ):
         return failed.replace("{status}", "5").replace("{why}", "Input/output error\nIs the MGS running?")
     if seen.get("filesystem") != instance.get("filesystem"):
         return failed.replace("{status}", "2").replace(
