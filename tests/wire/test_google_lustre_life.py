@@ -1,0 +1,162 @@
+"""A Lustre instance from CREATING to gone, at a pace that can be watched; what its nodes must speak, and who holds the peering."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from google.api_core import exceptions
+from google.cloud import lustre_v1
+from google_clients import APIS, PROJECT, Clients, network
+from kubethings import deploy, events, ready
+from kubeworld import ZONE, running, tutorial_ground
+from rehearsing import Rehearsal, start_rehearsal, stop_rehearsal, until
+from test_google_lustre import PARENT, connect, instance, ranged
+
+SPEED = "2400"
+HELD = "Producer services (e.g. CloudSQL, Cloud Memstore, etc.) are still using this connection."
+PEERINGS = "/servicenetworking/v1/services/servicenetworking.googleapis.com/connections"
+JSON = dict[str, Any]
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rehearsal]:
+    started = start_rehearsal(tmp_path_factory.mktemp("lustre") / "home", speed=SPEED, ray="none")
+    yield started
+    stop_rehearsal(started)
+
+
+@pytest.fixture(scope="module")
+def clients(server: Rehearsal) -> Clients:
+    server.enable(*APIS)
+    made = Clients(server)
+
+    def felt() -> bool:
+        with contextlib.suppress(exceptions.Forbidden):
+            network(made, "nemo-net")
+            return True
+        return False
+
+    until(felt)
+    ranged(made, "nemo-range", "nemo-net")
+    connect(server, "nemo-net", "nemo-range")
+    return made
+
+
+def raw(server: Rehearsal, name: str) -> JSON:
+    """The instance as the wire has it."""
+    status, found = server.ask("GET", f"/lustre/v1/{PARENT}/instances/{name}")
+    assert status == 200, found
+    return dict(found)
+
+
+def refused(server: Rehearsal, method: str, path: str, body: Any = None) -> str:
+    status, answer = server.ask(method, f"/lustre/v1/{PARENT}/instances/{path}", body)
+    assert (status, answer["error"]["status"]) == (400, "FAILED_PRECONDITION"), answer
+    return str(answer["error"]["message"])
+
+
+def test_an_instance_in_the_making_has_no_mount_point_and_no_percentage(
+    clients: Clients, server: Rehearsal
+) -> None:
+    made = clients.lustre.create_instance(parent=PARENT, instance=instance(), instance_id="one")
+    found = raw(server, "one")
+    assert found["state"] == "CREATING" and "mountPoint" not in found
+    _, operation = server.ask("GET", f"/lustre/v1/{made.operation.name}")
+    assert set(operation["metadata"]) == {
+        "@type",
+        "createTime",
+        "target",
+        "requestedCancellation",
+        "apiVersion",
+        "verb",
+    }
+    assert "is in state CREATING" in refused(server, "PATCH", "one", {"description": "early"})
+    assert "is in state CREATING" in refused(server, "DELETE", "one")
+    made.result(timeout=60)
+    found = raw(server, "one")
+    assert found["state"] == "ACTIVE" and found["mountPoint"].endswith("@tcp:/lustrefs")
+
+
+def test_while_it_grows_it_serves_and_nothing_else_is_done_to_it(clients: Clients, server: Rehearsal) -> None:
+    name = f"{PARENT}/instances/one"
+    bigger = lustre_v1.Instance(name=name, capacity_gib=36000, description="grown", labels={"team": "rl"})
+    paths = {"paths": ["capacity_gib", "description", "labels"]}
+    growing = clients.lustre.update_instance(instance=bigger, update_mask=paths)
+    found = raw(server, "one")
+    assert (found["state"], found["capacityGib"]) == ("UPDATING", "18000") and found["mountPoint"]
+    export = {"gcsPath": {"uri": "gs://bucket/out/"}, "lustrePath": {"path": "/"}}
+    for refusal in (
+        refused(server, "PATCH", "one?updateMask=description", {"description": "again"}),
+        refused(server, "DELETE", "one"),
+        refused(server, "POST", "one:exportData", export),
+    ):
+        assert "is in state UPDATING" in refusal
+    growing.result(timeout=60)
+    found = raw(server, "one")
+    assert (found["state"], found["capacityGib"]) == ("ACTIVE", "36000")
+    assert (found["description"], found["labels"]) == ("grown", {"team": "rl"})
+
+
+def test_a_transfer_leaves_it_active_and_wants_whole_paths(clients: Clients, server: Rehearsal) -> None:
+    name = f"{PARENT}/instances/one"
+    out = {"name": name, "gcs_path": {"uri": "gs://bucket/out/"}, "lustre_path": {"path": "/data"}}
+    moving = clients.lustre.export_data(request=out)
+    assert raw(server, "one")["state"] == "ACTIVE"
+    moving.result(timeout=60)
+    with pytest.raises(exceptions.BadRequest, match="Must start with '/'"):
+        clients.lustre.import_data(request={**out, "lustre_path": {"path": "data"}})
+
+
+def test_what_two_tiers_ask_for_at_once_is_refused(clients: Clients) -> None:
+    both = instance(dynamic_tier_options={"mode": 1}, capacity_gib=472000)
+    with pytest.raises(exceptions.BadRequest, match="must not be set together"):
+        clients.lustre.create_instance(parent=PARENT, instance=both, instance_id="both")
+
+
+def _connection(server: Rehearsal) -> JSON:
+    body = {"consumerNetwork": "projects/123456789012/global/networks/nemo-net"}
+    status, operation = server.ask("POST", f"{PEERINGS}/servicenetworking-googleapis-com", body)
+    assert status == 200, operation
+    return dict(
+        until(
+            lambda: (
+                (now := server.ask("GET", f"/servicenetworking/v1/{operation['name']}")[1]).get("done")
+                and now
+            )
+        )
+    )
+
+
+def test_the_producer_holds_the_connection_while_it_is_there_and_some_time_after(
+    clients: Clients, server: Rehearsal
+) -> None:
+    assert HELD in _connection(server)["error"]["message"]
+    gone = clients.lustre.delete_instance(name=f"{PARENT}/instances/one")
+    assert raw(server, "one")["state"] == "DELETING"
+    assert "is in state DELETING" in refused(server, "DELETE", "one")
+    gone.result(timeout=60)
+    with pytest.raises(exceptions.NotFound):
+        clients.lustre.get_instance(name=f"{PARENT}/instances/one")
+    assert HELD in _connection(server)["error"]["message"], "it is gone, and its producer holds on"
+    addresses = clients.compute("GlobalAddresses")
+    with pytest.raises(exceptions.BadRequest, match="is already being used by"):
+        addresses.delete_unary(project=PROJECT, address="nemo-range")
+    until(lambda: "error" not in _connection(server))
+    clients.made(addresses.delete_unary(project=PROJECT, address="nemo-range"))
+
+
+@pytest.mark.parametrize(
+    ("legacy", "port"), [(True, 988), pytest.param(False, 6988, marks=pytest.mark.heavy)]
+)
+def test_nodes_that_speak_on_another_port_find_no_server(legacy: bool, port: int) -> None:
+    ground = tutorial_ground()
+    ground.lustres[f"my-project/{ZONE}/nemo-lustre"]["gkeSupportEnabled"] = legacy
+    ground.port = port
+    with running(ground) as it:
+        deploy(it, 0)
+        assert "Is the MGS running?" in until(lambda: events(it, "FailedMount"))[0]
+        ground.port = 6988 if legacy else 988
+        ready(it, 0)
