@@ -371,6 +371,27 @@ def test_box_looks_as_it_was_seen(box: str, size: str, home: Home, snap_compare:
     assert snap_compare(_app(home), terminal_size=SIZES[size], run_before=before)
 
 
+@sized
+def test_drills_look_as_they_were_seen(
+    size: str, home: Home, shared_rehearsal: Any, snap_compare: Snap
+) -> None:
+    """One runs: its switch, the word beside it, and the title line behind the box."""
+    _deployment(home, "gsm8k-27b", "quotas", answers={"project": {}})
+    shared_rehearsal.ask("POST", "/_rehearsal/drills/stock-out")
+
+    async def before(pilot: Pilot[int]) -> None:
+        from grpo_wizard.tui.screens.drills import DrillsBox
+
+        await _at_step("quotas")(pilot)
+        await pilot.press("f8")
+        await _until(pilot, lambda: isinstance(pilot.app.screen, DrillsBox) and pilot.app.screen.drills)
+
+    try:
+        assert snap_compare(_app(home, "gsm8k-27b"), terminal_size=SIZES[size], run_before=before)
+    finally:
+        shared_rehearsal.ask("DELETE", "/_rehearsal/drills")
+
+
 def test_steps_in_ascii(home: Home, snap_compare: Snap) -> None:
     _deployment(home, "gsm8k-27b", "quotas", answers={"project": {}})
     app = Wizard(

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from grpo_wizard.tui.app import Wizard
 
 JSON = dict[str, Any]
-_NAME_CELLS = 21
+_NAME_CELLS, _LABEL_CELLS = 21, 7
 
 
 class DrillsBox(Box[None]):
@@ -106,8 +106,10 @@ class DrillsBox(Box[None]):
             return
         colours, text = self.app.theme_variables, Text()
         for label, key in ((_("what"), "happens"), (_("felt"), "felt"), (_("after"), "mends")):
-            text.append(f"{label}  ", colours["primary"]).append(f"{drill[key]}\n")
-        text.append(f"{_('as in')}  ", colours["primary"]).append(drill["source"], colours["muted"])
+            text.append(fit(label, _LABEL_CELLS), colours["primary"]).append(f"{drill[key]}\n")
+        text.append(fit(_("as in"), _LABEL_CELLS), colours["primary"]).append(
+            drill["source"], colours["muted"]
+        )
         self.query_one("#drill-about", Static).update(text)
 
     @property

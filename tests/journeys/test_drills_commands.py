@@ -1,0 +1,115 @@
+"""Drills as a user types them: listed, begun, ended, with every command of a rehearsal, and never in the real cloud."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from plain_pty import Terminal
+from road import ANSWERS, clean_environment
+from warm import Command
+
+from grpo_wizard.steps.rehearsal import drill_client, life
+from grpo_wizard.steps.rehearsal.drill_texts import NAMES
+
+LOGIN = "gcloud auth application-default login"
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Iterator[Path]:
+    """A home folder in which no rehearsal runs yet."""
+    yield tmp_path / "home"
+    life.stop(tmp_path / "home")
+
+
+def typed(home: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    """One command to its end."""
+    line = [words[0], "--home", str(home), *words[1:]]
+    command = Command(line, clean_environment())
+    out = command.stdout.read()
+    return subprocess.CompletedProcess(line, command.wait(60), out, command.stderr())
+
+
+def test_drills_are_listed_without_a_server_and_begun_with_one_that_is_started(home: Path) -> None:
+    listed = typed(home, "rehearsal", "drills")
+    assert listed.returncode == 0 and "No rehearsal runs" in listed.stdout and life.own(home) is None
+    for words in (*NAMES, "The zone has no machines left", "no check can see it before", "issues/2764"):
+        assert words in listed.stdout
+    assert typed(home, "rehearsal", "end-drill").stdout == "no drill was running\n"
+    begun = typed(home, "rehearsal", "drill", "stock-out", "head-lost", "--speed", "max")
+    assert begun.returncode == 0 and "started the rehearsal" in begun.stdout
+    assert "began stock-out: The zone has no machines left" in begun.stdout
+    assert drill_client.running(home) == ("stock-out", "head-lost")
+    document = json.loads(typed(home, "rehearsal", "drills", "--json").stdout)
+    assert (document["schema"], document["mode"], document["rehearsal_running"]) == (1, "rehearsal", True)
+    assert [drill["name"] for drill in document["drills"] if drill["running"]] == ["stock-out", "head-lost"]
+    assert "◐ running" in typed(home, "rehearsal", "drills").stdout.splitlines()[0]
+    assert json.loads(typed(home, "rehearsal", "status").stdout)["drills"] == ["stock-out", "head-lost"]
+    one = typed(home, "rehearsal", "end-drill", "head-lost", "image-gone").stdout
+    assert "ended head-lost." in one and "image-gone was not running" in one
+    assert "ended stock-out." in typed(home, "rehearsal", "end-drill").stdout
+    assert drill_client.running(home) == ()
+
+
+def test_a_drill_outlives_the_server_and_can_be_ended_when_none_runs(home: Path) -> None:
+    typed(home, "rehearsal", "drill", "quota-short", "--speed", "max")
+    life.stop(home)
+    assert "runs again with it" in typed(home, "rehearsal", "drills").stdout
+    assert "ended quota-short." in typed(home, "rehearsal", "end-drill", "--speed", "max").stdout
+
+
+def test_any_command_of_a_rehearsal_begins_a_drill_and_says_that_it_runs(home: Path) -> None:
+    typed(home, "init", "--rehearse", "--answers", str(ANSWERS))
+    seen = typed(home, "check", "--rehearse", "--speed", "max", "--drill", "expired-credentials", "--json")
+    assert seen.returncode == 1 and "Drill: expired-credentials." in seen.stderr
+    blocks = [row for row in json.loads(seen.stdout)["checks"] if row["level"] == "block"]
+    assert [("sign-in has expired" in row["title"], row["fix"]) for row in blocks] == [(True, LOGIN)]
+
+
+def test_the_readme_names_every_drill_and_no_other() -> None:
+    text = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
+    listed = text.partition("until you end them: ")[2].partition(".")[0]
+    assert {name.strip() for name in listed.replace(";", ",").split(",")} == set(NAMES)
+
+
+def test_plain_mode_has_them_in_its_menu_and_says_which_run(home: Path) -> None:
+    life.start(home, "max", ray="none")
+    with Terminal(home) as terminal:
+        terminal.reply("x for drills", "x")
+        terminal.until("1. stock-out: The zone has no machines left.")
+        terminal.reply("begin or end one", "?1")
+        terminal.until("As in: https://github.com/NVIDIA/aicr/issues/2764")
+        terminal.reply("begin or end one", "99")
+        terminal.until("Refused: a number from 1 to")
+        terminal.reply("begin or end one", "1")
+        terminal.until("Began: stock-out")
+        assert drill_client.running(home) == ("stock-out",)
+        terminal.reply("begin or end one", "")
+        terminal.reply("x for drills", "x")
+        terminal.until("Rehearsal. Drill: stock-out. Drills.")
+        terminal.reply("begin or end one", "stock-out")
+        terminal.until("Ended: stock-out")
+        assert drill_client.running(home) == ()
+
+
+@pytest.mark.parametrize(
+    "words, said",
+    [
+        (("check", "--drill", "stock-out"), "add --rehearse"),
+        (("rehearsal", "drill"), "no drill was named"),
+        (("rehearsal", "drill", "stok-out"), "did you mean stock-out?"),
+        (("check", "--rehearse", "--drill", "stok-out"), "did you mean stock-out?"),
+        (("rehearsal", "end-drill", "spoons"), "there are: stock-out"),
+        (("rehearsal", "stop", "stock-out"), "takes no name"),
+        (("rehearsal", "status", "--drill", "stock-out"), "grpo-wizard rehearsal drill NAME"),
+    ],
+)
+def test_what_is_typed_wrongly_is_told_and_starts_nothing(
+    home: Path, words: tuple[str, ...], said: str
+) -> None:
+    refused = typed(home, *words)
+    assert refused.returncode == 2 and said in refused.stderr
+    assert life.own(home) is None
