@@ -115,7 +115,7 @@ class Application:
             **about,
             "requests": self.wire.requests,
             "idle_seconds": round(self.wire.idle(), 3),
-            "resources": sum(1 for _ in self.world.rows()),
+            "resources": self.world.count(),
             "drills": [drill["name"] for drill in drills.listed(self.world) if drill["running"]],
             "kube_urls": kube_urls(self.world),
             **({"unsaved": self.world.unsaved} if self.world.unsaved else {}),

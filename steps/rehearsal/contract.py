@@ -215,6 +215,7 @@ class KubeServer(Protocol):
     # For /_rehearsal/world: service "kubernetes", kind, name, project, location, spec, state, kept_by_design,
     # derived.
     def rows(self) -> list[JSON]: ...
+    def count(self) -> int: ...  # how many rows there are
     def nodes(self) -> list[JSON]: ...  # Node objects: the machines that Compute lists
     def pools_changed(self) -> None: ...  # a node pool came, went, was resized or upgraded
     def upgraded(self, version: str) -> None: ...  # the control plane's new version

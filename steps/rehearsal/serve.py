@@ -27,6 +27,7 @@ from .google.kubeground import revive
 from .google.seed import CALLER, seed
 from .heads import RayHeads
 from .life import Address, RehearsalError, folder, normal_speed
+from .sweeps import Sweeps
 from .tls import Authority, write_private
 from .wire import Recorder, Wire, read_faults
 from .world import FastClock, Store
@@ -109,6 +110,8 @@ async def _serve(options: Options, root: Path, out: TextIO) -> None:
     drills.begin(world, options.drills)
     app = Application(world, wire, Dispatcher(world, CALLER, options.check_answers), token, over.set)
     await revive(world)
+    sweeps = Sweeps()
+    sweeps.begin()
     runner = web.AppRunner(app.web, access_log=None, shutdown_timeout=1.0)
     await runner.setup()
     try:
@@ -124,9 +127,10 @@ async def _serve(options: Options, root: Path, out: TextIO) -> None:
             write_private(options.env_file, environment.script(env).encode())
         world.changed()
         print(address.line(), file=out, flush=True)
-        await _until(over, wire, options.idle_minutes)
+        await _until(over, wire, options.idle_minutes, sweeps)
         listener.close()
     finally:
+        sweeps.end()
         await _end(runner, world, heads, root)
 
 
@@ -156,11 +160,12 @@ async def _listen(
         ) from None
 
 
-async def _until(over: asyncio.Event, wire: Wire, idle_minutes: float) -> None:
+async def _until(over: asyncio.Event, wire: Wire, idle_minutes: float, sweeps: Sweeps) -> None:
     while not over.is_set():
         if idle_minutes and wire.idle() > idle_minutes * 60:
             _log.warning("no request for %g minutes: ending", idle_minutes)
             return
+        sweeps.look(wire.idle())
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(over.wait(), _LOOK_S)
 

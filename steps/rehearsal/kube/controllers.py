@@ -90,6 +90,7 @@ class Manager:
             looked = self.kube.clock.now()  # a timer that runs out while they look is not theirs yet
             began = time.perf_counter()
             await settle(self.kube)
+            await _in_slices(self.kube.store.freshen())  # else the next save would do it at one go
             # A crowded cluster is looked at less often, so that requests keep most of the time.
             self._pause = max(_GAP_S, min(time.perf_counter() - began, _LONGEST_GAP_S))
 

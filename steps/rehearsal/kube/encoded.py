@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import msgspec
 
 from grpo_wizard.steps.rehearsal.contract import JSON
@@ -31,8 +33,15 @@ class Encoded:
             self._known[key] = msgspec.Raw(msgspec.json.encode(obj))
         return self._known[key]
 
+    def freshen(self) -> Iterator[None]:
+        """Encodes what has changed, one object at a time."""
+        for key in list(self._stale):
+            if key in self._stale:
+                self.one(key)
+                yield
+
     def all(self) -> list[msgspec.Raw]:
         """Every object's newest version."""
-        for key in list(self._stale):
-            self.one(key)
+        for _ in self.freshen():
+            pass
         return list(self._known.values())

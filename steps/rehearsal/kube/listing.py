@@ -96,6 +96,11 @@ def rows(kube: Kube) -> list[JSON]:
     return found
 
 
+def count(kube: Kube) -> int:
+    """How many rows there are."""
+    return sum(kube.store.count(kind) for kind in kube.store.kinds if kind not in _QUIET)
+
+
 def masked(body: Any) -> Any:
     """A request body or an object with Secret data blotted out."""
     if isinstance(body, bytes):

@@ -131,14 +131,18 @@ class KubeCluster:
     def dump(self) -> JSON:
         """Objects and notes, for the world's file."""
         return {"store": self.kube.store.dump(), "notes": self.kube.notes}
-    def nodes(self) -> list[JSON]:
-        """The Node objects as they stand."""
-        return self.kube.store.list(kinds.NODE)
-
 
     def rows(self) -> list[JSON]:
         """What /_rehearsal/world lists of this cluster."""
         return listing.rows(self.kube)
+
+    def count(self) -> int:
+        """How many rows that list has."""
+        return listing.count(self.kube)
+
+    def nodes(self) -> list[JSON]:
+        """The Node objects as they stand."""
+        return self.kube.store.list(kinds.NODE)
 
     def upgraded(self, version: str) -> None:
         """The control plane runs another version now."""

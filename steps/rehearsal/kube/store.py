@@ -211,6 +211,11 @@ class Store:
             return self._encoded[kind].one(key)
         return msgspec.Raw(msgspec.json.encode(obj))
 
+    def freshen(self) -> Iterator[None]:
+        """Encodes what a dump would have to encode, one object at a time."""
+        for encoded in self._encoded.values():
+            yield from encoded.freshen()
+
     def dump(self) -> JSON:
         """Everything, for the world's file; objects as encoded JSON, so that only what changed is encoded again."""
         return {
