@@ -95,6 +95,65 @@ LUSTRE = Kind(
 )
 KINDS = (NETWORK, SUBNET, FIREWALL, ADDRESS, CLUSTERS, POOL, LUSTRE)
 
+# What is found there: (kind, name) of what the tutorial takes.
+_ZONE = f"--zone={ZONE}"
+GROUND = (
+    (
+        Kind(
+            "reservation",
+            "gcloud compute reservations list",
+            f"gcloud compute reservations describe {{name}} {_ZONE}",
+            _compute("Reservations", "reservation", "zone"),
+        ),
+        "nemo-res",
+    ),
+    (
+        Kind(
+            "network_profile",
+            "gcloud compute network-profiles list",
+            "gcloud compute network-profiles describe {name}",
+            _compute("NetworkProfiles", "network_profile"),
+        ),
+        f"{ZONE}-vpc-roce",
+    ),
+    (
+        Kind(
+            "machine_type",
+            f"gcloud compute machine-types list --zones={ZONE}",
+            f"gcloud compute machine-types describe {{name}} {_ZONE}",
+            _compute("MachineTypes", "machine_type", "zone"),
+        ),
+        "a4-highgpu-8g",
+    ),
+    (
+        Kind(
+            "accelerator_type",
+            f"gcloud compute accelerator-types list --filter=zone:{ZONE}",
+            f"gcloud compute accelerator-types describe {{name}} {_ZONE}",
+            _compute("AcceleratorTypes", "accelerator_type", "zone"),
+        ),
+        "nvidia-b200",
+    ),
+    (
+        Kind(
+            "region",
+            f"gcloud compute regions list --filter=name={REGION}",
+            "gcloud compute regions describe {name}",
+            _compute("Regions", "region"),
+        ),
+        REGION,
+    ),
+    (
+        Kind(
+            "zone",
+            f"gcloud compute zones list --filter=name={ZONE}",
+            "gcloud compute zones describe {name}",
+            _compute("Zones", "zone"),
+        ),
+        ZONE,
+    ),
+)
+
 # Objects that apply makes in the cluster: kind in a plan -> kind of the object.
 OBJECTS = {
     "daemonset": "DaemonSet",

@@ -15,6 +15,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import yaml
+from gcloud_bodies import leaves
+from gcloud_kinds import ADDRESS, LUSTRE
 from road import APPLY, Road, road
 
 from grpo_wizard.steps.step import Resource, SecretValue
@@ -153,3 +156,54 @@ def _cell(wanted: Any, shown: str) -> bool:
     if isinstance(wanted, re.Pattern):
         return wanted.fullmatch(shown) is not None
     return bool(shown) if wanted is ... else bool(shown == wanted)
+
+
+def place(value: Mapping[str, Any], path: str) -> Any:
+    found: Any = value
+    for key in path.split("."):
+        found = found.get(key, {}) if isinstance(found, Mapping) else {}
+    return found
+
+
+def texts(value: Any) -> dict[str, str]:
+    """A value's leaves as texts: an int64 is a text in one client and a number in another."""
+    return {path: str(leaf) for path, leaf in leaves(bare(value)) if path}
+
+
+def unmet(want: Any, have: Any) -> dict[str, tuple[str, str]]:
+    """Of what is wanted: the paths at which something else stands."""
+    told = texts(have)
+    return {path: (leaf, told.get(path, "")) for path, leaf in texts(want).items() if told.get(path) != leaf}
+
+
+def unequal(one: Any, other: Any) -> dict[str, tuple[str, str]]:
+    """The paths at which two values differ, whichever has them."""
+    return unmet(one, other) | {path: pair[::-1] for path, pair in unmet(other, one).items()}
+
+
+def facts(stand: Stand) -> dict[str, dict[str, str]]:
+    """What only the cloud knows, taken from gcloud's own answers."""
+    address = stand.shell.json(ADDRESS.lists)[0]
+    server, _, filesystem = stand.shell.json(LUSTRE.lists)[0]["mountPoint"].partition("@tcp:/")
+    return {
+        "lustre.address.nemo-lustre-range": {"cidr": f"{address['address']}/{address['prefixLength']}"},
+        "lustre.lustre.nemo-lustre": {"ip": server, "filesystem": filesystem},
+    }
+
+
+def secretless(item: JSON) -> JSON:
+    """An object whose values are not shown when a test fails: the world masks them anyway."""
+    hidden = item.get("type") == "Opaque"
+    return item | {"data": dict.fromkeys(item.get("data", {}), "***")} if hidden else item
+
+
+def kubernetes_client(stand: Stand) -> Any:
+    """Kubernetes' own Python client, by the entry that `get-credentials` wrote and the server's token."""
+    from kubernetes import client, config, dynamic
+
+    entry = yaml.safe_load(Path(stand.shell.environment["KUBECONFIG"]).read_text("utf-8"))
+    entry["users"] = [{"name": user["name"], "user": {}} for user in entry["users"]]  # not its plugin
+    settings = client.Configuration()
+    config.load_kube_config_from_dict(entry, client_configuration=settings)
+    settings.api_key = {"authorization": f"Bearer {stand.walk.server.token}"}
+    return dynamic.DynamicClient(client.ApiClient(settings))

@@ -9,14 +9,25 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping
 from ipaddress import ip_address, ip_network
-from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
-from gcloud_bodies import leaves
-from gcloud_kinds import CLUSTERS, GET_OBJECTS, KINDS, LUSTRE, OBJECTS, POOL, SUBNET, Kind
-from gcloud_reads import CREDENTIALS, MISSING, Stand, bare, last, not_shown, standing
+from gcloud_kinds import CLUSTERS, GET_OBJECTS, GROUND, KINDS, OBJECTS, POOL, SUBNET, Kind
+from gcloud_reads import (
+    CREDENTIALS,
+    MISSING,
+    Stand,
+    facts,
+    kubernetes_client,
+    last,
+    not_shown,
+    place,
+    secretless,
+    standing,
+    texts,
+    unequal,
+    unmet,
+)  # fmt: skip
 from gcloud_tables import FEW, TABLES
 from google_clients import PROJECT, REGION, ZONE, Clients
 
@@ -72,48 +83,7 @@ def stand(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stand]:
 
 @pytest.fixture(scope="module")
 def kubernetes(stand: Stand) -> Any:
-    """Kubernetes' own Python client, by the entry that `get-credentials` wrote and the server's token."""
-    from kubernetes import client, config, dynamic
-
-    entry = yaml.safe_load(Path(stand.shell.environment["KUBECONFIG"]).read_text("utf-8"))
-    entry["users"] = [{"name": user["name"], "user": {}} for user in entry["users"]]  # not its plugin
-    settings = client.Configuration()
-    config.load_kube_config_from_dict(entry, client_configuration=settings)
-    settings.api_key = {"authorization": f"Bearer {stand.walk.server.token}"}
-    return dynamic.DynamicClient(client.ApiClient(settings))
-
-
-def place(value: Mapping[str, Any], path: str) -> Any:
-    found: Any = value
-    for key in path.split("."):
-        found = found.get(key, {}) if isinstance(found, Mapping) else {}
-    return found
-
-
-def texts(value: Any) -> dict[str, str]:
-    """A value's leaves as texts: an int64 is a text in one client and a number in another."""
-    return {path: str(leaf) for path, leaf in leaves(bare(value)) if path}
-
-
-def unmet(want: Any, have: Any) -> dict[str, tuple[str, str]]:
-    """Of what is wanted: the paths at which something else stands."""
-    told = texts(have)
-    return {path: (leaf, told.get(path, "")) for path, leaf in texts(want).items() if told.get(path) != leaf}
-
-
-def unequal(one: Any, other: Any) -> dict[str, tuple[str, str]]:
-    """The paths at which two values differ, whichever has them."""
-    return unmet(one, other) | {path: pair[::-1] for path, pair in unmet(other, one).items()}
-
-
-def facts(stand: Stand) -> dict[str, dict[str, str]]:
-    """What only the cloud knows, taken from gcloud's own answers."""
-    address = stand.shell.json("gcloud compute addresses list")[0]
-    server, _, filesystem = stand.shell.json(LUSTRE.lists)[0]["mountPoint"].partition("@tcp:/")
-    return {
-        "lustre.address.nemo-lustre-range": {"cidr": f"{address['address']}/{address['prefixLength']}"},
-        "lustre.lustre.nemo-lustre": {"ip": server, "filesystem": filesystem},
-    }
+    return kubernetes_client(stand)
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=IDS)
@@ -146,6 +116,31 @@ def test_every_single_thing_is_described_as_it_is_listed(stand: Stand, kind: Kin
     print(f"{kind.name}: {len(rows)} described")
 
 
+@pytest.mark.heavy
+@pytest.mark.parametrize(("kind", "name"), GROUND, ids=[kind.name for kind, _ in GROUND])
+def test_what_the_deployment_found_there_is_read_alike(stand: Stand, kind: Kind, name: str) -> None:
+    assert read_alike(stand, kind, {"name": name, "location": ZONE})["name"] == name
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize(
+    ("lists", "describes"),
+    [
+        (f"{COMPUTE_OPERATIONS} --global", "gcloud compute operations describe {} --global"),
+        (
+            f"{COMPUTE_OPERATIONS} --regions={REGION}",
+            f"gcloud compute operations describe {{}} --region={REGION}",
+        ),
+        (GKE_OPERATIONS, f"gcloud container operations describe {{}} --location={REGION}"),
+        (LUSTRE_OPERATIONS, f"gcloud lustre operations describe {{}} --location={ZONE}"),
+    ],
+    ids=["global", "regional", "container", "lustre"],
+)
+def test_an_operation_is_described_as_it_is_listed(stand: Stand, lists: str, describes: str) -> None:
+    operation = stand.shell.json(lists)[-1]
+    assert unequal(stand.shell.json(describes.format(last(operation["name"]))), operation) == {}
+
+
 @pytest.mark.parametrize("command", FEW)
 def test_a_table_has_every_column_that_google_fills(stand: Stand, command: str) -> None:
     assert not_shown(stand.shell.text(command), TABLES[command]) == []
@@ -153,14 +148,19 @@ def test_a_table_has_every_column_that_google_fills(stand: Stand, command: str) 
 
 def same_everywhere(stand: Stand, kind: Kind, row: JSON) -> None:
     """One thing, read in four ways."""
-    described = stand.shell.json(description(kind, row))
-    items = {(last(i["name"]), last(i.get("region", ""))): i for i in stand.shell.json(kind.lists)}
-    item = items.get((row["name"], row["location"])) or items[row["name"], ""]
-    assert unequal(described, item) == {}
-    differs = unequal(described, row["spec"])
+    differs = unequal(read_alike(stand, kind, row), row["spec"])
     assert {path for path in differs if not path.startswith(kind.shown)} == set()
+
+
+def read_alike(stand: Stand, kind: Kind, row: Mapping[str, Any]) -> JSON:
+    """One thing as gcloud describes it: as it lists it, and as Google's client reads it."""
+    described: JSON = stand.shell.json(description(kind, row))
+    named = [item for item in stand.shell.json(kind.lists) if last(item["name"]) == row["name"]]
+    (item,) = [item for item in named if kind is not SUBNET or last(item["region"]) == row["location"]]
+    assert unequal(described, item) == {}
     read = kind.get(Clients(stand.walk.server), row["name"], row["location"])
     assert unequal(described, document(read)) == {}
+    return described
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=IDS)
@@ -292,12 +292,6 @@ def test_kubectl_shows_the_objects_that_apply_made(stand: Stand, kubernetes: Any
     print(f"{kind}: {compared} fields")
 
 
-def secretless(item: JSON) -> JSON:
-    """An object whose values are not shown when a test fails: the world masks them anyway."""
-    hidden = item.get("type") == "Opaque"
-    return item | {"data": dict.fromkeys(item.get("data", {}), "***")} if hidden else item
-
-
 def nodes(stand: Stand) -> dict[str, JSON]:
     return {item["metadata"]["name"]: item for item in stand.shell.json("kubectl get nodes")["items"]}
 
@@ -328,6 +322,17 @@ def test_nodes_are_the_machines_that_gcloud_lists_in_the_groups_of_their_pools(s
     groups = {item["name"]: item for item in stand.shell.json(GROUPS)}
     assert set(groups) == {last(url) for url in cluster["instanceGroupUrls"]}
     assert sum(group["targetSize"] for group in groups.values()) == len(instances)
+
+
+@pytest.mark.heavy
+def test_a_group_and_its_manager_list_the_nodes_of_their_pool(stand: Stand) -> None:
+    for group in (item["name"] for item in stand.shell.json(GROUPS)):
+        where, begins = f"{group} --zone={ZONE}", f"{group.removesuffix('-grp')}-"
+        wanted = {name for name in nodes(stand) if name.startswith(begins)}
+        listed = stand.shell.json(f"gcloud compute instance-groups list-instances {where}")
+        managed = stand.shell.json(f"gcloud compute instance-groups managed list-instances {where}")
+        assert wanted and {last(row["instance"]) for row in listed} == wanted
+        assert {(row["name"], row["instanceStatus"]) for row in managed} == {(n, "RUNNING") for n in wanted}
 
 
 def test_a_gpu_node_has_the_pools_labels_taints_and_cards_in_the_pools_networks(stand: Stand) -> None:
