@@ -179,6 +179,8 @@ def test_a_reservation_in_use_is_counted_kept_and_not_made_smaller(cloud: Rehear
     )
     status, answer = cloud.ask("POST", f"{path}/resize", {"specificSkuCount": "1"})
     assert status == 400 and "cannot be lower than the in use count" in answer["error"]["message"]
+    status, answer = cloud.ask("DELETE", f"{ROOT}/networks/nemo-net")
+    assert (status, answer["error"]["errors"][0]["reason"]) == (400, "resourceInUseByAnotherResource")
     pool = f"{CLUSTER}/nodePools/gpu-pool"
     clients.gke(clients.container.set_node_pool_size(request={"name": pool, "node_count": 1}))
     assert cloud.ask("GET", path)[1]["specificReservation"]["inUseCount"] == "1"

@@ -309,6 +309,69 @@ def test_a_collision_names_the_resource_whatever_its_kind(cloud: Rehearsal) -> N
         assert answer["error"]["message"] == f"The resource '{key}' already exists"
 
 
+def test_subnets_and_reserved_ranges_keep_clear_of_each_other(cloud: Rehearsal) -> None:
+    network = f"projects/{P}/global/networks/plain"
+    space = {"name": "kept", "purpose": "VPC_PEERING", "addressType": "INTERNAL", "network": network}
+    made(cloud, f"{ROOT}/addresses", {**space, "address": "10.50.0.0", "prefixLength": 20})
+    status, answer = cloud.ask("POST", SUBNETS, subnet("10.50.1.0/24"))
+    assert status == 400 and "conflicts with reserved address range 'kept'" in answer["error"]["message"]
+    made(cloud, SUBNETS, subnet("10.60.0.0/24"))
+    body = {**space, "name": "late", "address": "10.60.0.0", "prefixLength": 20}
+    status, answer = cloud.ask("POST", f"{ROOT}/addresses", body)
+    assert (
+        status == 400
+        and "overlaps with existing subnetwork or reserved IP range" in answer["error"]["message"]
+    )
+    assert cloud.ask("POST", f"{ROOT}/addresses", {**body, "address": "10.60.0.1"})[0] == 400
+    assert cloud.ask("POST", SUBNETS, subnet("10.50.1.0/24", "auto"))[0] == 200, (
+        "another network's ranges do not count"
+    )
+
+
+def test_labels_change_only_over_what_was_read(cloud: Rehearsal) -> None:
+    network = f"projects/{P}/global/networks/plain"
+    body = {
+        "name": "marked",
+        "purpose": "VPC_PEERING",
+        "addressType": "INTERNAL",
+        "network": network,
+        "prefixLength": 24,
+    }
+    made(cloud, f"{ROOT}/addresses", body)
+    path = f"{ROOT}/addresses/marked"
+    old = cloud.ask("GET", path)[1]["labelFingerprint"]
+    change = {"labels": {"a": "b"}, "labelFingerprint": old}
+    made(cloud, f"{path}/setLabels", change)
+    got = cloud.ask("GET", path)[1]
+    assert got["labels"] == {"a": "b"} and got["labelFingerprint"] != old
+    status, answer = cloud.ask("POST", f"{path}/setLabels", change)
+    assert (status, answer["error"]["errors"][0]["reason"]) == (412, "conditionNotMet")
+
+
+@pytest.mark.parametrize(
+    ("path", "missing"),
+    [
+        ("zones/us-central1-a/machineTypes/a4-highgpu-8g", "zones/us-central1-a/machineTypes/a4-highgpu-8g"),
+        ("zones/us-central1-b/machineTypes/a4-lowgpu-8g", "zones/us-central1-b/machineTypes/a4-lowgpu-8g"),
+        (
+            "zones/us-central1-a/acceleratorTypes/nvidia-b200",
+            "zones/us-central1-a/acceleratorTypes/nvidia-b200",
+        ),
+        ("zones/us-central1-z/machineTypes", "zones/us-central1-z"),
+        ("zones/us-central1-z", "zones/us-central1-z"),
+        ("regions/us-nowhere1", "regions/us-nowhere1"),
+        ("regions/us-nowhere1/subnetworks", "regions/us-nowhere1"),
+        ("zones/us-central1-b/reservations/none", "zones/us-central1-b/reservations/none"),
+        ("global/networkProfiles/us-central1-a-vpc-roce", "global/networkProfiles/us-central1-a-vpc-roce"),
+        ("global/networkProfiles/us-central1-b", "global/networkProfiles/us-central1-b"),
+    ],
+)
+def test_what_a_place_does_not_have_is_404_by_its_path(cloud: Rehearsal, path: str, missing: str) -> None:
+    status, answer = cloud.ask("GET", f"/compute/v1/projects/{P}/{path}")
+    assert (status, answer["error"]["errors"][0]["reason"]) == (404, "notFound")
+    assert answer["error"]["message"] == f"The resource 'projects/{P}/{missing}' was not found"
+
+
 def test_a_billing_account_that_is_strange_is_refused(cloud: Rehearsal) -> None:
     path = f"/cloudbilling/v1/projects/{P}/billingInfo"
     assert cloud.ask("PUT", path, {"billingAccountName": "billingAccounts/000000-000000-000000"})[0] == 403

@@ -13,7 +13,7 @@ from .compute_subnets import AUTO
 from .links import COMPUTE, CONTAINER, invalid, last, sent, stored, tail
 from .operation_records import writes
 from .pages import aggregated, listed
-from .stamps import number, pacific
+from .stamps import fingerprint, number, pacific
 
 Net = ipaddress.IPv4Network
 
@@ -75,8 +75,8 @@ def insert(call: Call) -> JSON:
         "creationTimestamp": pacific(call.world),
         "description": "",
         "addressType": "INTERNAL",
-        "labelFingerprint": "42WmSpB8rSM=",
         **call.body,
+        "labelFingerprint": fingerprint(call.body.get("labels")),
         "address": str(block.network_address),
         "prefixLength": block.prefixlen,
         "network": stored(network.key),
@@ -149,15 +149,14 @@ def free_range(taken: list[Net], length: int, seed: str) -> Net:
 
 @serves("compute.globalAddresses.setLabels")
 def set_labels(call: Call) -> JSON:
-    """Replaces a range's labels."""
+    """Replaces a range's labels, if the fingerprint is that of the ones that were read."""
     record = _found(call, "resource")
-    return start(
-        call,
-        "address.insert",
-        record,
-        "network.patched",
-        change={"labels": dict(call.body.get("labels", {}))},
-    )
+    if call.body.get("labelFingerprint") != record.body["labelFingerprint"]:
+        text = "Labels fingerprint either invalid or resource labels have changed"
+        raise ApiError(412, text, "FAILED_PRECONDITION", "conditionNotMet")
+    labels = dict(call.body.get("labels", {}))
+    change = {"labels": labels, "labelFingerprint": fingerprint(labels)}
+    return start(call, "address.insert", record, "network.patched", change=change)
 
 
 def user_of(world: World, address: Record) -> str | None:

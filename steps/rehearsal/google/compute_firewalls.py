@@ -1,4 +1,8 @@
-"""VPC firewall rules, refused on RoCE networks."""
+"""VPC firewall rules, refused on RoCE networks.
+
+That a network with such a profile takes none is documented (https://docs.cloud.google.com/vpc/docs/rdma-network-profiles,
+2026-11); the sentence is inferred.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""VPC networks: custom, automatic, and RoCE by profile; what uses them; their peerings."""
+"""VPC networks: custom, automatic, and RoCE by profile; what uses them; their peerings.
+
+What a RoCE profile forbids is documented (https://docs.cloud.google.com/vpc/docs/rdma-network-profiles, 2026-11); how
+Compute words its refusals is inferred. The words of "already being used by" and "already exists" are from reports.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Subnetworks: ranges that may not overlap, RoCE networks bound to their zone's region, and users."""
+"""Subnetworks: ranges that may not overlap, RoCE networks bound to their zone's region, and users.
+
+"Must be a CIDR address range." and the conflict with another subnet are Compute's words, from reports; those about RoCE
+regions and reserved ranges are inferred.
+"""
 
 from __future__ import annotations
 

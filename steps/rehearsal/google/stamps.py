@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
+import json
 import secrets
 from datetime import UTC, datetime, timedelta, timezone
 
@@ -29,6 +32,14 @@ def zulu(world: World, at: float | None = None) -> str:
 def number() -> str:
     """A resource's id: an unsigned 64-bit number as a string."""
     return str(secrets.randbits(62) + 2**62)
+
+
+def fingerprint(of: object) -> str:
+    """Eight bytes that change with what they are made of; Compute's own for no labels."""
+    if not of:
+        return "42WmSpB8rSM="
+    digest = hashlib.sha256(json.dumps(of, sort_keys=True).encode()).digest()
+    return base64.b64encode(digest[:8]).decode()
 
 
 def operation_name(world: World) -> str:
