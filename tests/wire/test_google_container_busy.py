@@ -245,8 +245,8 @@ def test_a_server_killed_between_two_nodes_renews_the_rest(clients: Clients, ser
     assert Kubectl(anew, again, server.home).endpoint == kubectl.endpoint
 
 
-def test_a_pool_that_runs_out_of_stock_keeps_its_cluster_busy_and_goes_at_last(
-    clients: Clients, server: Rehearsal
+def test_a_cluster_is_deleted_once_its_pools_rest_and_its_name_is_free_when_it_is_gone(
+    clients: Clients,
 ) -> None:
     asked = gpu_pool("short", 1, autoscaling={})
     operation = clients.container.create_node_pool(parent=CLUSTER, node_pool=asked)
@@ -259,3 +259,31 @@ def test_a_pool_that_runs_out_of_stock_keeps_its_cluster_busy_and_goes_at_last(
     clients.gke(gone)
     with pytest.raises(exceptions.NotFound):
         clients.container.get_cluster(name=CLUSTER)
+
+
+def test_a_resize_that_runs_out_of_stock_leaves_the_nodes_that_stand_and_says_so(tmp_path: Path) -> None:
+    error = {
+        "code": 8,
+        "message": "Not all instances running in IGM: [GCE_STOCKOUT]: no capacity in us-central1-b.",
+    }
+    match = {"service": "container.googleapis.com", "method": "POST", "path": "*:setSize", "nth": 1}
+    faults = tmp_path / "faults.json"
+    faults.write_text(json.dumps([{"match": match, "do": {"operation_error": error}}]))
+    server = start_rehearsal(tmp_path / "home", ray="none", faults=faults)
+    try:
+        server.enable(*APIS)
+        made = Clients(server)
+        network(made, "nemo-net")
+        made.gke(made.container.create_cluster(parent=PARENT, cluster=cluster()))
+        grow = {"name": f"{CLUSTER}/nodePools/default-pool", "node_count": 2}
+        done = made.gke(made.container.set_node_pool_size(request=grow))
+        got = made.container.get_node_pool(name=grow["name"])
+        assert "GCE_STOCKOUT" in done.status_message and done.error.code == 8
+        assert (got.status.name, got.conditions[0].code.name) == ("RUNNING_WITH_ERROR", "GCE_STOCKOUT")
+        assert made.container.get_cluster(name=CLUSTER).current_node_count == 3
+        assert not made.gke(made.container.set_node_pool_size(request=grow)).status_message
+        got = made.container.get_node_pool(name=grow["name"])
+        assert got.status.name == "RUNNING" and not got.conditions and not got.status_message
+        assert made.container.get_cluster(name=CLUSTER).current_node_count == 6
+    finally:
+        stop_rehearsal(server)

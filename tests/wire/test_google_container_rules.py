@@ -76,6 +76,16 @@ def counts(server: Rehearsal, name: str) -> tuple[int, int]:
             {"node_pools": [pool("new", version=NEW)], "initial_cluster_version": OLD},
             "greater minor version",
         ),
+        (
+            {
+                "node_pools": [
+                    pool(
+                        "both", autoscaling={"enabled": True, "max_node_count": 2, "total_max_node_count": 4}
+                    )
+                ]
+            },
+            "mutually exclusive",
+        ),
         ({"default_max_pods_constraint": {"max_pods_per_node": 300}}, "between 8 and 256, not 300"),
         (
             {"ip_allocation_policy": {"use_ip_aliases": True, "cluster_ipv4_cidr_block": "/33"}},

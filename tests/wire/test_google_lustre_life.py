@@ -15,7 +15,7 @@ from kubeworld import ZONE, running, tutorial_ground
 from rehearsing import Rehearsal, start_rehearsal, stop_rehearsal, until
 from test_google_lustre import PARENT, connect, instance, ranged
 
-SPEED = "2400"
+SPEED = "1200"
 HELD = "Producer services (e.g. CloudSQL, Cloud Memstore, etc.) are still using this connection."
 PEERINGS = "/servicenetworking/v1/services/servicenetworking.googleapis.com/connections"
 JSON = dict[str, Any]

@@ -232,7 +232,7 @@ def _running(world: World, cluster: str, operation: str) -> None:
 def _failed(world: World, target: Record, kind: str, failure: JSON) -> bool:
     """A create that failed leaves the thing in ERROR, as GKE does.
 
-    A failed delete or update leaves it as it was.
+    A failed delete or update leaves it as it was, a failed resize with the nodes that it had.
     """
     text = str(failure.get("statusMessage") or failure.get("message", ""))
     if kind in ("CREATE_CLUSTER", "CREATE_NODE_POOL"):
@@ -244,6 +244,10 @@ def _failed(world: World, target: Record, kind: str, failure: JSON) -> bool:
             world.put(pool)
         if failure.get("heals_after_s") is not None and kind == "CREATE_NODE_POOL":
             world.later(float(failure["heals_after_s"]), "container.heal", pool=target.key)
+    elif kind == "SET_NODE_POOL_SIZE":  # terraform-provider-google issue 3304; the nodes that stand go on
+        target.body.update(
+            status="RUNNING_WITH_ERROR", statusMessage=text, conditions=[_condition(failure, text)]
+        )
     else:
         target.extra.pop("upgrade", None)
         target.state, target.body["status"] = "ready", "RUNNING"

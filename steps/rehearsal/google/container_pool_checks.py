@@ -103,7 +103,11 @@ def check_max_pods(most: object) -> None:
 
 
 def check_scaling(scaling: JSON) -> None:
-    for low, high in (("minNodeCount", "maxNodeCount"), ("totalMinNodeCount", "totalMaxNodeCount")):
+    """Limits a zone or limits in all, never both (the document's own words); the refusals' wording is inferred."""
+    zonal, total = ("minNodeCount", "maxNodeCount"), ("totalMinNodeCount", "totalMaxNodeCount")
+    if any(scaling.get(name) for name in zonal) and any(scaling.get(name) for name in total):
+        raise _bad("The total_*_node_count fields are mutually exclusive with the *_node_count fields.")
+    for low, high in (zonal, total):
         if scaling.get(high) is not None and int(scaling.get(low, 0)) > int(scaling[high]):
             raise _bad(f"{low} ({scaling.get(low)}) must not exceed {high} ({scaling[high]}).")
 

@@ -123,6 +123,8 @@ def _check_cpus(world: World, cluster: Record, asked: JSON, more: int) -> None:
 @effect("pool.up")
 def _up(world: World, target: Record, operation: str) -> bool:
     target.body["status"], target.state = "RUNNING", "ready"
+    target.body.pop("statusMessage", None)
+    target.body.pop("conditions", None)
     world.put(target)
     kubeground.pools_changed(target.key)
     return True
@@ -134,8 +136,6 @@ def _heal(world: World, pool: str) -> None:
     record = world.get(CONTAINER, pool)
     if record is not None and record.body["status"] == "ERROR":
         record.extra["sizes"] = dict.fromkeys(record.body["locations"], int(record.body["initialNodeCount"]))
-        record.body.pop("statusMessage", None)
-        record.body.pop("conditions", None)
         _up(world, record, "")
 
 
