@@ -52,11 +52,11 @@ class _Tally:
         self.standing[resource.id] = resource
 
 
-async def plan(session: Session, options: Options) -> list[Decision]:
-    """What apply would do, by looking. Writes nothing."""
+async def plan(session: Session, options: Options, strict: bool = False) -> list[Decision]:
+    """What apply would do, by looking. Writes nothing. `strict`: what cannot be seen is not told as absent (survey)."""
     wanted = session.resources()
     orphans = session.orphans()
-    seen = await survey(session, [*wanted, *orphans])
+    seen = await survey(session, [*wanted, *orphans], strict)
     note_release(session.deployment, seen)
     last = NAMES.index(options.until)
     within = [r for r in wanted if NAMES.index(r.step) <= last]

@@ -150,6 +150,10 @@ class JobWatch:
         }
 
 
+# It is we who may not look: nothing is known of the job, least of all that it is lost.
+_OURS = ("auth", "clock", "denied", "api_disabled")
+
+
 def job_resource(session: Session) -> Resource:
     return next(r for r in session.resources() if r.kind == "job")
 
@@ -187,11 +191,14 @@ async def read_job(session: Session) -> JobWatch:
     try:
         await watch.catch_up()
     except (CloudError, RayError, NoJob) as error:
+        blind = isinstance(error, CloudError) and error.kind in _OURS
+        if not watch.job_id and blind:
+            raise
         if not watch.job_id:
             raise NoJob("there is no job yet", error.title, "submit it", "grpo-wizard apply --yes") from error
         watch.read_spool()
         ended = session.deployment.job.status if session.deployment.job else ""
-        known = ended if ended in ("SUCCEEDED", "FAILED", "STOPPED") else "LOST"
+        known = ended if ended in ("SUCCEEDED", "FAILED", "STOPPED") or (ended and blind) else "LOST"
         watch.status, watch.detail = "" if torn_down(session) else known, error.title
     return watch
 

@@ -86,7 +86,8 @@ def tried(
             over = walk.server.ask("DELETE", f"/_rehearsal/drills/{begin}")[0] == 200
     code = command.wait(60)
     assert begun or not begin
-    walk.server.ask("DELETE", "/_rehearsal/drills")
+    if begin:
+        walk.server.ask("DELETE", f"/_rehearsal/drills/{begin}")
     return Try(code, events, walk.writes()[before:], command.stderr())
 
 
@@ -120,6 +121,8 @@ def met(tmp_path_factory: pytest.TempPathFactory) -> Walk:
         for name in ("api-disabled", "expired-credentials"):
             with drill(walk, name):
                 found.tries[f"destroy, {name}"] = tried(walk, DESTROY)
+                for words in ("status", "metrics"):
+                    found.tries[f"{words}, {name}"] = tried(walk, (words, "--json"))
         found.tries["destroy, in the middle"] = tried(
             walk, DESTROY, "expired-credentials", done("ray-cluster-kuberay")
         )
@@ -189,8 +192,16 @@ def test_destroy_takes_nothing_for_gone_that_it_cannot_see(met: Walk) -> None:
         "may stand, and cost, all the same",
         "gcloud services enable container.googleapis.com --project=my-project",
     ):
-        assert words in off.stderr
+        assert words in off.stderr and words in met.tries["status, api-disabled"].stderr
+    assert met.tries["status, api-disabled"].code == 1, "absent would be a guess, and a price of 0 a lie"
     assert not met.tries["destroy, expired-credentials"].writes
+
+
+def test_what_may_not_be_looked_at_is_not_told_as_missing(met: Walk) -> None:
+    for words in ("status", "metrics"):
+        seen = met.tries[f"{words}, expired-credentials"]
+        assert seen.code == 1 and "the sign-in has expired" in seen.stderr and LOGIN in seen.stderr
+        assert "no job" not in seen.stderr
 
 
 def test_destroy_that_loses_its_sign_in_goes_on_where_it_was(met: Walk) -> None:

@@ -65,7 +65,7 @@ async def _look(
 ) -> tuple[list[Decision], dict[str, Any] | None, dict[str, Any] | None]:
     """Every resource, the job as Ray tells it now with the step that its log has come to, and the reservation."""
     session.book = remembered(session) or session.book
-    decisions = await plan(session, Options())
+    decisions = await plan(session, Options(), strict=True)
     sight = next((d.sight for d in decisions if d.resource.kind == "job"), ABSENT)
     return decisions, await describe(session, sight), await reservation_bill(session)
 

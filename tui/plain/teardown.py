@@ -48,7 +48,7 @@ class TeardownRoom:
     async def _look(self) -> list[Fate]:
         from grpo_wizard.steps.engine import Options, plan
 
-        return fates(await plan(await self.desk.session(), Options()))
+        return fates(await plan(await self.desk.session(), Options(), strict=True))
 
     def _list(self, goes: Sequence[Fate], stays: Sequence[Fate], keeps: bool) -> None:
         for fate in goes:

@@ -77,7 +77,7 @@ class TeardownScreen(LookingScreen):
             return
         from grpo_wizard.steps.engine import Options, plan
 
-        failed = await self._look("survey", lambda: plan(session, Options()), self._seen)
+        failed = await self._look("survey", lambda: plan(session, Options(), strict=True), self._seen)
         if failed is not None:
             self._show_error(failed)
 
