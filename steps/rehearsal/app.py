@@ -63,6 +63,10 @@ class Application:
             return answer
         except ApiError as error:
             return refuse(place.service, error, pretty=pretty)
+        except web.HTTPRequestEntityTooLarge:
+            return refuse(
+                place.service, ApiError(413, "Request payload size exceeds the limit.", "INVALID_ARGUMENT")
+            )
         except Exception:
             return refuse(place.service, internal(request.method, place.path), pretty=pretty)
 

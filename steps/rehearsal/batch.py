@@ -82,10 +82,13 @@ def _part(part: Message) -> Part:
     words = first.split(" ")
     if len(words) < 2:
         raise _refusal("a part holds no request line")
-    url = urlsplit(words[1])
+    try:
+        url = urlsplit(words[1])
+    except ValueError:
+        raise _refusal(f"'{words[1]}' is no address") from None
     headers = CIMultiDict({k.strip(): v.strip() for k, _, v in (line.partition(":") for line in lines) if k})
     query = parse_qs(url.query, keep_blank_values=True)
-    return Part(part.get("Content-ID", ""), words[0].upper(), url.path, query, headers, body)
+    return Part(str(part.get("Content-ID", "")), words[0].upper(), url.path, query, headers, body)
 
 
 async def _one(
@@ -134,6 +137,15 @@ def _body(raw: bytes) -> Any:
         return raw.decode(errors="replace")
 
 
+def _printable(text: str) -> str:
+    return "".join(letter for letter in text if " " <= letter <= "~")
+
+
+def _phrase(status: int) -> str:
+    """A fault's status may be one that nobody named."""
+    return HTTPStatus(status).phrase if status in set(HTTPStatus) else "Unknown"
+
+
 def _joined(replies: list[tuple[Part, tuple[int, Any]]]) -> web.Response:
     boundary = f"batch_{secrets.token_urlsafe(16)}"
     pieces = []
@@ -142,8 +154,8 @@ def _joined(replies: list[tuple[Part, tuple[int, Any]]]) -> web.Response:
         kind = "" if body is None else "Content-Type: application/json; charset=UTF-8\r\n"
         head = (
             f"--{boundary}\r\nContent-Type: application/http\r\n"
-            f"Content-ID: <response-{part.content_id.strip('<>')}>\r\n\r\n"
-            f"HTTP/1.1 {status} {HTTPStatus(status).phrase}\r\n{kind}Content-Length: {len(raw)}\r\n\r\n"
+            f"Content-ID: <response-{_printable(part.content_id).strip('<>')}>\r\n\r\n"
+            f"HTTP/1.1 {status} {_phrase(status)}\r\n{kind}Content-Length: {len(raw)}\r\n\r\n"
         )
         pieces.append(head.encode() + raw + b"\r\n")
     whole = b"".join(pieces) + f"--{boundary}--\r\n".encode()

@@ -88,6 +88,28 @@ def test_more_than_a_thousand_calls_and_none_are_refused(cloud: Rehearsal) -> No
     assert status == 200 and {one for one, _ in answers} == {200} and len(answers) == 1000
 
 
+@pytest.mark.parametrize(
+    "raw",
+    [
+        b"",
+        b"--b--",
+        b"no multipart at all",
+        b"--b\r\nContent-Type: application/http\r\n\r\n\r\n--b--",
+        b"--b\r\nContent-Type: application/http\r\n\r\nGET\r\n\r\n--b--",
+        b"--b\r\nContent-Type: application/http\r\n\r\nGET http://[ HTTP/1.1\r\n\r\n--b--",
+    ],
+)
+def test_what_is_no_batch_is_refused(cloud: Rehearsal, raw: bytes) -> None:
+    connection = http.client.HTTPConnection(cloud.base_url.removeprefix("http://"), timeout=60)
+    headers = {"Authorization": f"Bearer {cloud.token}", "Content-Type": "multipart/mixed; boundary=b"}
+    connection.request("POST", "/batch/compute/v1", raw, headers)
+    response = connection.getresponse()
+    assert response.status == 400
+    assert json.loads(response.read())["error"]["message"].startswith(
+        "Failed to parse batch request, error: "
+    )
+
+
 def test_a_calls_own_header_goes_before_that_of_the_whole(cloud: Rehearsal) -> None:
     here = "/cloudresourcemanager/v1/projects/my-project"
     answers = batch(
