@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 # The longest first: with two workers, one of them would else wait at the end for a single file.
 _LONG = (
-    "test_google_gcloud", "test_job_whole", "test_head_jobs", "test_screens_road", "test_follow_real_head", "test_head_life",
+    "test_google_gcloud", "test_apply_read_by_gcloud", "test_job_whole", "test_head_jobs", "test_screens_road", "test_follow_real_head", "test_head_life",
     "test_head_release", "test_road_strangers", "test_screens_answers", "test_road_refusals", "test_road_troubles",
 )  # fmt: skip
 
