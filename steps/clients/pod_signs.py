@@ -13,6 +13,7 @@ from .wire import JSON
 _IMAGE = {"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull"}
 _PLAIN = {"ContainerCreating", "PodInitializing", ""}
 _SCALING = {"NotTriggerScaleUp", "FailedScaleUp", "TriggeredScaleUp"}
+_BACKOFF = "in backoff after failed scale-up"  # kubernetes/autoscaler issues 1607, 1470, 5692
 _PULLING = {"Failed", "BackOff", "InspectFailed", "ErrImageNeverPull"}
 _SETTING_UP = {"FailedMount", "FailedAttachVolume", "FailedCreatePodSandBox", "NetworkNotReady"}
 
@@ -115,8 +116,11 @@ def _of_container(row: JSON, limits: Mapping[str, str]) -> Iterator[Sign]:
 
 def _of_events(seen: Seen) -> Iterator[Sign]:
     scaled = False
+    failed = any(event.get("reason") == "FailedScaleUp" for event in seen.events)
     for event in newest_first(seen.events):
         reason = str(event.get("reason", ""))
+        if failed and reason == "NotTriggerScaleUp" and _BACKOFF in str(event.get("message", "")):
+            continue  # it only waits before it tries again: why it failed was said before
         if reason in _SCALING:
             if scaled:
                 continue  # the autoscaler's newest word is the one that holds

@@ -119,6 +119,8 @@ def test_an_empty_reservation_is_told_in_the_clouds_words() -> None:
         deploy(it, 1)
         texts = until(lambda: events(it, "FailedScaleUp"))
         assert "reservation 'nemo-res'" in texts[0]
+        waits = until(lambda: events(it, "NotTriggerScaleUp"))
+        assert waits == ["pod didn't trigger scale-up: 1 in backoff after failed scale-up"]
         ground.stock = 1
         ready(it, 1)
 

@@ -411,6 +411,15 @@ def test_news_that_no_longer_holds_explains_nothing() -> None:
     assert diagnose(Seen(pod(node="n", phase="Running", containerStatuses=[running]), old)) is None
 
 
+def test_a_pool_that_waits_before_it_tries_again_is_told_by_why_it_failed() -> None:
+    """kubernetes/autoscaler issues 1607 and 5692: the newest event says only that the pool is in backoff."""
+    failed = event("FailedScaleUp", "GCE out of resources", "2026-11-30T10:00:00Z", 3)
+    backoff = "pod didn't trigger scale-up: 1 in backoff after failed scale-up"
+    later = event("NotTriggerScaleUp", backoff, "2026-11-30T10:05:00Z", 5)
+    assert found(Seen(pod(), [failed, later]))[0] == "stock_out"
+    assert "backoff" in found(Seen(pod(), [later]))[1].why, "alone it is all that is known"
+
+
 def test_the_autoscalers_newest_word_is_the_one_that_holds() -> None:
     refused = event(
         "NotTriggerScaleUp", "pod didn't trigger scale-up: 1 max node group size reached", version=5

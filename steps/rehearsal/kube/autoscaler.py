@@ -148,19 +148,25 @@ def _grow(kube: Kube, pools: list[JSON], pod: JSON, wanted: Amounts) -> tuple[JS
 def _ask(kube: Kube, pool: JSON) -> str | None:
     """One more node from the cloud, unless it just refused one."""
     refused = kube.note("refused")
-    key = f"refused/{pool['name']}"
-    if pool["name"] in refused and not kube.due(key, RETRY_S, _LEAST_REAL_S):
-        return str(refused[pool["name"]])
+    key, known = f"refused/{pool['name']}", refused.get(pool["name"])
+    if known is not None and not kube.due(key, RETRY_S, _LEAST_REAL_S):
+        return _in_backoff(known)
     kube.forget(key)
     why = (
         _NONE_LEFT if nodetroubles.none_left(kube) else kube.ground.take_node(kube.cluster_key, pool["name"])
     )
     if why is None:
         refused.pop(pool["name"], None)
-    else:
-        refused[pool["name"]] = why
-        kube.due(key, RETRY_S, _LEAST_REAL_S)
-    return why
+        return None
+    refused[pool["name"]] = why
+    kube.due(key, RETRY_S, _LEAST_REAL_S)
+    return _in_backoff(why) if why == known else why
+
+
+def _in_backoff(why: str) -> str:
+    """What the autoscaler says of a pool after its failure was told once (kubernetes/autoscaler issues 1607, 5692)."""
+    failed = why.startswith(("scale.up.error", "Node scale up"))
+    return "in backoff after failed scale-up" if failed else why
 
 
 def _told_up(kube: Kube, pod: JSON, pool: JSON, size: int) -> None:
