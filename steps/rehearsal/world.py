@@ -23,7 +23,7 @@ from .contract import EVENTS, JSON, KUBES, Clock, Record
 
 _log = logging.getLogger(__name__)
 _SOON = 0.05  # seconds between a change and its being saved
-_QUICK = 0.003  # seconds of work: a save that is waited for; some hundred pods
+_QUICK = 0.002  # seconds of work: a save that is waited for; some hundred pods
 _SHARE = 50  # saving may take at most 1/_SHARE of the time: thousands of pods cost several milliseconds
 _AGAIN = 1.0  # seconds until a save that failed is tried again
 
