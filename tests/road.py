@@ -49,6 +49,8 @@ _VOLATILE = {
     "publicEndpoint",
     "controlPlaneEndpointsConfig",
     "instanceGroupUrls",
+    "clusterSecondaryRangeName",  # bears the cluster's id
+    "podRange",
     "address",
     "sourceRanges",
     "mountPoint",
