@@ -239,13 +239,20 @@ def check_body(document: Document, method: Method, body: Any) -> JSON:
         raise ApiError(400, "Required field 'resource' not specified", "INVALID_ARGUMENT", "required")
     checker = _Checker(document)
     schema = document.schemas.get(method.request, {})
-    clean = checker.message(schema, body if body is not None else {}, method.body_at)
-    for name, spec in schema.get("properties", {}).items():
-        if method.id in spec.get("annotations", {}).get("required", []) and name not in (clean or {}):
-            checker.found.append((name, f"Required field '{name}' not specified"))
+    clean: JSON = checker.message(schema, body if body is not None else {}, method.body_at) or {}
     if checker.found:
         raise bad_request(checker.found)
-    return clean or {}
+    for name, spec in schema.get("properties", {}).items():
+        if method.id in spec.get("annotations", {}).get("required", []) and name not in clean:
+            raise _missing(document, name, spec)
+    return clean
+
+
+def _missing(document: Document, name: str, spec: JSON) -> ApiError:
+    if document.service != _COMPUTE or "pattern" not in spec:
+        return bad_request([(name, f"Required field '{name}' not specified")])
+    text = f"Invalid value for field 'resource.{name}': ''. Must be a match of regex '(?:{spec['pattern']})'"
+    return ApiError(400, text, "INVALID_ARGUMENT", "invalid")
 
 
 def check_path(document: Document, method: Method, params: Mapping[str, str]) -> None:
