@@ -20,7 +20,7 @@ _QUOTA_ITEM = re.compile(
 )
 _QUOTAS = "https://console.cloud.google.com/iam-admin/quotas"
 _QUOTA_PAGE = re.compile(re.escape(_QUOTAS) + r"[^\s.]*")
-_CONSTRAINT = re.compile(r"[Cc]onstraint (constraints/[A-Za-z.]+)")
+_CONSTRAINT = re.compile(r"[Cc]onstraint '?(constraints/[A-Za-z.]+)")
 _ZONE = re.compile(r"[Tt]he zone '(?:projects/[^/']+/zones/)?([a-z0-9-]+)'")
 _EXPECTED = re.compile(r"Expected (\d+), running (\d+)")
 

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 from rehearsing import Rehearsal
 
+from grpo_wizard.steps.clients.errors import from_answer
+
 JSON = dict[str, Any]
 P, ZONE = "my-project", "us-central1-b"
 ROOT = f"/compute/v1/projects/{P}/global"
 SUBNETS = f"/compute/v1/projects/{P}/regions/us-central1/subnetworks"
+PLACES = "constraints/gcp.resourceLocations"
 CRM = f"/cloudresourcemanager/v3/projects/{P}"
 
 
@@ -101,6 +105,8 @@ def test_a_policy_on_places_keeps_clusters_subnets_and_lustre_out(cloud: Rehears
     )
     assert (status, answer["error"]["status"]) == (400, "FAILED_PRECONDITION")
     assert f"projects/{P}/locations/us-central1/clusters/c" in answer["error"]["message"]
+    told = from_answer("container.googleapis.com", status, json.dumps(answer))
+    assert (told.kind, told.title) == ("org_policy", f"an organisation policy forbids this: {PLACES}")
     assert cloud.ask("POST", SUBNETS.replace("us-central1", "us-east1"), subnet)[0] == 200
     instances = f"/lustre/v1/projects/{P}/locations/{ZONE}/instances?instanceId=far"
     status, answer = cloud.ask("POST", instances, {"filesystem": "far"})
