@@ -1,7 +1,7 @@
 """Private services access: our address range inside the connection between a VPC and Google's producers.
 
 A connection is shared: ranges of others may be in it. Ours is added, and only ours is taken out again. The connection itself goes
-with the last range: empty it serves nobody and holds its network. One that was empty before we came stays.
+with the last range where this tool made it, for this deployment or for one that shares the network; a stranger's stays, empty.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from .wire import JSON, document, mark_in
 
 SERVICE = "servicenetworking.googleapis.com"
 _PARENT = f"services/{SERVICE}"
-_STOOD = "connection"  # memo: "shared" or "empty" when the connection stood before we came, with others' ranges or without
+_STOOD = "connection"  # memo: whose connection stood there before we came; nothing when none did
+_WIZARDS, _THEIRS = "wizard", "theirs"  # every range in it bore a deployment's mark, or not so
 _COMPUTE = "compute:"  # in front of an operation that is Compute's
 
 
@@ -29,14 +30,19 @@ class PeeringDriver(Driver):
         live = self._connection(cloud, task)
         mine = task.spec["reservedPeeringRanges"][0]
         if live is None or mine not in live.get("reservedPeeringRanges", []):
-            others = "shared" if (live or {}).get("reservedPeeringRanges") else "empty"
-            return Sight(facts={_STOOD: others} if live else {})
+            return Sight(facts={_STOOD: self._whose(cloud, task, live)} if live else {})
         return Sight(
             "ready",
             self._mark_of_range(cloud, task, mine),
             f"{live.get('peering', '')}/{mine}",
             facts={"peering": live.get("peering", "")},
         )
+
+    def _whose(self, cloud: Cloud, task: Task, live: JSON) -> str:
+        """Made for deployments alone, as far as its ranges tell: then the last of them takes it away."""
+        ranges = live.get("reservedPeeringRanges", [])
+        marked = bool(ranges) and all(self._mark_of_range(cloud, task, name) for name in ranges)
+        return _WIZARDS if marked else _THEIRS
 
     def _mark_of_range(self, cloud: Cloud, task: Task, name: str) -> str:
         """A connection has no place for a mark; the range inside it has one."""
@@ -70,7 +76,7 @@ class PeeringDriver(Driver):
             for name in live.get("reservedPeeringRanges", [])
             if name not in task.spec["reservedPeeringRanges"]
         ]
-        if others or task.memo.get(_STOOD) == "empty":
+        if others or task.memo.get(_STOOD, _WIZARDS) != _WIZARDS:
             return self._set_ranges(cloud, network, others)
         return self._send(
             cloud, "deleteConnection", name=f"{_PARENT}/connections/-", body={"consumerNetwork": network}
@@ -88,7 +94,9 @@ class PeeringDriver(Driver):
         if not name:
             return None
         if mark_in(network, "description") != task.lineage:
-            task.tell(f"producers still hold the peering of {task.at('network')}: only our range is taken out of it")
+            task.tell(
+                f"producers still hold the peering of {task.at('network')}: only our range is taken out of it"
+            )
             mine = task.spec["reservedPeeringRanges"]
             rest = [one for one in live.get("reservedPeeringRanges", []) if one not in mine]
             return self._set_ranges(cloud, self._network(cloud, task), rest)

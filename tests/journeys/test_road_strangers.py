@@ -214,3 +214,30 @@ def test_a_lost_state_is_offered_and_taken_up_again_under_its_mark(
         assert lasting(walk.server.world()) == []
         nothing = walk.run("init", "--answers", str(ANSWERS), "--deployment", "anew", "--take-over")
         assert nothing.returncode == 1 and "nothing of these names is there" in nothing.stderr
+
+
+def test_a_strangers_connection_stays_when_ours_was_its_last_range(tmp_path: Path) -> None:
+    """Joined beside their range, which they take out meanwhile: destroy ends nothing that it did not make."""
+    compute, connections = (
+        "/compute/v1/projects/my-project/global",
+        "/servicenetworking/v1/services/servicenetworking.googleapis.com/connections",
+    )
+    network = "projects/123456789012/global/networks/nemo-net"
+    theirs = {"name": "their-range", "purpose": "VPC_PEERING", "addressType": "INTERNAL", "prefixLength": 24}
+    with road(tmp_path / "home") as walk:
+        ask = walk.server.ask
+        walk.server.enable("compute.googleapis.com", "servicenetworking.googleapis.com")
+        ask("POST", f"{compute}/networks", {"name": "nemo-net", "autoCreateSubnetworks": True})
+        ask("POST", f"{compute}/addresses", {**theirs, "network": f"{compute[12:]}/networks/nemo-net"})
+        ask("POST", connections, {"network": network, "reservedPeeringRanges": ["their-range"]})
+        walk.init()
+        until = ("apply", "--yes", "--adopt", "--until", "lustre", "--json")
+        assert walk.lines(*until)[-1]["ok"]
+        joined = next(row for row in walk.server.world() if row["kind"] == "peering")
+        assert sorted(joined["spec"]["reservedPeeringRanges"]) == ["nemo-lustre-range", "their-range"]
+        patch = {"network": network, "reservedPeeringRanges": ["nemo-lustre-range"]}
+        assert ask("PATCH", f"{connections}/-?updateMask=reservedPeeringRanges&force=true", patch)[0] == 200
+        assert walk.lines(*DESTROY)[-1]["ok"]
+        left = {(row["kind"], row["name"]): row for row in lasting(walk.server.world())}
+        assert set(left) == {("network", "nemo-net"), ("address", "their-range"), ("peering", joined["name"])}
+        assert not left["peering", joined["name"]]["spec"].get("reservedPeeringRanges")
