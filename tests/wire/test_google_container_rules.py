@@ -86,6 +86,10 @@ def counts(server: Rehearsal, name: str) -> tuple[int, int]:
             },
             "mutually exclusive",
         ),
+        (
+            {"node_pools": [pool("bare", config={"taints": [{"value": "x"}]})]},
+            "must have a key and an effect",
+        ),
         ({"default_max_pods_constraint": {"max_pods_per_node": 300}}, "between 8 and 256, not 300"),
         (
             {"ip_allocation_policy": {"use_ip_aliases": True, "cluster_ipv4_cidr_block": "/33"}},

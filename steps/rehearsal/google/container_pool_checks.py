@@ -36,6 +36,7 @@ def check_pool(world: World, cluster: Record, asked: JSON) -> None:
         if zones().get(zone) != region:
             raise _bad(f'Location "{zone}" does not belong to region "{region}".')
         _check_machine(config, zone)
+    check_taints(config.get("taints", []))
     _check_networks(world, cluster, asked, region, places)
     check_max_pods(asked.get("maxPodsConstraint", {}).get("maxPodsPerNode"))
     check_scaling(asked.get("autoscaling", {}))
@@ -88,6 +89,13 @@ def _check_networks(world: World, cluster: Record, asked: JSON, region: str, pla
                 f'Network "{network.name}" has a network profile of zone "{home}": the node pool must be in that '
                 "zone only."
             )
+
+
+def check_taints(taints: list[JSON]) -> None:
+    """Refuses a taint without key or effect, which no node can bear; wording inferred."""
+    for taint in taints:
+        if not taint.get("key") or taint.get("effect", "EFFECT_UNSPECIFIED") == "EFFECT_UNSPECIFIED":
+            raise _bad("Node taints must have a key and an effect.")
 
 
 def check_count(count: int) -> None:

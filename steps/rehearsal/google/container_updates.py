@@ -7,7 +7,7 @@ from . import kubeground
 from .container_clusters import bad, check_locations, found
 from .container_defaults import etag, group, merged
 from .container_operations import cluster_of, effect, refuse_busy, start
-from .container_pool_checks import check_pool, check_scaling
+from .container_pool_checks import check_pool, check_scaling, check_taints
 from .container_pools import found_pool, pools_of
 from .container_upgrades import of_cluster, the_pool, upgrade_master, upgrade_nodes
 from .container_versions import check_channel
@@ -216,6 +216,7 @@ def update_pool(call: Call) -> JSON:
             if isinstance(asked.get(name), dict)
         }
     )
+    check_taints(config.get("taints") or [])
     if config:
         change["config"] = config
     cluster = found(call, cluster_of(record.key))
