@@ -19,7 +19,7 @@ JSON = dict[str, Any]
 P, ZONE = "my-project", "us-central1-b"
 ROOT = f"/compute/v1/projects/{P}/global"
 ZONAL = f"/compute/v1/projects/{P}/zones/{ZONE}"
-SPEED = 20.0
+SPEED = 40.0
 
 
 @pytest.fixture(scope="module")
@@ -30,7 +30,7 @@ def cloud(shared_rehearsal: Rehearsal) -> Rehearsal:
 
 @pytest.fixture(scope="module")
 def slow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rehearsal]:
-    """A world twenty times as fast as the real one, Compute felt."""
+    """A world forty times as fast as the real one, Compute felt."""
     server = start_rehearsal(tmp_path_factory.mktemp("slow") / "home", f"{SPEED:g}", ray="none")
     server.enable("compute.googleapis.com")
     while server.ask("GET", f"{ROOT}/networks")[0] != 200:
@@ -92,19 +92,21 @@ def test_what_takes_time_takes_the_places_time_divided_by_the_speed(slow: Rehear
     done = slow.ask("POST", f"{ROOT}/operations/{operation['name']}/wait")[1]
     took = time.monotonic() - begun
     assert done["status"] == "DONE", "held until it was done: it takes less than the two minutes of a wait"
-    assert usual / SPEED <= took <= usual / SPEED + 0.6
+    assert usual / SPEED <= took <= usual / SPEED + 2
     assert SPANS["network.insert"].low <= usual <= SPANS["network.insert"].high
     started, ended = (datetime.fromisoformat(done[key]) for key in ("startTime", "endTime"))
-    assert abs((ended - started).total_seconds() - usual / SPEED) < 0.3
+    assert abs((ended - started).total_seconds() - usual / SPEED) < 1
 
 
 def test_while_a_thing_is_made_it_cannot_be_used_deleted_or_made_again(slow: Rehearsal) -> None:
-    operation = insert(slow, "young")
-    rule = {"name": "early", "network": "global/networks/young", "allowed": [{"IPProtocol": "tcp"}]}
-    for method, path, body in (("POST", "firewalls", rule), ("DELETE", "networks/young", None)):
+    names = (f"young-{number}" for number in range(1000))
+    name = next(name for name in names if seconds("network.insert", name) > 50)
+    operation = insert(slow, name)
+    rule = {"name": "early", "network": f"global/networks/{name}", "allowed": [{"IPProtocol": "tcp"}]}
+    for method, path, body in (("POST", "firewalls", rule), ("DELETE", f"networks/{name}", None)):
         status, answer = slow.ask(method, f"{ROOT}/{path}", body)
         assert (status, answer["error"]["errors"][0]["reason"]) == (400, "resourceNotReady")
-    assert slow.ask("POST", f"{ROOT}/networks", {"name": "young"})[0] == 409
+    assert slow.ask("POST", f"{ROOT}/networks", {"name": name})[0] == 409
     status, answer = slow.ask("DELETE", f"{ROOT}/operations/{operation['name']}")
     assert (status, answer["error"]["errors"][0]["reason"]) == (400, "operationInProgress")
     slow.ask("POST", f"{ROOT}/operations/{operation['name']}/wait")
@@ -127,9 +129,9 @@ def reserve(server: Rehearsal, name: str, **fields: Any) -> tuple[int, JSON]:
 
 
 def test_a_reservation_goes_at_its_time(slow: Rehearsal) -> None:
-    ends = datetime.now(UTC) + timedelta(seconds=3)
+    ends = datetime.now(UTC) + timedelta(seconds=2)
     assert reserve(slow, "short", deleteAtTime=ends.isoformat())[0] == 200
-    assert reserve(slow, "day", deleteAfterDuration={"seconds": str(round(2.5 * SPEED))})[0] == 200
+    assert reserve(slow, "day", deleteAfterDuration={"seconds": str(round(1.5 * SPEED))})[0] == 200
     assert {"short", "day"} <= {one["name"] for one in slow.ask("GET", f"{ZONAL}/reservations")[1]["items"]}
     assert slow.ask("GET", f"{ZONAL}/reservations/day")[1]["deleteAtTime"].endswith("Z")
     while slow.ask("GET", f"{ZONAL}/reservations/short")[0] == 200:
