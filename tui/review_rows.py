@@ -20,6 +20,7 @@ from grpo_wizard.tui.glyphs import fit, sign
 from grpo_wizard.tui.i18n import _, ngettext
 
 if TYPE_CHECKING:
+    from grpo_wizard.state.errors import WizardError
     from grpo_wizard.steps.plan import Decision
     from grpo_wizard.tui.desk import Desk
 
@@ -250,16 +251,21 @@ def _label(key: str) -> str:
     return next(each.field(name).label for each in STEPS if each.name == step_name)
 
 
-def bottom_lines(desk: Desk, decisions: Sequence[Decision] | None, colours: Mapping[str, str]) -> Text:
-    """Plan, price and time; what is unknown is named, never guessed."""
-    from grpo_wizard.state.errors import WizardError
+def bottom_lines(
+    desk: Desk,
+    decisions: Sequence[Decision] | None,
+    colours: Mapping[str, str],
+    error: WizardError | None = None,
+) -> Text:
+    """Plan, price and time; what is unknown is named, never guessed. `error` is why the cloud could not be looked at."""
+    from grpo_wizard.state import errors
     from grpo_wizard.steps.plan import expected_parts, price
     from grpo_wizard.steps.steps import all_resources
 
     head, text = f"bold {colours['muted']}", Text(end="")
     try:
         resources = all_resources(desk.answers())
-    except WizardError:
+    except errors.WizardError:
         return text.append(_("Price and time follow when the answers are complete."), colours["muted"])
     known, unknown = price(resources)
     names = ", ".join(id.split(".", 2)[2] for id in unknown)
@@ -268,9 +274,10 @@ def bottom_lines(desk: Desk, decisions: Sequence[Decision] | None, colours: Mapp
     if desk.is_rehearsal:
         text.append("   " + _("(free here)"), colours["muted"])
     if decisions is None:
-        return text.append("\n" + _("PLAN") + "   ", head).append(
-            _("looking at the cloud…"), colours["muted"]
-        )
+        text.append("\n" + _("PLAN") + "   ", head)
+        if error is None:
+            return text.append(_("looking at the cloud…"), colours["muted"])
+        return text.append(error.title, colours["error"]).append(f" → {error.command or error.fix}")
     counts = Counter(d.action for d in decisions)
     text.append("\n" + _("PLAN") + "   ", head).append(
         ", ".join(f"{n} to {action}" for action, n in counts.items())

@@ -76,6 +76,33 @@ def test_a_stock_out_by_keys_is_met_and_got_over(joined: Path) -> None:
     play(journey)
 
 
+def test_an_expired_sign_in_is_said_on_review_and_on_teardown(joined: Path) -> None:
+    store = Store(Home(joined))
+    deployment = store.create("beta", "rehearsal", {name: {} for name in NAMES})
+    deployment.place = "review"
+    store.save(deployment)
+    address = life.join(os.environ[life.URL], os.environ[life.TOKEN])
+    drill_client.begin(address, ["expired-credentials"])
+
+    async def journey() -> None:
+        async with wizard(joined, start="beta") as pilot:
+            await until(pilot, lambda: on(pilot, ReviewScreen), "Review")
+            login = "gcloud auth application-default"
+            await until(pilot, lambda: login in shown(pilot), "the command that signs in")
+            assert "the sign-in has expired" in shown(pilot) and "looking" not in shown(pilot)
+            app = pilot.app
+            assert isinstance(app, Wizard)
+            app.go("teardown")
+            await until(pilot, lambda: login in shown(pilot) and "✗" in shown(pilot), "the box")
+            await pilot.press("escape")
+            await until(pilot, lambda: "could not be looked at" in shown(pilot), "Teardown")
+
+    try:
+        play(journey)
+    finally:
+        drill_client.end(address)
+
+
 def test_a_drill_of_another_terminal_is_seen_and_several_are_counted(joined: Path) -> None:
     async def journey() -> None:
         async with wizard(joined) as pilot:

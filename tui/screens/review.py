@@ -137,7 +137,7 @@ class ReviewScreen(LookingScreen):
             head + ("   " + _("{n} missing").format(n=missing) if missing else "")
         )
         self.query_one("#bottom", Static).update(
-            bottom_lines(self.desk, self.decisions, self.app.theme_variables)
+            bottom_lines(self.desk, self.decisions, self.app.theme_variables, self.error)
         )
         reason = self.reason()
         self.query_one("#launch", Button).disabled = bool(reason)

@@ -104,8 +104,8 @@ class TeardownScreen(LookingScreen):
         self.query_one("#teardown-head", Static).update(_("Tear down {name}?").format(name=self.desk.name))
         lost = self._lost()
         self.query_one("#lost", Static).update(Text(f"! {lost}" if lost else "", colours["warning"]))
-        self.query_one("#goes Static", Static).update(_lines(goes, self.fates is None))
-        self.query_one("#stays Static", Static).update(_lines(stays, self.fates is None))
+        self.query_one("#goes Static", Static).update(_lines(goes, self._unknown()))
+        self.query_one("#stays Static", Static).update(_lines(stays, self._unknown()))
         count = ngettext("{n} thing goes", "{n} things go", len(goes)).format(n=len(goes))
         after = _("After this: {usd} USD/h of known price.").format(
             usd="0.00" if not self.keeps_lustre else _("what Lustre costs, unknown")
@@ -116,6 +116,12 @@ class TeardownScreen(LookingScreen):
             else (self.error.title if self.error else _("looking at the cloud…"))
         )
         self.refresh_bindings()
+
+    def _unknown(self) -> str:
+        """Why the lists say nothing yet; empty when they do."""
+        if self.fates is not None:
+            return ""
+        return _("could not be looked at") if self.error is not None else _("looking…")
 
     def _sides(self) -> tuple[list[Fate], list[Fate]]:
         return sides(self.fates or (), self.keeps_lustre)
@@ -183,9 +189,9 @@ class TeardownScreen(LookingScreen):
         self.wizard.go(place if place != "teardown" else "review")
 
 
-def _lines(listed: Sequence[Fate], looking: bool) -> Text:
-    if looking:
-        return Text(_("looking…"))
+def _lines(listed: Sequence[Fate], unknown: str) -> Text:
+    if unknown:
+        return Text(unknown)
     text = Text(end="", no_wrap=True, overflow="ellipsis")
     reason = ""
     for fate in listed:
