@@ -75,7 +75,8 @@ class _Checker:
         name = re.sub(r"\[\d+\]$", "", name)
         if isinstance(value, list) and schema.get("type") not in ("array", "any"):
             if "additionalProperties" in schema:
-                self._say(at, f"Invalid value{_at(at)} (Map), Cannot bind a list to map for field '{name}'.")
+                why = f"Cannot bind a list to map for field '{spelt}'."
+                self._say(place, f"Invalid value{_at(place)} (Map), {why}")
             else:
                 self._say(place, _unknown(spelt, place, "Proto field is not repeating, cannot start list."))
             return False

@@ -192,7 +192,12 @@ def _unlisted(spec: JSON) -> JSON:
 def _body_at(base: str, request: str | None) -> str:
     """Google names a body that is one field of the request by that field, which is the message's name in
     snake case.
+
+    APIs of Compute's age (`servicePath` in their documents) call it `resource`: seen of YouTube's and Wallet's, and in
+    Compute's own "Required field 'resource' not specified".
     """
-    if base or not request or request.endswith("Request"):
+    if base:
+        return "resource" if request else ""
+    if not request or request.endswith("Request"):
         return ""
     return re.sub(r"(?<!^)(?=[A-Z])", "_", request).lower()

@@ -253,7 +253,9 @@ def _fields(one: Any, body: Any, name: str, spec: JSON, at: str, place: str) -> 
         yield one("scalar for message", body({name: 5}), f"Invalid value at '{at}' (type.googleapis.com/")
     if "additionalProperties" in spec:
         yield one(
-            "list for map", body({name: [1]}), f"Invalid value at '{at}' (Map), Cannot bind a list to map"
+            "list for map",
+            body({name: [1]}),
+            f"Invalid value{end} (Map), Cannot bind a list to map for field '{name}'",
         )
     if kind == "array":
         yield one("scalar for list", body({name: 5}), f"Invalid value at '{at}' (List), 5")
