@@ -105,8 +105,17 @@ def test_another_projects_reservation_serves_only_whom_it_is_shared_with(
     reserve(clients, "shared-res", project="owner-project", share_settings=everybody)
     reserve(clients, "own-res", project="owner-project")
     take(clients, "projects/owner-project/reservations/shared-res")
+    own = "projects/owner-project/reservations/own-res"
+    path = f"/compute/v1/projects/owner-project/zones/{ZONE}/reservations/own-res?paths=shareSettings.projectMap.123456789012"
+    shares = {"shareType": "SPECIFIC_PROJECTS", "projectMap": {"123456789012": {"projectId": "123456789012"}}}
     with pytest.raises(exceptions.TooManyRequests, match="short of 1"):
-        take(clients, "projects/owner-project/reservations/own-res")
+        take(clients, own)
+    assert shared_rehearsal.ask("PATCH", path, {"shareSettings": shares})[0] == 200
+    take(clients, own)
+    shares = {"shareType": "SPECIFIC_PROJECTS"}  # the path without its value: that project goes
+    assert shared_rehearsal.ask("PATCH", path, {"shareSettings": shares})[0] == 200
+    with pytest.raises(exceptions.TooManyRequests, match="short of 1"):
+        take(clients, own)
 
 
 def test_a_reservation_is_made_resized_and_deleted(clients: Clients) -> None:
