@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import shutil
 import signal
 import subprocess
 import time
@@ -16,14 +15,13 @@ from typing import Any
 import pytest
 from google.api_core import exceptions
 from google.cloud import container_v1
-from google_clients import APIS, CLUSTER, PARENT, REGION, Clients, cluster, gpu_pool, network
+from google_clients import APIS, CLUSTER, PARENT, Clients, cluster, gpu_pool, network
 from kubeworld import kubectl_binary, until
 from rehearsing import Rehearsal, start_rehearsal, stop_rehearsal
 
 SPEED = "400"
 MASTER, OLD, NEXT = "1.34.3-gke.1245000", "1.34.1-gke.3971000", "1.35.1-gke.1396000"
 INCOMPATIBLE = "Cluster is running incompatible operation"
-GCLOUD = shutil.which("gcloud")
 JSON = dict[str, Any]
 
 
@@ -105,12 +103,6 @@ def clients(server: Rehearsal) -> Clients:
 
     until(felt)
     return made
-
-
-def _running(clients: Clients, kind: str) -> str:
-    """Name of the operation of this kind that runs."""
-    listed = clients.container.list_operations(parent=PARENT).operations
-    return next(one.name for one in listed if one.operation_type.name == kind and one.status.name != "DONE")
 
 
 def test_while_a_cluster_is_made_nothing_else_is_done_to_it(clients: Clients) -> None:
@@ -197,34 +189,19 @@ def test_a_pools_nodes_are_replaced_one_by_one_up_to_the_control_planes_version(
     assert got.current_node_version == MASTER
 
 
-@pytest.mark.skipif(GCLOUD is None, reason="the real gcloud is not installed here")
-def test_gcloud_upgrades_the_control_plane_and_kubectl_sees_it(
+def test_the_control_plane_is_upgraded_while_nothing_else_is_done_and_kubectl_sees_it(
     clients: Clients, server: Rehearsal, tmp_path: Path
 ) -> None:
-    words = ["container", "clusters", "upgrade", "nemo-cluster", "--master", f"--cluster-version={NEXT}"]
-    done = subprocess.Popen(
-        [str(GCLOUD), *words, f"--region={REGION}", "--quiet"],
-        env=server.env,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    upgrade = until(lambda: _maybe(clients, "UPGRADE_MASTER"))
-    busy = refused(lambda: clients.container.create_node_pool(parent=CLUSTER, node_pool=pool("late")))
-    assert f"Operation {upgrade} is currently upgrading cluster nemo-cluster" in busy
-    assert done.wait(60) == 0, done.communicate()
-    done.communicate()
+    gke = clients.container
+    operation = gke.update_master(request={"name": CLUSTER, "master_version": NEXT})
+    busy = refused(lambda: gke.create_node_pool(parent=CLUSTER, node_pool=pool("late")))
+    assert f"Operation {operation.name} is currently upgrading cluster nemo-cluster" in busy
+    clients.gke(operation)
     kubectl = Kubectl(clients, server, tmp_path)
     assert json.loads(kubectl("version", "-o", "json"))["serverVersion"]["gitVersion"] == f"v{NEXT}"
     assert set(kubectl.nodes("default-pool").values()) == {f"v{MASTER}"}
     back = {"name": CLUSTER, "master_version": MASTER}
-    assert "cannot downgrade" in refused(lambda: clients.container.update_master(request=back))
-
-
-def _maybe(clients: Clients, kind: str) -> str | None:
-    with contextlib.suppress(StopIteration):
-        return _running(clients, kind)
-    return None
+    assert "cannot downgrade" in refused(lambda: gke.update_master(request=back))
 
 
 def test_a_server_killed_between_two_nodes_renews_the_rest(clients: Clients, server: Rehearsal) -> None:

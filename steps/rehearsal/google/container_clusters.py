@@ -1,4 +1,4 @@
-"""GKE clusters: create, read, delete."""
+"""GKE clusters: create, read, delete. Where no source is named, a refusal's wording is inferred."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""What a node pool may be: its name, zones, machine, networks, scaling and reservation."""
+"""What a node pool may be: its name, zones, machine, networks, scaling and reservation.
+
+Where no source is named, a refusal's wording is inferred.
+"""
 
 from __future__ import annotations
 

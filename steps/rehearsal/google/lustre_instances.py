@@ -1,6 +1,7 @@
 """Managed Lustre instances: create, read, grow, delete; their address in the private services range.
 
-Also data to and from buckets, as far as there are buckets here.
+Also data to and from buckets, as far as there are buckets here. The service's own wording is published nowhere: that of
+the refusals is inferred.
 """
 
 from __future__ import annotations
