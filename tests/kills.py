@@ -142,7 +142,7 @@ def kill_apply(home: Path, moment: Moment, wanted: dict[str, JSON]) -> Round:
         killed = run_and_kill(walk, APPLY, moment)
         again = walk.run(*APPLY)
         wrong = _ended_badly(again.returncode, again.stdout, again.stderr)
-        found = comparable(walk.server.world())
+        found = _settled(walk, wanted)
         wrong += [
             f"{key} is {found.get(key)}, wanted {wanted.get(key)}"[:600]
             for key in sorted({*found, *wanted})
@@ -155,6 +155,14 @@ def kill_apply(home: Path, moment: Moment, wanted: dict[str, JSON]) -> Round:
             if row["origin"] != "created" and row["kind"] not in ("api", "project", "iam_binding")
         ]
         return Round(moment, killed, wrong, time.monotonic() - begun)
+
+
+def _settled(walk: Road, wanted: dict[str, JSON]) -> dict[str, JSON]:
+    """The world once it is as wanted, or after five seconds: a RayCluster's own word comes a moment after its pods'."""
+    deadline = time.monotonic() + 5
+    while (found := comparable(walk.server.world())) != wanted and time.monotonic() < deadline:
+        time.sleep(0.1)
+    return found
 
 
 def kill_destroy(deployed: Path, home: Path, moment: Moment) -> Round:
