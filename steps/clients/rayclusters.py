@@ -33,11 +33,11 @@ class RayClusterDriver(KubeDriver):
         return Sight(state, seen.mark, seen.identity, drift, detail, self._facts(live), why)
 
     def _state(self, kube: Kube, task: Task, live: JSON) -> tuple[State, str, Trouble | None]:
-        """Pods are counted themselves: what the operator wrote into the status may be older than they are."""
+        """Pods are counted themselves, and by the operator too: its status may be older than they are, either way."""
         pods = pods_of(kube, task.at("namespace"), task.name)
         head_ready = head_is_ready(live) and any(is_head(p) and is_ready(p) for p in pods)
         wanted = int(task.spec["spec"]["workerGroupSpecs"][0]["replicas"])
-        ready = sum(1 for p in pods if not is_head(p) and is_ready(p))
+        ready = min(sum(1 for p in pods if not is_head(p) and is_ready(p)), workers_ready(live))
         if head_ready and (released(live) or (ready >= wanted and _replicas(live) >= wanted)):
             return "ready", f"head and {ready} workers ready", None
         what = f"head ready, workers {ready} of {wanted}" if head_ready else "waiting for the head"
