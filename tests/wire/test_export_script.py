@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import time
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +32,10 @@ def _world(server: Rehearsal) -> dict[str, Any]:
     gcloud has no flag for those (the description bears the mark all the same), and it says false where the
     SDK says nothing.
     """
-    rows = server.world()
+    rows, deadline = server.world(), time.monotonic() + 5
+    while any(row["state"] == "creating" for row in rows) and time.monotonic() < deadline:
+        time.sleep(0.1)  # a RayCluster's own word comes a moment after its pods'
+        rows = server.world()
     for row in rows:
         if row["kind"] == "address":
             row["spec"].pop("labels", None)
