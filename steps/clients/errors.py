@@ -14,6 +14,7 @@ _RESERVATION = re.compile(
     r"Reservation does not have enough resources.*?reservation \"([^\"]+)\".*?zone \"([^\"]+)\".*?required (\d+) and short of (\d+)",
     re.DOTALL,
 )
+_NO_RESERVATION = re.compile(r"reservation \"([^\"]+)\" not found for node pool .*? at zone \"([^\"]+)\"")
 _QUOTA_ITEM = re.compile(
     r"resource \"([A-Z0-9_]+)\": request requires '([\d.]+)' and is short '([\d.]+)'.*?quota of '([\d.]+)'",
     re.DOTALL,
@@ -121,6 +122,14 @@ def _capacity(message: str) -> CloudError | None:
             f"reservation {name} in {zone} is short of {short} machines",
             message,
             "lower quotas.gpu_nodes, or name another reservation",
+        )
+    gone = _NO_RESERVATION.search(message)
+    if gone:
+        return CloudError(
+            "reservation",
+            f"reservation {gone[1]} was not found in {gone[2]}",
+            message,
+            "name one that is there as quotas.reservation",
         )
     quota = _QUOTA_ITEM.findall(message)
     if quota:

@@ -250,6 +250,15 @@ RULES: tuple[Rule, ...] = (
         _LATER,
     ),
     Rule(
+        "reservation_gone",
+        "event",
+        _SCALE,
+        'reservation "(?P<text>[^"]+)" not found',
+        "no node can be added: reservation {text} is not there (any more)",
+        "name one that is there as quotas.reservation and run apply again, or have this one made anew",
+        _LATER,
+    ),
+    Rule(
         "reservation",
         "event",
         _SCALE,

@@ -55,7 +55,7 @@ CATALOGUE: tuple[Drill, ...] = (
         "Machines that run already stay.",
         "by check at once; when the workers ask for machines",
         "Apply again goes on; an apply under way goes on by itself.",
-        f"{_GITHUB}GoogleCloudPlatform/cluster-toolkit/issues/2548, {_GITHUB}AI-Hypercomputer/xpk/pull/1057",
+        f"{_GITHUB}GoogleCloudPlatform/cluster-toolkit/pull/5043, {_GITHUB}AI-Hypercomputer/xpk/pull/1057",
         "the autoscaler's words for it",
     ),
     Drill(

@@ -175,6 +175,20 @@ SEEN: list[tuple[str, Seen, str, str]] = [
         "gpu_nodes",
     ),
     (
+        "reservation_gone",
+        Seen(
+            pod(),
+            [
+                event(
+                    "FailedScaleUp",
+                    'Node scale up in zones us-central1-b associated with this pod failed: scale.up.error.out.of.resources: Google Compute Engine: reservation "nemo-res" not found for node pool "gpu-pool" at zone "us-central1-b".. Pod is at risk of not being scheduled.',
+                )
+            ],
+        ),
+        "reservation nemo-res is not there",
+        "quotas.reservation",
+    ),
+    (
         "reservation",
         Seen(
             pod(),

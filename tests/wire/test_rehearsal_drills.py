@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from rehearsing import Rehearsal, start_rehearsal, stop_rehearsal
 
+from grpo_wizard.steps.clients.errors import from_message
 from grpo_wizard.steps.rehearsal import life
 from grpo_wizard.steps.rehearsal.drill_texts import CATALOGUE, NAMES
 
@@ -136,6 +137,18 @@ def test_reservations_are_gone_whatever_their_names_and_come_back(ready: Rehears
     status, answer = ready.ask("GET", f"{RESERVATIONS}/nemo-res")
     assert status == 404 and "zones/us-central1-b/reservations/nemo-res" in answer["error"]["message"]
     assert "items" not in ready.ask("GET", RESERVATIONS)[1]
+    ended(ready, ready.ask("POST", GKE, {"cluster": CLUSTER})[1])
+    affinity = {
+        "consumeReservationType": "SPECIFIC_RESERVATION",
+        "key": "compute.googleapis.com/reservation-name",
+        "values": ["mine"],
+    }
+    config = {**POOL["config"], "reservationAffinity": affinity}
+    pool = {**POOL, "initialNodeCount": 1, "config": config}
+    status, answer = ready.ask("POST", f"{GKE}/small/nodePools", {"nodePool": pool})
+    told = from_message("container.googleapis.com", status, answer["error"]["message"])
+    assert (status, told.title) == (404, "reservation mine was not found in europe-west4-b")
+    assert told.kind == "reservation" and not told.transient and "quotas.reservation" in told.fix
     ready.ask("DELETE", f"{DRILLS}/reservation-gone")
     assert ready.ask("GET", f"{RESERVATIONS}/nemo-res")[0] == 200
 

@@ -271,11 +271,18 @@ def sub_block(call: Call) -> JSON:
     return sent(call, {"resource": body})
 
 
+def not_found(value: str, pool: str, zone: str) -> str:
+    """GKE's words for a reservation that is not there: GoogleCloudPlatform/cluster-toolkit pull 5043."""
+    return f'Google Compute Engine: reservation "{value}" not found for node pool "{pool}" at zone "{zone}".'
+
+
 def refuse_short(
     record: Record | None, value: str, pool: str, zone: str, machine: str, needed: int, have: int
 ) -> ApiError:
-    """GKE's 429 for a reservation that cannot serve a pool (case a05), also for one that is not there."""
-    name = record.name if record else value
+    """GKE's 429 for a reservation that cannot serve a pool (case a05); 404 for one that is not there."""
+    if record is None:
+        return ApiError(404, not_found(value, pool, zone), "NOT_FOUND", "notFound")
+    name = record.name
     return ApiError(
         429,
         f'Reservation does not have enough resources for the request: specific reservation "{name}" is '

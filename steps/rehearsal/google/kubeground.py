@@ -17,7 +17,7 @@ from ..contract import JSON, KUBES, ApiError, House, Record, World, house
 from ..drilled import runs
 from . import quotas
 from .catalogue import machine_types, zones
-from .compute_reservations import have, reservation_of
+from .compute_reservations import have, not_found, reservation_of
 from .container_operations import cluster_of
 from .container_versions import order
 from .links import COMPUTE, CONTAINER, LUSTRE
@@ -123,7 +123,10 @@ def _no_capacity(world: World, pool: Record, zone: str) -> str | None:
     if runs("stock-out"):  # the real event says no more
         return "scale.up.error.out.of.resources: GCE out of resources"
     value = reservation_of(pool.body)
-    if value and have(world, pool.project, zone, value, machine)[1] < 1:
+    record, left = have(world, pool.project, zone, value, machine) if value else (None, 1)
+    if value and record is None:  # GKE's words where it makes a pool; in an event they are inferred
+        return f"scale.up.error.out.of.resources: {not_found(value, pool.name, zone)}"
+    if left < 1:
         return (
             f"scale.up.error.out.of.resources: Instance in zone {zone} could not be created: specific "
             f"reservation '{value}' has no machine of type {machine} left"
