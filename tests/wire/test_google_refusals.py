@@ -263,12 +263,12 @@ def test_a_billing_account_that_is_strange_is_refused(cloud: Rehearsal) -> None:
 
 
 def test_an_enabled_api_is_felt_only_after_its_minute(tmp_path: Path) -> None:
-    server = start_rehearsal(tmp_path / "home", "60", ray="none")  # 12 s and 60 s, divided
+    server = start_rehearsal(tmp_path / "home", "40", ray="none")  # 12 s and 60 s, divided
     try:
         begun = time.monotonic()
         server.enable("compute.googleapis.com")
         enabled = time.monotonic() - begun
-        assert enabled >= 0.2
+        assert enabled >= 0.3
         service = server.ask("GET", f"/serviceusage/v1/projects/{P}/services/compute.googleapis.com")[1]
         assert service["state"] == "ENABLED"
         status, answer = server.ask("GET", f"{ROOT}/networks")
