@@ -102,15 +102,31 @@ def own(home: Path) -> Address | None:
     return Address(**{**asdict(address), "kube_urls": answer["kube_urls"]})
 
 
+def known(home: Path) -> Address | None:
+    """Where the server was last, by the environment or by what it wrote; it is not asked, and may be gone.
+
+    Raises RehearsalError where the environment names a place that is not on loopback, or no token.
+    """
+    url = os.environ.get(URL)
+    if not url:
+        return _read(folder(home) / "address.json")
+    _on_loopback(url)
+    return Address(url.rstrip("/"), 0, "", "", env={TOKEN: _token_of_environment()})
+
+
+def _on_loopback(url: str) -> None:
+    if urlsplit(url).hostname not in ("127.0.0.1", "localhost", "::1"):
+        raise RehearsalError(
+            f"{URL} must name a server on 127.0.0.1, not {url}: a rehearsal goes no further."
+        )
+
+
 def join(url: str, token: str, speed: float | str | None = None) -> Address:
     """A server that somebody else started.
 
     Raises RehearsalError where it is not on loopback, does not answer, refuses the token or runs at another speed.
     """
-    if urlsplit(url).hostname not in ("127.0.0.1", "localhost", "::1"):
-        raise RehearsalError(
-            f"{URL} must name a server on 127.0.0.1, not {url}: a rehearsal goes no further."
-        )
+    _on_loopback(url)
     try:
         answer = ask(url, token, "GET", "/_rehearsal/status", timeout=5)
     except urllib.error.HTTPError as error:
