@@ -106,7 +106,8 @@ def clients(server: Rehearsal) -> Clients:
 
 
 def test_while_a_cluster_is_made_nothing_else_is_done_to_it(clients: Clients) -> None:
-    asked = cluster(initial_cluster_version=MASTER, node_pools=[pool("default-pool", version=OLD)])
+    first = pool("default-pool", version=OLD, max_pods_constraint={"max_pods_per_node": 32})
+    asked = cluster(initial_cluster_version=MASTER, node_pools=[first])
     operation = clients.container.create_cluster(parent=PARENT, cluster=asked)
     gke, name = clients.container, {"name": CLUSTER}
     label = {**name, "resource_labels": {"a": "b"}, "label_fingerprint": "a9dc16a7"}
@@ -168,6 +169,8 @@ def test_a_pools_nodes_are_replaced_one_by_one_up_to_the_control_planes_version(
     kubectl = Kubectl(clients, server, tmp_path)
     before = until(lambda: len(found := kubectl.nodes("default-pool")) == 3 and found)
     assert set(before.values()) == {f"v{OLD}"}
+    rooms = kubectl("get", "nodes", "-o", "jsonpath={.items[*].status.allocatable.pods}")
+    assert set(rooms.split()) >= {"32"}
     update = {"name": f"{CLUSTER}/nodePools/default-pool", "node_version": "-", "image_type": ""}
     operation = clients.container.update_node_pool(request=update)
     where = {"name": f"{PARENT}/operations/{operation.name}"}

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,6 +16,11 @@ from kubethings import deploy, events, ready
 from kubeworld import ZONE, running, tutorial_ground
 from rehearsing import Rehearsal, start_rehearsal, stop_rehearsal, until
 from test_google_lustre import PARENT, connect, instance, ranged
+
+from grpo_wizard.steps.clients.connect import rehearsal
+from grpo_wizard.steps.clients.driver import Task
+from grpo_wizard.steps.clients.lustre import LustreDriver
+from grpo_wizard.steps.step import Resource
 
 SPEED = "1200"
 HELD = "Producer services (e.g. CloudSQL, Cloud Memstore, etc.) are still using this connection."
@@ -160,3 +167,44 @@ def test_nodes_that_speak_on_another_port_find_no_server(legacy: bool, port: int
         assert "Is the MGS running?" in until(lambda: events(it, "FailedMount"))[0]
         ground.port = 6988 if legacy else 988
         ready(it, 0)
+
+
+# Every state of Google's own list, those too that no call leads to; what our driver makes of it.
+STATES = {
+    "CREATING": "creating",
+    "ACTIVE": "ready",
+    "UPDATING": "ready",
+    "UPGRADING": "ready",
+    "REPAIRING": "ready",
+    "DELETING": "deleting",
+    "STOPPED": "failed",
+    "SUSPENDED": "failed",
+}
+
+
+def test_every_state_that_google_lists_is_understood(tmp_path: Path) -> None:
+    assert set(STATES) == {one.name for one in lustre_v1.Instance.State} - {"STATE_UNSPECIFIED"}
+    name = f"{PARENT}/instances/nemo-lustre"
+    match = {"service": "lustre.googleapis.com", "method": "GET", "path": "*/instances/nemo-lustre"}
+    answers = [
+        {
+            "match": {**match, "nth": number},
+            "do": {
+                "status": 200,
+                "body": {"name": name, "state": state, "mountPoint": "10.0.0.2@tcp:/lustrefs"},
+            },
+        }
+        for number, state in enumerate(STATES, 1)
+    ]
+    faults = tmp_path / "faults.json"
+    faults.write_text(json.dumps(answers))
+    server = start_rehearsal(tmp_path / "home", ray="none", faults=faults)
+    try:
+        cloud = rehearsal(server.home, None, lambda *parts: None, {})
+        place = {"project": PROJECT, "location": "us-central1-b"}
+        task = Task(Resource("lustre", "lustre", "nemo-lustre", {}, place), {}, "")
+        seen = [LustreDriver().look(cloud, task) for _ in STATES]
+    finally:
+        stop_rehearsal(server)
+    assert [one.state for one in seen] == list(STATES.values())
+    assert [one.detail for one in seen] == list(STATES)

@@ -67,7 +67,7 @@ def resources(pool: JSON) -> tuple[JSON, JSON]:
     capacity = {
         "cpu": str(cores),
         "memory": f"{int(gib * 1024 * 1024 * 0.985)}Ki",
-        "pods": "110",
+        "pods": str((pool.get("maxPodsConstraint") or {}).get("maxPodsPerNode", 110)),
         "ephemeral-storage": f"{disk * 978 * 1024}Ki",
         "hugepages-1Gi": "0",
         "hugepages-2Mi": "0",
