@@ -6,6 +6,7 @@ import json
 import os
 import resource
 import signal
+import socket
 from pathlib import Path
 from typing import Any
 
@@ -121,3 +122,44 @@ def test_a_signal_to_end_leaves_the_world_whole(tmp_path: Path) -> None:
     again = start_rehearsal(tmp_path, ray="none")
     assert {json.dumps(row, sort_keys=True) for row in again.world()} == before
     assert life.stop(tmp_path)
+
+
+def test_ports_that_others_have_taken_meanwhile_are_given_up_and_the_world_comes_up_all_the_same(
+    tmp_path: Path,
+) -> None:
+    """Both are its own again where they are free: test_rehearsal_kills.py."""
+    server = start_rehearsal(tmp_path, ray="none")
+    server.enable("compute.googleapis.com", "container.googleapis.com")
+    network(server, "here")
+    clusters = "/container/v1/projects/my-project/locations/us-central1/clusters"
+    subnet = {
+        "name": "here",
+        "network": "projects/my-project/global/networks/here",
+        "ipCidrRange": "10.2.0.0/16",
+    }
+    assert (
+        server.ask("POST", f"{NETWORKS[: -len('/global/networks')]}/regions/us-central1/subnetworks", subnet)[
+            0
+        ]
+        == 200
+    )
+    asked = {"name": "kept", "network": "here", "subnetwork": "here", "initialNodeCount": 1}
+    assert server.ask("POST", clusters, {"cluster": asked})[0] == 200
+    endpoint = until(lambda: server.ask("GET", f"{clusters}/kept")[1].get("endpoint"))
+    assert life.stop(tmp_path)
+    taken = []
+    for address in (endpoint, server.base_url):
+        other = socket.create_server(("127.0.0.1", int(address.rpartition(":")[2])))
+        taken.append(other)
+    again = start_rehearsal(tmp_path, ray="none")
+    assert again.base_url != server.base_url and again.token == server.token
+    now = again.ask("GET", f"{clusters}/kept")[1]
+    assert now["status"] == "RUNNING" and now["endpoint"] != endpoint
+    assert again.address.kube_urls == {"kept": f"https://{now['endpoint']}"}
+    assert (
+        f"port {endpoint.rpartition(':')[2]} of cluster kept is taken"
+        in (tmp_path / "rehearsal" / "server.log").read_text()
+    )
+    assert life.stop(tmp_path)
+    for other in taken:
+        other.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import secrets
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -18,6 +19,7 @@ from grpo_wizard.steps.rehearsal.kube.core import Kube
 from grpo_wizard.steps.rehearsal.kube.kinds import kinds_for
 from grpo_wizard.steps.rehearsal.kube.store import Store
 
+_LOG = logging.getLogger(__name__)
 MAX_BODY = 3 * 1024 * 1024  # etcd's and the API server's own limit
 
 
@@ -92,15 +94,27 @@ class KubeCluster:
             app, access_log=None, shutdown_timeout=0.5, handler_cancellation=True
         )  # a watch ends with its client
         await self._runner.setup()
-        site = web.TCPSite(
-            self._runner, "127.0.0.1", self.port or 0, ssl_context=self.ssl_context, reuse_address=True
-        )
-        await site.start()
+        await self._listen(self._runner)
         self.port = int(self._runner.addresses[0][1])
         self.kube.url = f"https://127.0.0.1:{self.port}"
         furnish.furnish(self.kube)
         self._manager.start()
         return self.kube.url
+
+    async def _listen(self, runner: web.AppRunner) -> None:
+        """On the port that it had before; on a free one where another program has taken that meanwhile."""
+        for port in (self.port, None) if self.port else (None,):
+            site = web.TCPSite(
+                runner, "127.0.0.1", port or 0, ssl_context=self.ssl_context, reuse_address=True
+            )
+            try:
+                await site.start()
+                return
+            except OSError as error:
+                if port is None:
+                    raise
+                _LOG.warning("port %s of cluster %s is taken (%s): it gets another", port, self.name, error)
+                await site.stop()
 
     @property
     def _recorded(self) -> Any:
