@@ -131,12 +131,15 @@ def test_what_a_collection_left_out_is_freed_once_nobody_asks() -> None:
 
 
 def test_a_server_that_is_never_idle_is_swept_too() -> None:
-    sweeps = Sweeps()
+    now = [0.0]
+    sweeps = Sweeps(lambda: now[0])
     sweeps.begin()
     try:
         seen = _frozen_and_dropped()
-        for _ in range(20):
-            gc.collect()
+        now[0] = 599.0
+        sweeps.look(idle=0.0)
+        assert seen() is not None
+        now[0] = 601.0
         sweeps.look(idle=0.0)
         assert seen() is None
     finally:
