@@ -64,8 +64,6 @@ _VOLATILE = {
     "data",
     "generateId",
     "podIpv4CidrSize",
-    "clusterSecondaryRangeName",
-    "podRange",
     "grpo-wizard",
     "description",
     "finalizers",
