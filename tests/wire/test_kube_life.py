@@ -371,6 +371,7 @@ def test_a_head_deleted_by_force_and_a_cluster_that_ends_leave_no_process() -> N
         first = pods(it, "head")[0]["metadata"]["name"]
         it.kubectl("delete", "pod", first, "--force", "--grace-period=0")
         until(lambda: heads.gone == [first])
+        until(lambda: pods(it, "head"))  # until then the cluster's status is still that of the first
         ready(it, 0)
         second = pods(it, "head")[0]["metadata"]["name"]
     assert second != first and second in heads.gone
