@@ -35,11 +35,14 @@ def number() -> str:
 
 
 def fingerprint(of: object) -> str:
-    """Eight bytes that change with what they are made of; Compute's own for no labels."""
+    """Eight bytes that change with what they are made of; Compute's own for no labels.
+
+    In the alphabet for URLs, as Compute writes them (2bsm86CRs-0=) and gcloud sends them back.
+    """
     if not of:
         return "42WmSpB8rSM="
     digest = hashlib.sha256(json.dumps(of, sort_keys=True).encode()).digest()
-    return base64.b64encode(digest[:8]).decode()
+    return base64.urlsafe_b64encode(digest[:8]).decode()
 
 
 def operation_name(world: World) -> str:
