@@ -145,6 +145,16 @@ class NetworkDriver(ComputeDriver):
             )
         return super().delete(cloud, task, sight)
 
+    def insist(self, cloud: Cloud, task: Task) -> str | None:
+        """A services connection that others made on it and left empty: it serves nobody, and is cut from our side."""
+        from .peering import connection, cut
+
+        live = connection(cloud, task.at("project"), task.name)
+        if not live or live.get("reservedPeeringRanges") or not live.get("peering"):
+            return None
+        task.tell(f"a peering without ranges holds {task.name}: removing it from this side")
+        return cut(cloud, task.at("project"), task.name, str(live["peering"]))
+
     def _left_behind(self, cloud: Cloud, task: Task) -> list[str]:
         """Names of GKE's rules whose network is exactly this one. The whole list is read and compared here: a server-side filter
         matches words, and would name rules of other networks too (gcloud-wire.md §6)."""

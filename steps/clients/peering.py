@@ -101,34 +101,21 @@ class PeeringDriver(Driver):
             rest = [one for one in live.get("reservedPeeringRanges", []) if one not in mine]
             return self._set_ranges(cloud, self._network(cloud, task), rest)
         task.tell(f"producers still hold the peering of {task.at('network')}: removing it from this side")
-        request = about | {"networks_remove_peering_request_resource": {"name": name}}
-        return _COMPUTE + str(
-            call("compute", compute(cloud, "NetworksClient").remove_peering_unary, request=request).name
-        )
+        return _COMPUTE + cut(cloud, task.at("project"), task.at("network"), str(name))
 
     def progress(self, cloud: Cloud, task: Task, operation: str) -> Progress:
         if operation.startswith(_COMPUTE):
             return global_operation(cloud, task.at("project"), operation.removeprefix(_COMPUTE))
-        seen = self._call(cloud, lambda api: api.operations().get(name=operation))
+        seen = _call(cloud, lambda api: api.operations().get(name=operation))
         if seen.get("error"):
             raise outcome(SERVICE, 400, str(seen["error"].get("message", "")))
         return Progress(bool(seen.get("done")))
 
     def _network(self, cloud: Cloud, task: Task) -> str:
-        return f"projects/{project_number(cloud, task.at('project'))}/global/networks/{task.at('network')}"
+        return _by_number(cloud, task.at("project"), task.at("network"))
 
     def _connection(self, cloud: Cloud, task: Task) -> JSON | None:
-        try:
-            network = self._network(cloud, task)
-            listed = self._call(
-                cloud, lambda api: api.services().connections().list(parent=_PARENT, network=network)
-            )
-        except CloudError as error:
-            # For a network that is not there (yet, or any more) Google answers 403 "… or it may not exist".
-            if error.kind == "not_found" or (error.kind == "denied" and "may not exist" in error.detail):
-                return None
-            raise
-        return next(iter(listed.get("connections", [])), None)
+        return connection(cloud, task.at("project"), task.at("network"))
 
     def _set_ranges(self, cloud: Cloud, network: str, ranges: list[str]) -> str:
         return self._send(
@@ -141,27 +128,55 @@ class PeeringDriver(Driver):
         )
 
     def _send(self, cloud: Cloud, method: str, **arguments: Any) -> str:
-        started = self._call(
+        started = _call(
             cloud, lambda api: getattr(api.services().connections(), method)(**arguments), write=method
         )
         if started.get("error"):
             raise from_message(SERVICE, 400, str(started["error"].get("message", "")))
         return str(started["name"])
 
-    def _call(self, cloud: Cloud, request: Any, write: str = "") -> JSON:
-        try:
-            prepared = request(_api(cloud))
-            found: JSON = prepared.execute(http=_http(cloud), num_retries=0)
-        except Exception as error:
-            problem = translate(SERVICE, error)
-            if write:
-                cloud.audit(
-                    cloud.identity, prepared.method, prepared.uri, write, str(getattr(problem, "status", ""))
-                )
-            raise problem from error
+
+def connection(cloud: Cloud, project: str, network: str) -> JSON | None:
+    """The connection of a VPC with Google's producers, None where there is none. Raises CloudError."""
+    try:
+        path = _by_number(cloud, project, network)
+        listed = _call(cloud, lambda api: api.services().connections().list(parent=_PARENT, network=path))
+    except CloudError as error:
+        # For a network that is not there (yet, or any more) Google answers 403 "… or it may not exist".
+        if error.kind == "not_found" or (error.kind == "denied" and "may not exist" in error.detail):
+            return None
+        raise
+    return next(iter(listed.get("connections", [])), None)
+
+
+def cut(cloud: Cloud, project: str, network: str, name: str) -> str:
+    """Takes the peering `name` from our side of the network; the name of Compute's operation."""
+    request = {
+        "project": project,
+        "network": network,
+        "networks_remove_peering_request_resource": {"name": name},
+    }
+    return str(call("compute", compute(cloud, "NetworksClient").remove_peering_unary, request=request).name)
+
+
+def _by_number(cloud: Cloud, project: str, network: str) -> str:
+    return f"projects/{project_number(cloud, project)}/global/networks/{network}"
+
+
+def _call(cloud: Cloud, request: Any, write: str = "") -> JSON:
+    try:
+        prepared = request(_api(cloud))
+        found: JSON = prepared.execute(http=_http(cloud), num_retries=0)
+    except Exception as error:
+        problem = translate(SERVICE, error)
         if write:
-            cloud.audit(cloud.identity, prepared.method, prepared.uri, found.get("name", write), "200")
-        return found
+            cloud.audit(
+                cloud.identity, prepared.method, prepared.uri, write, str(getattr(problem, "status", ""))
+            )
+        raise problem from error
+    if write:
+        cloud.audit(cloud.identity, prepared.method, prepared.uri, found.get("name", write), "200")
+    return found
 
 
 def _api(cloud: Cloud) -> Any:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 import strangers
-from road import ANSWERS, APPLY, DESTROY, JSON, NAME, Deployed, comparable, fault, lasting, road
+from road import ANSWERS, APPLY, DESTROY, JSON, NAME, Deployed, Road, comparable, fault, lasting, road
 
 ADOPT = (*APPLY, "--adopt")
 KINDS = {
@@ -216,28 +216,45 @@ def test_a_lost_state_is_offered_and_taken_up_again_under_its_mark(
         assert nothing.returncode == 1 and "nothing of these names is there" in nothing.stderr
 
 
-def test_a_strangers_connection_stays_when_ours_was_its_last_range(tmp_path: Path) -> None:
-    """Joined beside their range, which they take out meanwhile: destroy ends nothing that it did not make."""
-    compute, connections = (
-        "/compute/v1/projects/my-project/global",
-        "/servicenetworking/v1/services/servicenetworking.googleapis.com/connections",
-    )
-    network = "projects/123456789012/global/networks/nemo-net"
+COMPUTE = "/compute/v1/projects/my-project/global"
+CONNECTIONS = "/servicenetworking/v1/services/servicenetworking.googleapis.com/connections"
+VPC = "projects/123456789012/global/networks/nemo-net"
+
+
+def joined_beside_a_strangers_range(walk: Road) -> str:
+    """On nemo-net: their connection with their range, then ours in it, then theirs taken out. The connection's name."""
+    ask = walk.server.ask
     theirs = {"name": "their-range", "purpose": "VPC_PEERING", "addressType": "INTERNAL", "prefixLength": 24}
+    ask("POST", f"{COMPUTE}/addresses", {**theirs, "network": f"{COMPUTE[12:]}/networks/nemo-net"})
+    ask("POST", CONNECTIONS, {"network": VPC, "reservedPeeringRanges": ["their-range"]})
+    assert walk.lines("apply", "--yes", "--adopt", "--until", "lustre", "--json")[-1]["ok"]
+    joined = next(row for row in walk.server.world() if row["kind"] == "peering")
+    assert sorted(joined["spec"]["reservedPeeringRanges"]) == ["nemo-lustre-range", "their-range"]
+    patch = {"network": VPC, "reservedPeeringRanges": ["nemo-lustre-range"]}
+    assert ask("PATCH", f"{CONNECTIONS}/-?updateMask=reservedPeeringRanges&force=true", patch)[0] == 200
+    return str(joined["name"])
+
+
+def test_a_strangers_connection_stays_when_ours_was_its_last_range(tmp_path: Path) -> None:
+    """Destroy ends nothing that it did not make."""
     with road(tmp_path / "home") as walk:
-        ask = walk.server.ask
         walk.server.enable("compute.googleapis.com", "servicenetworking.googleapis.com")
-        ask("POST", f"{compute}/networks", {"name": "nemo-net", "autoCreateSubnetworks": True})
-        ask("POST", f"{compute}/addresses", {**theirs, "network": f"{compute[12:]}/networks/nemo-net"})
-        ask("POST", connections, {"network": network, "reservedPeeringRanges": ["their-range"]})
+        walk.server.ask("POST", f"{COMPUTE}/networks", {"name": "nemo-net", "autoCreateSubnetworks": True})
         walk.init()
-        until = ("apply", "--yes", "--adopt", "--until", "lustre", "--json")
-        assert walk.lines(*until)[-1]["ok"]
-        joined = next(row for row in walk.server.world() if row["kind"] == "peering")
-        assert sorted(joined["spec"]["reservedPeeringRanges"]) == ["nemo-lustre-range", "their-range"]
-        patch = {"network": network, "reservedPeeringRanges": ["nemo-lustre-range"]}
-        assert ask("PATCH", f"{connections}/-?updateMask=reservedPeeringRanges&force=true", patch)[0] == 200
+        name = joined_beside_a_strangers_range(walk)
         assert walk.lines(*DESTROY)[-1]["ok"]
         left = {(row["kind"], row["name"]): row for row in lasting(walk.server.world())}
-        assert set(left) == {("network", "nemo-net"), ("address", "their-range"), ("peering", joined["name"])}
-        assert not left["peering", joined["name"]]["spec"].get("reservedPeeringRanges")
+        assert set(left) == {("network", "nemo-net"), ("address", "their-range"), ("peering", name)}
+        assert not left["peering", name]["spec"].get("reservedPeeringRanges")
+
+
+def test_an_empty_connection_does_not_hold_a_network_of_ours_for_ever(tmp_path: Path) -> None:
+    """On a network that we made nobody's range is left in it: it is cut from our side, and the network goes."""
+    with road(tmp_path / "home") as walk:
+        walk.init()
+        assert walk.lines("apply", "--yes", "--until", "networks", "--json")[-1]["ok"]
+        joined_beside_a_strangers_range(walk)
+        assert walk.server.ask("DELETE", f"{COMPUTE}/addresses/their-range")[0] == 200
+        ended = walk.lines(*DESTROY)
+        assert ended[-1]["ok"] and any("peering without ranges" in e.get("detail", "") for e in ended)
+        assert lasting(walk.server.world()) == []
