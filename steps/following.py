@@ -5,17 +5,18 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, aclosing
 from pathlib import Path
 from typing import Any
 
 from grpo_wizard.state.errors import WizardError
 
 from .clients.errors import CloudError
-from .clients.follow import Following, Output, Rewound, StatusChange, catch_up, follow
+from .clients.follow import Following, Notice, Output, Rewound, StatusChange, catch_up, follow
 from .clients.head import Head, open_head
 from .clients.jobs import MARK
-from .clients.ray_jobs import Job, RayError, RayUnreachable
+from .clients.kube import connect
+from .clients.ray_jobs import TERMINAL, Job, RayError, RayUnreachable
 from .session import Session
 from .step import Resource
 from .training.health import Verdict, diagnose
@@ -80,8 +81,8 @@ class JobWatch:
                 async for event in self._run_once():
                     yield event
                 return
-            except (CloudError, RayUnreachable):
-                if pause is None:
+            except (CloudError, RayUnreachable) as error:
+                if pause is None or _shut_out(error):
                     raise
                 await asyncio.sleep(pause)
 
@@ -91,9 +92,28 @@ class JobWatch:
             job = await self.find(head)
             if job.id != before:
                 self.read_spool()
-            async for event in follow(head.jobs, job.id, self.spool, head.agent_url):
-                self.note(event)
-                yield event
+            following = follow(head.jobs, job.id, self.spool, head.agent_url)
+            async with aclosing(following) as events:
+                async for event in events:
+                    self.note(event)
+                    yield event
+                    if isinstance(event, Notice) and event.kind == "reconnecting":
+                        try:
+                            await self._may_look()
+                        except CloudError:
+                            if self.status in TERMINAL:
+                                return  # how it ended is known; the last of its log is not worth an error
+                            raise
+
+    async def _may_look(self) -> None:
+        """Raises CloudError where the way to the head is shut because the sign-in has expired: no waiting opens that."""
+        where = job_resource(self.session).where
+        place = (where["project"], where["location"], where["cluster"])
+        try:
+            await asyncio.to_thread(connect, self.session.cloud, *place, fresh=True)
+        except CloudError as error:
+            if _shut_out(error):
+                raise
 
     async def catch_up(self) -> None:
         """As far as the log goes now; then rows and status are those of this moment."""
@@ -148,6 +168,10 @@ class JobWatch:
             "phase": self.reader.facts.phase,
             "message": self.detail[-400:],
         }
+
+
+def _shut_out(error: Exception) -> bool:
+    return isinstance(error, CloudError) and error.kind == "auth"
 
 
 # It is we who may not look: nothing is known of the job, least of all that it is lost.
