@@ -99,8 +99,11 @@ class StateUnreadable(StateError):
         if backup:
             fix, command = f"Restore the last good state from {backup.name}.", _shell("cp", backup, file)
         else:
-            fix = "Move the file away and begin again: what bears our mark is found by looking at the cloud."
-            command = _shell("mv", file, f"{file}.aside")
+            fix = (
+                "Take it over with the same answers: what bears our mark is found by looking at the cloud, "
+                "and the file is moved aside."
+            )
+            command = _shell("grpo-wizard", "init", "--take-over", "--deployment", file.parent.name)
         super().__init__(
             "The state file cannot be read.",
             f"{file}: {reason}.{kept} Resources may still be there and cost money.", fix, command,

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from grpo_wizard.state.errors import NameRefused, WizardError, WrongUsage
+from grpo_wizard.state.errors import NameRefused, StateUnreadable, WizardError, WrongUsage
 from grpo_wizard.state.home import valid_name
 from grpo_wizard.state.lock import Lock
 from grpo_wizard.state.store import Store
@@ -31,7 +31,7 @@ def run(args: argparse.Namespace) -> int:
     given = _given(args)
     name = _name(args, given, store)
     known = home.known(name)
-    before = store.load(name) if known else None
+    before = _before(args, store, name)
     if before is not None and before.mode != mode_of(args):
         raise WrongUsage(
             f"{name} is a {before.mode} deployment",
@@ -54,6 +54,16 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
+def _before(args: argparse.Namespace, store: Store, name: str) -> Deployment | None:
+    """The deployment as it is known. One that nothing here can read any more counts as lost when it is taken over."""
+    try:
+        return store.load(name) if store.home.known(name) else None
+    except StateUnreadable as error:
+        if args.take_over and error.backup is None:
+            return None
+        raise
+
+
 def _take_over(
     args: argparse.Namespace, store: Store, name: str, before: Deployment | None, answers: Given
 ) -> None:
@@ -66,7 +76,7 @@ def _take_over(
             f"grpo-wizard status{_flags(args, name)}",
         )
     found = _look_for_offer(args, store, name, answers)
-    if before is not None:
+    if store.home.known(name):
         store.set_aside(name)
     store.create(name, mode_of(args), answers, found.lineage)
     print(f"{found.count} things bear the mark {found.lineage}: they are this deployment's again")
