@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -148,6 +148,11 @@ def seconds_left(picture: Picture) -> float | None:
     if not took or not picture.total_steps or not picture.rows or picture.ended:
         return None
     return max(0, picture.total_steps - int(picture.rows[-1]["step"])) * sum(took) / len(took)
+
+
+def has_epochs(rows: Sequence[dict[str, Any]]) -> bool:
+    """Whether the run went into a second epoch: NeMo RL's own step numbers begin again with each."""
+    return any((row.get("epoch") or 1) > 1 for row in rows)
 
 
 def local_time(epoch: float) -> str:

@@ -41,9 +41,9 @@ def test_each_event_is_a_line_with_the_time_that_has_passed(told: Told) -> None:
     send("resource_done", 95, POOL, action="create", seconds=89.0)
     send("summary", 100, ok=True, failed=[])
     assert lines == [
-        "0.0 s: plan: 2 to create",
-        "5.0 s: create: lustre nemo-lustre, usual 40 to 80 m",
-        "6.0 s: create: node pool gpu-pool",
+        "0 s: plan: 2 to create",
+        "5 s: create: lustre nemo-lustre, usual 40 to 80 m",
+        "6 s: create: node pool gpu-pool",
         "1 m 35 s: done: node pool gpu-pool, in 1 m 29 s",
         "1 m 40 s: all done",
     ]
@@ -95,6 +95,12 @@ def test_a_training_step_is_one_line_and_is_said_once() -> None:
     assert said[2].startswith("step 2 of 10: reward 0.200 rising, loss 0.020, KL error 0.001, 1 m 00 s, 8 m 00 s left, ends about ")
     assert said[3:] == ["health: healthy"]
     assert lines.news(picture, 1.0) == []
+
+
+def test_from_the_second_epoch_on_a_step_names_its_epoch() -> None:
+    lines, rows = JobLines(), ({**_row(3, 0.1), "epoch": 1}, {**_row(4, 0.2), "epoch": 2})
+    assert lines.news(Picture("j", "RUNNING", rows=rows[:1], total_steps=6), 0.0)[1].startswith("step 3 of 6: reward")
+    assert lines.news(Picture("j", "RUNNING", rows=rows, total_steps=6), 0.0)[0].startswith("step 4 of 6: epoch 2, reward")
 
 
 def test_health_and_checkpoints_are_said_when_they_change() -> None:

@@ -13,6 +13,7 @@ from typing import Any
 from grpo_wizard.state.errors import WrongUsage
 from grpo_wizard.steps.following import JobWatch, read_job
 from grpo_wizard.steps.training.metrics import Reader, read
+from grpo_wizard.tui.job_run import has_epochs
 from grpo_wizard.tui.opening import mode_of, open_session
 from grpo_wizard.tui.output import print_json
 
@@ -36,6 +37,7 @@ _SHOWN = (
     ("length", "mean_generation_length", "{:.1f}"),
     ("seconds", "total_step_seconds", "{:.2f}"),
 )
+_EPOCH = ("epoch", "epoch", "{}")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -75,9 +77,10 @@ def _table(rows: Sequence[dict[str, Any]]) -> None:
     if not rows:
         print("no step is complete yet")
         return
-    print("  ".join(f"{title:>9}" for title, _, _ in _SHOWN))
+    shown = (_SHOWN[0], _EPOCH, *_SHOWN[1:]) if has_epochs(rows) else _SHOWN
+    print("  ".join(f"{title:>9}" for title, _, _ in shown))
     for row in rows:
-        print("  ".join(f"{_cell(row.get(key), form):>9}" for _, key, form in _SHOWN))
+        print("  ".join(f"{_cell(row.get(key), form):>9}" for _, key, form in shown))
 
 
 def _cell(value: Any, form: str) -> str:

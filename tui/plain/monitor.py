@@ -11,7 +11,7 @@ from grpo_wizard.state.errors import WizardError
 from grpo_wizard.steps.durations import duration
 from grpo_wizard.tui.glyphs import sign
 from grpo_wizard.tui.i18n import _
-from grpo_wizard.tui.job_run import JobRun, Picture, local_time, seconds_left
+from grpo_wizard.tui.job_run import JobRun, Picture, has_epochs, local_time, seconds_left
 from grpo_wizard.tui.plain import drills
 from grpo_wizard.tui.plain.table import Leave, Table
 from grpo_wizard.tui.plain.talk import sentence
@@ -63,6 +63,8 @@ class JobLines:
             parts.append(
                 _("{time} left, ends about {clock}").format(time=duration(left), clock=local_time(now + left))
             )
+        if has_epochs(picture.rows):
+            parts.insert(0, _("epoch {n}").format(n=row["epoch"]))
         return _("step {n} of {all}: {what}").format(n=row["step"], all=total, what=", ".join(parts))
 
     def _checkpoints(self, picture: Picture) -> list[str]:

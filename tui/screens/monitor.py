@@ -15,7 +15,7 @@ from grpo_wizard.state.errors import WizardError
 from grpo_wizard.steps.durations import duration
 from grpo_wizard.tui.glyphs import sign
 from grpo_wizard.tui.i18n import _
-from grpo_wizard.tui.job_run import JobRun, Picture, last_picture, local_time, seconds_left
+from grpo_wizard.tui.job_run import JobRun, Picture, has_epochs, last_picture, local_time, seconds_left
 from grpo_wizard.tui.screens.base import WizardScreen
 from grpo_wizard.tui.screens.monitor_panes import PANES, Overview, Pane
 from grpo_wizard.tui.summaries import job_stands
@@ -184,6 +184,8 @@ class MonitorScreen(WizardScreen):
             text.append(_("torn down, the job is over") + (" · " if shown.rows else ""), "bold")
         if shown.rows:
             text.append(_("step {n}/{m}").format(n=shown.rows[-1]["step"], m=shown.total_steps), "bold")
+            if has_epochs(shown.rows):
+                text.append(" · " + _("epoch {n}").format(n=shown.rows[-1]["epoch"]))
             took = shown.values("total_step_seconds")
             text.append(" · " + _("{time} a step").format(time=duration(took[-1])) if took else "")
         left = seconds_left(shown)
