@@ -326,10 +326,12 @@ def _begin_drills(arguments: argparse.Namespace) -> None:
 
 
 def _use_utf8() -> None:
-    """A terminal that cannot show a sign gets `?` instead of a crash; files are written as UTF-8 by those who write them."""
+    """A terminal that cannot show a sign gets `?`, one that types another code page a refusal; neither gets a crash."""
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")
+    if hasattr(sys.stdin, "reconfigure"):
+        sys.stdin.reconfigure(errors="surrogateescape")
 
 
 def _tell(error: Exception, args: argparse.Namespace) -> int:

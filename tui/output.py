@@ -29,7 +29,17 @@ def head(mode: str, deployment: str | None) -> dict[str, Any]:
 
 def print_json(mode: str, deployment: str | None, document: Mapping[str, Any]) -> None:
     """One line; flushed, so that a reader sees events as they happen."""
-    print(json.dumps(finite(head(mode, deployment) | dict(document)), ensure_ascii=False), flush=True)
+    write_data(json.dumps(finite(head(mode, deployment) | dict(document)), ensure_ascii=False) + "\n")
+
+
+def write_data(text: str) -> None:
+    """What another program reads is UTF-8 whatever the locale: a `?` for a letter would be another value."""
+    sys.stdout.flush()
+    if hasattr(sys.stdout, "buffer"):
+        sys.stdout.buffer.write(text.encode("utf-8", "replace"))
+        sys.stdout.buffer.flush()
+    else:
+        sys.stdout.write(text)
 
 
 def problem(error: WizardError, args: argparse.Namespace) -> None:
@@ -37,7 +47,7 @@ def problem(error: WizardError, args: argparse.Namespace) -> None:
     told = error.as_dict() | {"command": complete_command(error.command, args)}
     if getattr(args, "json", False):
         said = head("rehearsal" if args.rehearse else "real", args.deployment)
-        print(json.dumps(said | {"ok": False, "error": told}, ensure_ascii=False), flush=True)
+        write_data(json.dumps(said | {"ok": False, "error": told}, ensure_ascii=False) + "\n")
     lines = [f"error: {error.title}"] + [
         f"  {name}: {told[key]}"
         for name, key in (("why", "detail"), ("fix", "fix"), ("command", "command"))

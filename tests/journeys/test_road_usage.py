@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -225,6 +226,44 @@ def test_a_terminal_of_ascii_is_no_reason_to_fall(walk: Road) -> None:
     done = walk.run("check", PYTHONIOENCODING="ascii", LC_ALL="C", PYTHONUTF8="0")
     assert done.returncode == 0, done.stderr
     assert done.stdout.isascii() and "nothing blocks" in done.stdout
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "cp1252"])
+def test_letters_beyond_ascii_are_neither_refused_nor_changed_whatever_the_locale(
+    encoding: str, tmp_path: Path
+) -> None:
+    folder = "/data/\u00fc\u65e5\u672c"
+
+    def said(*words: str) -> str:
+        done = subprocess.run(
+            [
+                sys.executable,
+                "-m",
+                "grpo_wizard",
+                words[0],
+                "--home",
+                str(tmp_path),
+                "--rehearse",
+                *words[1:],
+            ],
+            capture_output=True,
+            stdin=subprocess.DEVNULL,
+            env=clean_environment(
+                PYTHONIOENCODING=encoding, LC_ALL="C", PYTHONUTF8="0", PYTHONCOERCECLOCALE="0"
+            ),
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout.decode()
+
+    said("init", "--answers", str(ANSWERS), "--set", f"grpo.checkpoint_dir={folder}")
+    assert (
+        json.loads((tmp_path / "deployments" / NAME / "state.json").read_text("utf-8"))["answers"]["grpo"][
+            "checkpoint_dir"
+        ]
+        == folder
+    )
+    assert tomllib.loads(said("export", "--answers"))["grpo"]["checkpoint_dir"] == folder
+    assert folder in said("export")
 
 
 def test_a_price_above_the_limit_is_refused_before_anything_is_made(walk: Road) -> None:

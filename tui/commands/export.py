@@ -9,6 +9,7 @@ from pathlib import Path
 from grpo_wizard.state.errors import WrongUsage
 from grpo_wizard.steps.steps import complete
 from grpo_wizard.tui.opening import load
+from grpo_wizard.tui.output import write_data
 
 
 def run(args: argparse.Namespace) -> int:
@@ -26,7 +27,7 @@ def run(args: argparse.Namespace) -> int:
 def _give(text: str, out: str | None, mode: int) -> int:
     """To the file that was named, else to stdout."""
     if out is None:
-        sys.stdout.write(text)
+        write_data(text)
         return 0
     try:
         Path(out).write_text(text, "utf-8")

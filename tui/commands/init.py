@@ -164,7 +164,7 @@ def _from_set(item: str) -> Given:
         raise WrongUsage(
             f"--set {item}", "it is step.field=value", "for instance --set networks.network=my-net"
         )
-    return {step: {field: value}}
+    return {step: {field: _as_utf8(value)}}
 
 
 def from_environment(environment: Mapping[str, str]) -> Given:
@@ -173,8 +173,16 @@ def from_environment(environment: Mapping[str, str]) -> Given:
     for step, field in fields():
         value = next((environment[name] for name in field.env if environment.get(name)), None)
         if value is not None and field.kind != "secret":
-            given.setdefault(step.name, {})[field.name] = value
+            given.setdefault(step.name, {})[field.name] = _as_utf8(value)
     return given
+
+
+def _as_utf8(value: str) -> str:
+    """What was typed, also where the locale knows only ASCII and Python left the other bytes as they came (PEP 383)."""
+    try:
+        return os.fsencode(value).decode("utf-8")
+    except UnicodeError:
+        return value
 
 
 def _merge(below: Mapping[str, Mapping[str, Any]], above: Mapping[str, Mapping[str, Any]]) -> Given:
