@@ -108,10 +108,12 @@ async def survey(session: Session, resources: Iterable[Resource], strict: bool =
 
 def _unseen(session: Session, resource: Resource, error: CloudError, strict: bool) -> Sight:
     """Behind an API that is off: nothing, unless something was made there. Raises CloudError where that must be known."""
-    from .clients.errors import CloudError
+    from .clients.errors import CloudError, in_project
 
     if resource.id not in session.deployment.resources:
         return ABSENT
+    if "project" in resource.where:
+        in_project(error, resource.where["project"])
     title = error.title.replace("is not enabled yet", "is off")
     if strict:
         raise CloudError(
@@ -119,9 +121,7 @@ def _unseen(session: Session, resource: Resource, error: CloudError, strict: boo
             f"{title}: what this deployment made there cannot be seen",
             f"{resource.kind} {resource.name} may stand, and cost, all the same",
             "enable it, then run the same command again",
-            f"{error.command} --project={resource.where['project']}"
-            if "project" in resource.where
-            else error.command,
+            error.command,
         )
     return Sight(detail=f"cannot be seen: {title}; it may stand, and cost, all the same")
 

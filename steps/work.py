@@ -14,7 +14,7 @@ from grpo_wizard.state.model import ResourceRecord, now
 from . import events, pace
 from .clients.driver import Task
 from .clients.drivers import driver
-from .clients.errors import CloudError
+from .clients.errors import CloudError, in_project
 from .events import Event
 from .job_record import remember_job
 from .plan import Decision, foreign_drift, origin_of
@@ -274,6 +274,8 @@ def _placed(error: WizardError, resource: Resource) -> WizardError:
         and place not in error.title
     ):
         error.title += f" ({place})"
+    if isinstance(error, CloudError) and "project" in resource.where:
+        in_project(error, resource.where["project"])
     return error
 
 

@@ -23,6 +23,7 @@ _QUOTAS = "https://console.cloud.google.com/iam-admin/quotas"
 _QUOTA_PAGE = re.compile(re.escape(_QUOTAS) + r"[^\s.]*")
 _CONSTRAINT = re.compile(r"[Cc]onstraint '?(constraints/[A-Za-z.]+)")
 _ZONE = re.compile(r"[Tt]he zone '(?:projects/[^/']+/zones/)?([a-z0-9-]+)'")
+_NUMBERED = re.compile(r"(\bproject[ =])\d+\b")
 _EXPECTED = re.compile(r"Expected (\d+), running (\d+)")
 
 
@@ -83,6 +84,14 @@ def _reason(body: dict[str, Any]) -> str:
         or body.get("status")
         or ""
     )
+
+
+def in_project(error: CloudError, project: str) -> None:
+    """Google names the project of an API that is off by its number; its owner knows it by its id."""
+    if error.kind == "api_disabled":
+        error.detail = _NUMBERED.sub(lambda found: found[1] + project, error.detail)
+        if "--project" not in error.command:
+            error.command += f" --project={project}"
 
 
 def from_message(service: str, status: int, message: str, reason: str = "") -> CloudError:

@@ -91,7 +91,8 @@ class _GkeDriver(Driver):
                 request={"name": f"{self._parent(task)}/operations/{operation}"},
             )
         )
-        error = seen.get("error", {}).get("message") or seen.get("statusMessage", "")
+        # The one that says more: which zone is short may stand in the older field alone (cases a03).
+        error = max(seen.get("error", {}).get("message", ""), seen.get("statusMessage", ""), key=len)
         if seen.get("status") == "DONE" and error:
             raise outcome("container.googleapis.com", 0, error)
         metrics = {

@@ -12,7 +12,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from .cloud import Cloud
-from .errors import CloudError, translate
+from .errors import CloudError, in_project, translate
 from .gke import fetch_cluster
 from .wire import JSON
 
@@ -57,6 +57,7 @@ def connect(cloud: Cloud, project: str, location: str, name: str, fresh: bool = 
     except CloudError as error:
         if error.kind == "denied":
             return None
+        in_project(error, project)
         raise
     return cloud.once(f"kube {found}", lambda: Kube(cloud, found)) if found else None
 

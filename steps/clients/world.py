@@ -9,7 +9,7 @@ from typing import Any
 from . import questions_capacity, questions_place  # noqa: F401  they register theirs
 from .cloud import Cloud, absent_is_none, call
 from .compute import compute
-from .errors import translate
+from .errors import CloudError, in_project, translate
 from .gke import container
 from .lustre import lustre
 from .project import billing_account, fetch_project, projects, service_usage
@@ -36,7 +36,10 @@ class LiveWorld:
             try:
                 future.set_result(QUESTIONS[question](self.cloud, **about))
             except Exception as error:
-                future.set_exception(translate(question, error))
+                problem = translate(question, error)
+                if isinstance(problem, CloudError) and about.get("project"):
+                    in_project(problem, about["project"])
+                future.set_exception(problem)
         return future.result()
 
 

@@ -107,7 +107,8 @@ def test_an_operation_that_is_done_with_an_error_has_failed_and_what_it_left_is_
     tries: dict[str, Try],
 ) -> None:
     seen = tries["stockout"]
-    assert "0 of 2 machines" in seen.failed[POOL]["title"] and seen.sent == 1
+    title = seen.failed[POOL]["title"]
+    assert "0 of 2 machines" in title and "zone us-central1-c" in title and seen.sent == 1
     assert tries["at last"].plan_before[POOL]["action"] == "replace"
 
 

@@ -228,6 +228,15 @@ def test_a_terminal_of_ascii_is_no_reason_to_fall(walk: Road) -> None:
     assert done.stdout.isascii() and "nothing blocks" in done.stdout
 
 
+def test_an_api_that_is_off_is_told_with_the_project_by_the_id_that_was_typed(tmp_path: Path) -> None:
+    with road(tmp_path / "home") as walk:
+        walk.init()
+        done = walk.run("metrics")
+    assert done.returncode == 1 and "is not enabled yet" in done.stderr
+    assert "gcloud services enable container.googleapis.com --project=my-project" in done.stderr
+    assert "in project my-project before" in done.stderr and not re.search(r"project[ =]\d", done.stderr)
+
+
 @pytest.mark.parametrize("encoding", ["ascii", "cp1252"])
 def test_letters_beyond_ascii_are_neither_refused_nor_changed_whatever_the_locale(
     encoding: str, tmp_path: Path
