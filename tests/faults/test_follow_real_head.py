@@ -270,6 +270,24 @@ def test_a_stopped_job_ends_as_stopped(head: RayHead, tmp_path: Path) -> None:
     assert (tmp_path / "spool").read_bytes() == bytes(told.text)
 
 
+def test_a_job_that_the_head_has_forgotten_is_lost_and_not_submitted_again(
+    head: RayHead, tmp_path: Path
+) -> None:
+    async def run() -> tuple[Told, bytes, list[str]]:
+        async with RayJobs(head.url, TOKEN) as jobs:
+            job = await submitted(jobs, talker(3, 0.1))
+            first = await listen(follow(jobs, job.id, tmp_path / "spool", head.agent_url, status_s=0.5), Told())
+            await jobs.delete(job.id)
+            told = Told()
+            told.text += first.text
+            await listen(follow(jobs, job.id, tmp_path / "spool", head.agent_url, status_s=0.5), told)
+            return told, bytes(first.text), [known.id for known in await jobs.list_jobs() if known.id == job.id]
+
+    told, before, known = asyncio.run(asyncio.wait_for(run(), LIMIT_S))
+    assert told.statuses == ["LOST"] and len(told.events) == 1, "one question, then no more"
+    assert (tmp_path / "spool").read_bytes() == before and before and not known
+
+
 @pytest.mark.heavy
 def test_a_job_that_a_new_head_does_not_know_is_lost_and_what_was_read_stays(
     head: RayHead, tmp_path: Path

@@ -17,7 +17,9 @@ from textual.pilot import Pilot
 from textual.widget import Widget
 from textual.widgets import Button, Static
 
+from grpo_wizard.state.errors import WizardError
 from grpo_wizard.steps.durations import duration, span
+from grpo_wizard.tui.screens.dialogs import ErrorBox
 from grpo_wizard.tui.theme import WizardLook
 from grpo_wizard.tui.title import Title, TitleState
 from grpo_wizard.tui.widgets.checks import Checks, Finding
@@ -151,6 +153,23 @@ def test_a_log_of_markup_escapes_and_broken_text_is_shown_letter_by_letter(tmp_p
         assert rows[0:4] == ["[/]", "[//] [bold]", "cleared?", "100%|██|▶ next"] and rows[5] == ""
 
     play(app, act)
+
+
+def test_an_error_that_quotes_markup_is_shown_letter_by_letter_also_in_its_box_and_among_the_checks() -> None:
+    text = "closing tag '[/usr/bin/x]' [/] [//] [bold]"
+    checks = Checks()
+    app = Stage(checks)
+
+    async def act(pilot: Pilot[None]) -> None:
+        checks.show([Finding("a", "block", text, fix=text)])
+        await pilot.pause()
+        below = sum(text in row for row in screen(app))
+        app.push_screen(ErrorBox(WizardError(text, text, text, text)))
+        await pilot.pause()
+        shown = sum(text in row for row in screen(app))
+        assert below and shown == below + 4, "title, why, fix and command"
+
+    play(app, act, size=(120, 30))
 
 
 ITEMS = [

@@ -140,4 +140,4 @@ def _words(row: Summary) -> str:
         row.age and _("{age} old").format(age=row.age),
         row.place,
     )
-    return ", ".join(text for text in said if text) + "."
+    return sentence(", ".join(text for text in said if text))
