@@ -46,6 +46,7 @@ class _Tally:
     deleted: int = 0
     failed: list[dict[str, str]] = field(default_factory=list)
     standing: dict[str, Resource] = field(default_factory=dict)  # what is there now, and costs
+    others: list[Resource] = field(default_factory=list)  # met at destroy, and not made by this deployment
 
     def add(self, resource: Resource, outcome: Outcome) -> None:
         setattr(self, outcome.counted, getattr(self, outcome.counted) + 1)
@@ -249,8 +250,24 @@ async def undo(
     left = [r for r in tally.standing.values() if r.id in session.deployment.resources and not r.kept]
     if left and not tally.failed:
         yield events.notice(f"kept, and billed on where it costs: {', '.join(sorted(r.id for r in left))}")
+    if text := _goes_on_costing(tally.others):
+        yield events.notice(text)
     following = "destroy" if tally.failed else "status" if left else "nothing left"
     yield _summary(tally, asyncio.get_running_loop().time() - start, following)
+
+
+def _goes_on_costing(others: Sequence[Resource]) -> str:
+    """What was taken over stays, and its price with it; empty where none of it costs anything."""
+    costly = [r for r in others if r.usd_per_hour != 0]
+    known, unknown = price(costly)
+    parts = [f"{known:.2f} USD/h"] if known else []
+    parts += [f"{len(unknown)} parts without a known price"] if unknown else []
+    names = ", ".join(r.id for r in costly)
+    return (
+        f"not made by this deployment, so it stays and goes on costing {' + '.join(parts)}: {names}"
+        if costly
+        else ""
+    )
 
 
 def _may_go(resource: Resource, project: str) -> Resource:
@@ -283,6 +300,7 @@ async def _undo(
             ok = counted != "skipped"
             tally.deleted += counted == "deleted"
             tally.kept += counted == "kept"
+            tally.others += [resource] if counted == "kept" and not resource.kept else []
         except WizardError as error:
             ok = False
             tally.failed.append(_failure(resource.id, error.title, error.detail, error.fix))
