@@ -18,7 +18,7 @@ from grpo_wizard.steps.steps import Refusals, complete, step
 from grpo_wizard.tui.background import in_thread
 from grpo_wizard.tui.draft import Draft, Given, Unanswered
 from grpo_wizard.tui.i18n import _
-from grpo_wizard.tui.summaries import job_stands, stands
+from grpo_wizard.tui.summaries import WIZARD, job_stands, stands
 
 if TYPE_CHECKING:
     from grpo_wizard.steps.clients.cloud import Cloud
@@ -32,7 +32,7 @@ class Desk:
     def __init__(self, home: Home, name: str, prefill: Given, speed: str | None = None) -> None:
         self.home, self.name, self.speed = home, name, speed
         self.store = Store(home)
-        self._lock = Lock(home, name, "grpo-wizard")
+        self._lock = Lock(home, name, WIZARD)
         self.held_by: Holder | None = None
         self.draft = Draft(self.store, self.store.load(name), prefill)
         self._written = 0  # ns, of the state file when `watch_state` read it last

@@ -13,6 +13,7 @@ from grpo_wizard.state.lock import holder
 from grpo_wizard.tui.background import Background
 from grpo_wizard.tui.desk import Desk
 from grpo_wizard.tui.story import Story, usual_times
+from grpo_wizard.tui.summaries import at_work
 
 if TYPE_CHECKING:
     from grpo_wizard.steps.events import Event
@@ -92,8 +93,12 @@ class Attached:
 
     @property
     def is_running(self) -> bool:
-        """Whether somebody works on the deployment at this moment."""
-        return not self.desk.writable and holder(self.desk.home, self.desk.name) is not None
+        """Whether somebody works on the deployment at this moment; a wizard that only stays open does not."""
+        return not self.desk.writable and at_work(
+            holder(self.desk.home, self.desk.name),
+            self.story.begun,
+            ended=self.story.summary is not None,
+        )
 
     def read(self) -> bool:
         """Takes what the journal holds since the last time. True when there was something."""

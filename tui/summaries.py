@@ -10,7 +10,7 @@ from typing import Any
 from grpo_wizard.state.errors import WizardError
 from grpo_wizard.state.home import Home
 from grpo_wizard.state.lines import read
-from grpo_wizard.state.lock import holder
+from grpo_wizard.state.lock import Holder, holder
 from grpo_wizard.state.model import Deployment
 from grpo_wizard.state.store import Store
 from grpo_wizard.steps.durations import duration
@@ -24,6 +24,7 @@ from grpo_wizard.tui.i18n import _
 
 _TAIL = 65536
 _FRESH_SECONDS = 30.0
+WIZARD = "grpo-wizard"  # what a wizard signs its lock with; a command adds its words
 _JOB_SIGNS = {
     "RUNNING": "training",
     "PENDING": "work",
@@ -95,9 +96,7 @@ def _how_far(
     home: Home, deployment: Deployment, last: Mapping[str, Mapping[str, Any]], now: float
 ) -> tuple[str, str, str]:
     ended = last.get("summary", {})
-    if holder(home, deployment.name) is not None and ended.get("time", "") < last.get("plan", {}).get(
-        "time", ""
-    ):
+    if works(home, deployment.name, last):
         made, _all = progress(deployment)
         return "work", sign("work").word, _("{n} things are there").format(n=made)
     planned = str(last.get("plan", {}).get("time", ""))
@@ -110,6 +109,27 @@ def _how_far(
         return "half", sign("half").word, _("{n} of {all} things are there").format(n=made, all=wanted)
     passed = sum(name in deployment.answers for name in NAMES)
     return "todo", sign("todo").word, _("{n} of {all} steps answered").format(n=passed, all=len(NAMES))
+
+
+def works(home: Home, name: str, last: Mapping[str, Mapping[str, Any]] | None = None) -> bool:
+    """Whether a process works on the deployment now. `last`: the journal's newest events, where they were read already."""
+    last = _last_events(home, name) if last is None else last
+    planned, ended = (str(last.get(event, {}).get("time", "")) for event in ("plan", "summary"))
+    if not planned and not ended:  # of a long run the plan lies before the tail that is read
+        planned = max((str(e["time"]) for key, e in last.items() if key.startswith("resource_")), default="")
+    return at_work(holder(home, name), moment(planned) if planned else None, bool(ended) and ended >= planned)
+
+
+def at_work(who: Holder | None, begun: float | None, ended: bool) -> bool:
+    """Whether the lock's holder makes something just now, by the journal's newest plan: when, and whether it has its summary.
+
+    A wizard holds the lock as long as it is open; a command holds it for one run, which begins with a look before any plan.
+    """
+    if who is None:
+        return False
+    if begun is not None and (not who.since or begun >= moment(who.since)):
+        return not ended
+    return who.command != WIZARD
 
 
 def _job(deployment: Deployment, event: Mapping[str, Any], now: float) -> tuple[str, str, str]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from importlib.resources import files
 from pathlib import Path
 
@@ -25,6 +27,7 @@ from grpo_wizard.tui.screens.review import ReviewScreen
 from grpo_wizard.tui.screens.run import RunScreen
 from grpo_wizard.tui.screens.step import StepScreen
 from grpo_wizard.tui.screens.teardown import TeardownScreen
+from grpo_wizard.tui.summaries import summary, works
 from grpo_wizard.tui.widgets.confirm import Confirm
 
 __all__ = ["joined"]
@@ -197,29 +200,87 @@ def test_what_was_adopted_stays_and_the_end_says_nothing_left(tmp_path: Path) ->
         life.stop(server.home)
 
 
-def test_another_process_at_work_is_watched_and_not_disturbed(joined: Path) -> None:
+def _telling(home: Home, name: str) -> Callable[..., None]:
+    """Writes events into the deployment's journal, `second` seconds from now on."""
+    journal, begin = Journal(home.journal_file(name)), datetime.now(UTC)
+
+    def tell(event: str, second: int, **data: object) -> None:
+        at = (begin + timedelta(seconds=second)).strftime("%Y-%m-%dT%H:%M:%S.000Z")
+        journal.append({"event": event, "time": at, **data})
+
+    return tell
+
+
+_NET = {"id": "networks.network.nemo-net", "action": "create"}
+
+
+def _alpha(joined: Path) -> Home:
     home = Home(joined)
     Store(home).create(
         "alpha", "rehearsal", {"project": {"project_id": "my-project"}, "quotas": {"reservation": "nemo-res"}}
     )
-    journal = Journal(home.journal_file("alpha"))
+    return home
 
-    def tell(event: str, second: int, **data: object) -> None:
-        journal.append({"event": event, "time": f"2026-11-30T09:00:{second:02}.000Z", **data})
+
+def test_another_process_at_work_is_watched_and_not_disturbed(joined: Path) -> None:
+    home = _alpha(joined)
 
     async def journey() -> None:
         with Lock(home, "alpha", "grpo-wizard apply --yes"):
-            tell("plan", 0, resources=[{"id": "networks.network.nemo-net", "action": "create", "needs": []}])
-            tell("resource_started", 1, id="networks.network.nemo-net", action="create", title="create")
+            tell = _telling(home, "alpha")
+            tell("plan", 0, resources=[_NET | {"needs": []}])
+            tell("resource_started", 1, **_NET, title="create")
             async with wizard(joined, start="alpha") as pilot:
                 await until(pilot, lambda: on(pilot, RunScreen) and "works" in shown(pilot), "its lane")
-                tell("resource_done", 9, id="networks.network.nemo-net", action="create", seconds=8.0)
+                tell("resource_done", 9, **_NET, seconds=8.0)
                 tell("summary", 10, ok=True, failed=[])
                 await until(pilot, lambda: "done" in shown(pilot), "the lane's end")
                 await pilot.press("escape")
                 await until(pilot, lambda: on(pilot, OpeningScreen), "the deployments")
 
     play(journey)
+
+
+@pytest.mark.parametrize("ok", [True, False], ids=["finished", "failed"])
+def test_a_wizard_that_only_stays_open_is_not_said_to_work(ok: bool, joined: Path) -> None:
+    """The first one holds the lock after its run, too: the second says who has it, and how the run ended."""
+    home = _alpha(joined)
+
+    async def journey() -> None:
+        with Lock(home, "alpha", "grpo-wizard"):
+            tell = _telling(home, "alpha")
+            tell("plan", 0, resources=[_NET | {"needs": []}])
+            tell("resource_started", 1, **_NET, title="create")
+            async with wizard(joined, start="alpha") as pilot:
+                await until(pilot, lambda: on(pilot, RunScreen) and "works" in shown(pilot), "its lane")
+                assert summary(home, "alpha", 0.0).sign == "work"
+                if ok:
+                    tell("resource_done", 9, **_NET, seconds=8.0)
+                else:
+                    tell("resource_failed", 9, **_NET, title="no room", detail="", fix="", command="")
+                tell("summary", 10, ok=ok, failed=[])
+                await until(pilot, lambda: "open in grpo-wizard (process" in shown(pilot), "who has it")
+                assert "works" not in shown(pilot)
+                assert ("✓ done" if ok else "✗ failed") in shown(pilot)
+                assert "Try again" not in shown(pilot)
+                assert summary(home, "alpha", 0.0).sign != "work"
+
+    play(journey)
+
+
+def test_a_plan_of_an_earlier_process_is_not_what_a_wizard_that_was_opened_since_works_at(
+    joined: Path,
+) -> None:
+    """A run that was killed has no summary; whoever holds the lock now did not begin it."""
+    home = _alpha(joined)
+    tell = _telling(home, "alpha")
+    tell("plan", -60, resources=[_NET | {"needs": []}])
+    tell("resource_started", -59, **_NET, title="create")
+    with Lock(home, "alpha", "grpo-wizard"):
+        assert not works(home, "alpha")
+    with Lock(home, "alpha", "grpo-wizard apply --yes"):
+        assert works(home, "alpha"), "a command looks before it plans"
+    assert not works(home, "alpha")
 
 
 @pytest.mark.parametrize("key", ["n", "r"])

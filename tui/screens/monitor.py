@@ -18,7 +18,7 @@ from grpo_wizard.tui.i18n import _
 from grpo_wizard.tui.job_run import JobRun, Picture, has_epochs, last_picture, local_time, seconds_left
 from grpo_wizard.tui.screens.base import WizardScreen
 from grpo_wizard.tui.screens.monitor_panes import PANES, Overview, Pane
-from grpo_wizard.tui.summaries import job_stands
+from grpo_wizard.tui.summaries import job_stands, works
 from grpo_wizard.tui.title import TitleState
 from grpo_wizard.tui.widgets.tab_line import TabLine
 
@@ -133,9 +133,13 @@ class MonitorScreen(WizardScreen):
     def _which(self) -> tuple[str, bool, bool]:
         """The job's id as the state has it, whether it stands, whether a run is going on that may bring another."""
         deployment = self.desk.draft.deployment
-        running = self.wizard.engine is not None and self.wizard.engine.is_running
+        running = (
+            self.wizard.engine is not None and self.wizard.engine.is_running
+            if self.desk.writable
+            else works(self.desk.home, self.desk.name)
+        )
         known = deployment.job.submission_id if deployment.job else ""
-        return known, job_stands(deployment), running or not self.desk.writable
+        return known, job_stands(deployment), running
 
     def _mine(self, taken: Callable[[_News], None]) -> Callable[[_News], None]:
         """Takes news only as long as it is of the job that this screen follows now."""

@@ -14,6 +14,7 @@ from textual.content import Content
 from textual.widgets import Static
 
 from grpo_wizard.state.errors import WizardError
+from grpo_wizard.state.lock import holder
 from grpo_wizard.steps.durations import duration, span
 from grpo_wizard.tui.engine_run import Attached, EngineRun
 from grpo_wizard.tui.failures import alike, named
@@ -117,8 +118,13 @@ class RunScreen(WizardScreen):
 
     def _attend(self, source: Attached) -> None:
         source.read()
-        if not self.desk.writable and not source.is_running:
+        if self.desk.writable:
+            return
+        who = holder(self.desk.home, self.desk.name)
+        if who is None:
             self.desk.take_lock()  # the other one has ended: this wizard may go on
+        else:
+            self.desk.held_by = who
 
     def _end(self) -> None:
         self.say_title()
@@ -164,16 +170,16 @@ class RunScreen(WizardScreen):
         name = self.desk.name
         if story.begun is None:
             return (
-                _("Nothing has been made yet. Review shows what would be.")
+                _("Nothing has been made yet. Review shows what would be.") + self._holder()
                 if not running
                 else _("Looking at what is there…")
             )
         doing = _("Taking down {name}") if story.is_undo else _("Deploying {name}")
         if not running:
             state = sign("failed") if story.failures else sign("done") if story.ok else sign("paused")
-            hint = "   r " + _("Try again")
+            hint = self._holder() or "   r " + _("Try again")
             if story.ok:
-                hint = "   " + _("nothing left") if story.leaves_nothing else ""
+                hint = ("   " + _("nothing left") if story.leaves_nothing else "") + self._holder()
             return f"{doing.format(name=name)}   {state} · {duration(elapsed)}{hint}"
         text = f"{doing.format(name=name)}   {duration(elapsed)}"
         if expected[1] >= 1.0 and not story.is_undo:
@@ -183,6 +189,13 @@ class RunScreen(WizardScreen):
         if isinstance(self._source, Attached) and self.desk.held_by is not None:
             text += "   " + _("by process {pid}").format(pid=self.desk.held_by.pid)
         return text
+
+    def _holder(self) -> str:
+        """Who has the deployment open, where that is another process that makes nothing."""
+        who = self.desk.held_by
+        if who is None:
+            return ""
+        return "   " + _("open in {command} (process {pid})").format(command=who.command, pid=who.pid)
 
     def _draw_failures(self, story: Story) -> None:
         box = self.query_one("#failures")
