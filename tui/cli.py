@@ -228,7 +228,10 @@ def _rehearsal(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--port", type=int, default=0, help="0 takes a free one")
     parser.add_argument("--faults", metavar="FILE", help="JSON list of what shall go wrong")
     parser.add_argument(
-        "--env-file", metavar="FILE", help="write the environment for gcloud, kubectl and the wizard there"
+        "--env-file",
+        metavar="FILE",
+        help="serve: write there what lets gcloud, kubectl and grpo-wizard --rehearse use it (`. FILE`); "
+        "without --rehearse the wizard still works on the real Google Cloud",
     )
     parser.add_argument("--record", metavar="FILE", help="write each request there as a JSON line")
     parser.add_argument(

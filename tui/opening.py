@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import os
 import shlex
 import sys
 from collections.abc import Iterator
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING
 from grpo_wizard.state.errors import WizardError, WrongUsage
 from grpo_wizard.state.home import Home
 from grpo_wizard.state.store import Store
+from grpo_wizard.steps.rehearsal.life import URL
 
 if TYPE_CHECKING:
     from grpo_wizard.state.model import Deployment, Mode
@@ -49,23 +51,51 @@ def load(args: argparse.Namespace) -> tuple[Store, Deployment]:
     store = Store(home)
     deployment = store.load(choose(home, args))
     if deployment.mode != mode_of(args):
-        if deployment.mode == "rehearsal":
-            raise WrongUsage(
-                "this deployment is a rehearsal; add --rehearse", f"{deployment.name} lives in the rehearsal."
-            )
-        raise WrongUsage(
-            "this deployment is real; leave out --rehearse", f"{deployment.name} lives in Google Cloud."
-        )
+        raise wrong_mode(deployment)
+    say_if_real(deployment.mode)
     return store, deployment
+
+
+def wrong_mode(deployment: Deployment) -> WrongUsage:
+    """It is the other kind than was asked for: how to get to it, and how to get what was asked for."""
+    name = deployment.name
+    if deployment.mode == "rehearsal":
+        return WrongUsage(
+            "this deployment is a rehearsal; add --rehearse",
+            f"{name} lives in the rehearsal.",
+            "add --rehearse; for a real deployment name another one: --deployment NAME",
+        )
+    return WrongUsage(
+        "this deployment is real; leave out --rehearse",
+        f"{name} lives in Google Cloud.",
+        "leave out --rehearse; for a rehearsal name another one: --deployment NAME --rehearse",
+    )
+
+
+def real_beside_rehearsal(mode: str) -> str:
+    """A sentence for whoever works on a real deployment in a shell whose gcloud uses a rehearsal; else nothing."""
+    if mode != "real" or not os.environ.get(URL):
+        return ""
+    return f"this shell points at a rehearsal ({URL}); this is a real deployment: add --rehearse for the rehearsal"
+
+
+def say_if_real(mode: str) -> None:
+    """The same, on stderr."""
+    if text := real_beside_rehearsal(mode):
+        print(f"note: {text}", file=sys.stderr)
 
 
 def open_session(args: argparse.Namespace) -> Session:
     """The deployment with its clients. The rehearsal's server is started where it is needed."""
+    return session_of(args, *load(args))
+
+
+def session_of(args: argparse.Namespace, store: Store, deployment: Deployment) -> Session:
+    """The same of one that is loaded."""
     from grpo_wizard.state.audit import Audit
     from grpo_wizard.steps.clients.connect import open_cloud
     from grpo_wizard.steps.session import Session
 
-    store, deployment = load(args)
     _complete_or_say(deployment)
     audit = Audit(store.home.audit_file(deployment.name))
     cloud = open_cloud(deployment.mode, Path(store.home.root), args.speed, audit.append)
@@ -92,10 +122,17 @@ def _complete_or_say(deployment: Deployment) -> None:
 @contextlib.contextmanager
 def locked(args: argparse.Namespace) -> Iterator[Session]:
     """The same, with the deployment's lock held: for commands that write."""
+    with held(args):
+        yield open_session(args)
+
+
+@contextlib.contextmanager
+def held(args: argparse.Namespace) -> Iterator[None]:
+    """The deployment's lock alone."""
     from grpo_wizard.state.lock import Lock
 
     home = home_of(args)
     name = choose(home, args)
     Store(home).load(name)  # a missing deployment is said before a lock file is made
     with Lock(home, name, shlex.join(["grpo-wizard", *sys.argv[1:]])):
-        yield open_session(args)
+        yield

@@ -21,7 +21,7 @@ from grpo_wizard.steps.price_list import ask_prices
 from grpo_wizard.steps.session import Session
 from grpo_wizard.steps.steps import NAMES, STEPS
 from grpo_wizard.tui.commands.wait import summary, until_ended
-from grpo_wizard.tui.opening import choose, home_of, locked
+from grpo_wizard.tui.opening import load, locked
 from grpo_wizard.tui.rendering import Renderer
 
 
@@ -134,9 +134,8 @@ def _detached(args: argparse.Namespace) -> int:
     """The same command in a process of its own."""
     from grpo_wizard.tui.detach import start
 
-    home = home_of(args)
-    name = choose(home, args)
-    pid, log = start(home, name, [word for word in sys.argv[1:] if word != "--detach"])
+    store, deployment = load(args)
+    pid, log = start(store.home, deployment.name, [word for word in sys.argv[1:] if word != "--detach"])
     print(
         f"going on in the background as process {pid}; grpo-wizard status shows it, {log} holds what it says"
     )

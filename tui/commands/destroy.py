@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+from pathlib import Path
 
 from grpo_wizard.state.errors import WizardError, WrongUsage
+from grpo_wizard.state.model import Deployment
+from grpo_wizard.state.store import Store
 from grpo_wizard.steps.engine import undo
+from grpo_wizard.steps.events import Event, notice
 from grpo_wizard.steps.session import Session
 from grpo_wizard.tui.commands.apply import play
-from grpo_wizard.tui.opening import choose, home_of, locked
+from grpo_wizard.tui.opening import choose, held, home_of, load, session_of
+from grpo_wizard.tui.rendering import Renderer
 
 
 def run(args: argparse.Namespace) -> int:
@@ -21,7 +26,11 @@ def run(args: argparse.Namespace) -> int:
             "",
             f"grpo-wizard destroy --confirm {name}",
         )
-    with locked(args) as session:
+    with held(args):
+        store, deployment = load(args)
+        if is_untouched(store, deployment):
+            return _remove(store, deployment, args.json)
+        session = session_of(args, store, deployment)
         _may_delete_project(session, args.delete_project)
         ok = asyncio.run(
             play(
@@ -31,6 +40,28 @@ def run(args: argparse.Namespace) -> int:
             )
         )
     return 0 if ok else 1
+
+
+def is_untouched(store: Store, deployment: Deployment) -> bool:
+    """Whether nothing was ever made, begun, sent or taken over: an intention is saved, and a request audited, at once."""
+    traces = (store.home.audit_file(deployment.name), store.home.journal_file(deployment.name))
+    return not deployment.resources and deployment.job is None and not any(map(Path.exists, traces))
+
+
+def _remove(store: Store, deployment: Deployment, as_json: bool) -> int:
+    """Without the cloud, so without credentials. The answers are moved aside and the name is free."""
+    aside = store.set_aside(deployment.name)
+    renderer = Renderer(deployment.mode, deployment.name, as_json)
+    renderer.show(
+        notice(
+            "no record of anything made or begun is here: the cloud was not asked; "
+            f"the deployment is removed, its answers are kept in {aside[0]}"
+        )
+    )
+    counts = dict.fromkeys(("created", "adopted", "kept", "deleted"), 0)
+    ended = {"ok": True, **counts, "failed": [], "seconds": 0.0, "usd_per_hour": 0.0, "next": "nothing left"}
+    renderer.show(Event("summary", None, ended))
+    return 0
 
 
 def _kept(steps: list[str]) -> set[str]:

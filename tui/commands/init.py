@@ -9,12 +9,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from grpo_wizard.state.audit import Audit
 from grpo_wizard.state.errors import NameRefused, StateUnreadable, WizardError, WrongUsage
 from grpo_wizard.state.home import valid_name
 from grpo_wizard.state.lock import Lock
 from grpo_wizard.state.store import Store
 from grpo_wizard.steps.steps import Refusals, complete, fields
-from grpo_wizard.tui.opening import home_of, mode_of
+from grpo_wizard.tui.opening import home_of, mode_of, say_if_real, wrong_mode
 
 if TYPE_CHECKING:
     from grpo_wizard.state.model import Deployment
@@ -33,11 +34,8 @@ def run(args: argparse.Namespace) -> int:
     known = home.known(name)
     before = _before(args, store, name)
     if before is not None and before.mode != mode_of(args):
-        raise WrongUsage(
-            f"{name} is a {before.mode} deployment",
-            "",
-            "add --rehearse" if before.mode == "rehearsal" else "leave out --rehearse",
-        )
+        raise wrong_mode(before)
+    say_if_real(mode_of(args))
     answers = parsed(_merge(before.answers if before else {}, given))
     with Lock(home, name, "grpo-wizard init"):
         if args.take_over:
@@ -79,6 +77,7 @@ def _take_over(
     if store.home.known(name):
         store.set_aside(name)
     store.create(name, mode_of(args), answers, found.lineage)
+    Audit(store.home.audit_file(name)).append("", "TAKE-OVER", "", found.lineage, f"{found.count} things")
     print(f"{found.count} things bear the mark {found.lineage}: they are this deployment's again")
 
 
