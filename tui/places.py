@@ -5,7 +5,7 @@ from __future__ import annotations
 from grpo_wizard.steps.steps import NAMES, STEPS
 from grpo_wizard.tui.desk import Desk
 from grpo_wizard.tui.i18n import _
-from grpo_wizard.tui.summaries import stands
+from grpo_wizard.tui.summaries import job_sign, stands
 from grpo_wizard.tui.widgets.rail import RailItem
 
 PLACES = (*NAMES, "review", "run", "monitor", "teardown")
@@ -25,10 +25,10 @@ def rail_items(desk: Desk) -> list[RailItem]:
         for n, s in enumerate(STEPS, 1)
     ]
     made = stands(desk.draft.deployment)
-    job = desk.draft.deployment.job is not None
+    job = job_sign(desk.home, desk.draft.deployment)
     return [
         *items,
         RailItem("review", _("Review"), "done" if made else "todo"),
-        RailItem("run", _("Run"), "done" if job else "half" if made else "todo"),
-        RailItem("monitor", _("Monitor"), "training" if job else "todo"),
+        RailItem("run", _("Run"), "done" if job != "todo" else "half" if made else "todo"),
+        RailItem("monitor", _("Monitor"), job),
     ]

@@ -11,7 +11,7 @@ from grpo_wizard.state.errors import WizardError
 from grpo_wizard.state.home import Home
 from grpo_wizard.state.lines import read
 from grpo_wizard.state.lock import Holder, holder
-from grpo_wizard.state.model import Deployment
+from grpo_wizard.state.model import Deployment, JobRecord
 from grpo_wizard.state.store import Store
 from grpo_wizard.steps.durations import duration
 from grpo_wizard.steps.plan import price
@@ -136,9 +136,7 @@ def _job(deployment: Deployment, event: Mapping[str, Any], now: float) -> tuple[
     """What files say of a job that lives is old as soon as nobody looks: then it is told when it was seen."""
     record = deployment.job
     assert record is not None
-    if event.get("job_id", record.submission_id) != record.submission_id:
-        event = {}
-    status = str(event.get("status") or record.status)
+    status, event = _job_status(record, event)
     key = _JOB_SIGNS.get(status, "training")
     seen = moment(str(event.get("time") or record.submitted_at))
     old = key in ("training", "work") and now - seen > _FRESH_SECONDS
@@ -154,6 +152,21 @@ def _job(deployment: Deployment, event: Mapping[str, Any], now: float) -> tuple[
         parts.append(_("reward {r}").format(r=f"{event['avg_reward']:.2f}"))
     detail = "  ".join(parts) or status
     return ("look", _("last seen"), detail) if old else (key, sign(key).word, detail)
+
+
+def _job_status(record: JobRecord, event: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
+    """Ray's word as it was heard last, and the event that told it; an event of another job tells nothing."""
+    if event.get("job_id", record.submission_id) != record.submission_id:
+        event = {}
+    return str(event.get("status") or record.status), event
+
+
+def job_sign(home: Home, deployment: Deployment) -> str:
+    """How the job was seen last, as a key of glyphs.signs; to do where none stands."""
+    if deployment.job is None or not job_stands(deployment):
+        return "todo"
+    status, _event = _job_status(deployment.job, _last_events(home, deployment.name).get("job", {}))
+    return _JOB_SIGNS.get(status, "training")
 
 
 def job_stands(deployment: Deployment) -> bool:

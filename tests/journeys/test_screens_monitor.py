@@ -7,6 +7,7 @@ from pathlib import Path
 from screens import Drive, joined, on, play, shown, until, wizard
 
 from grpo_wizard.state.home import Home
+from grpo_wizard.state.journal import Journal
 from grpo_wizard.state.model import JobRecord, ResourceRecord
 from grpo_wizard.state.store import Store
 from grpo_wizard.steps.following import job_resource
@@ -14,9 +15,11 @@ from grpo_wizard.steps.job_record import remember_job
 from grpo_wizard.steps.step import Sight
 from grpo_wizard.steps.steps import complete
 from grpo_wizard.tui.app import Wizard
+from grpo_wizard.tui.places import rail_items
 from grpo_wizard.tui.prefill import tutorial
 from grpo_wizard.tui.screens.monitor import MonitorScreen
 from grpo_wizard.tui.screens.review import ReviewScreen
+from grpo_wizard.tui.screens.run import RunScreen
 from grpo_wizard.tui.story import Story
 from grpo_wizard.tui.summaries import moment, summary
 from grpo_wizard.tui.widgets.confirm import Confirm
@@ -74,6 +77,32 @@ def test_a_job_that_was_torn_down_is_not_shown_as_living_and_leads_to_review(joi
             assert "ends about" not in text and "healthy" not in text and "Relaunch" in text
             await pilot.press("r")
             await until(pilot, lambda: on(pilot, ReviewScreen), "Review")
+
+    play(journey)
+
+
+def test_the_rail_and_the_keys_know_no_job_that_was_torn_down(joined: Path) -> None:
+    """The job's record outlives a tear-down, for its log's sake; nothing that is shown may take it for a job."""
+    home = _deployment(joined, stands=False)
+
+    async def journey() -> None:
+        async with wizard(joined, start="alpha") as pilot:
+            app = pilot.app
+            assert isinstance(app, Wizard)
+            await until(pilot, lambda: app.desk is not None and len(app.screen_stack) > 2, "the deployment")
+            assert app.desk is not None
+            signs = {item.key: item.sign for item in rail_items(app.desk)}
+            assert (signs["run"], signs["monitor"]) == ("todo", "todo")
+            app.go("run")
+            await until(pilot, lambda: on(pilot, RunScreen), "Run")
+            assert "Monitor" not in shown(pilot)
+            app.desk.draft.deployment.resources = _stands()
+            for status, sign in (("RUNNING", "training"), ("SUCCEEDED", "done"), ("FAILED", "failed")):
+                event = {"event": "job", "job_id": "grpo-old", "status": status, "time": _SUBMITTED}
+                Journal(home.journal_file("alpha")).append(event)
+                signs = {item.key: item.sign for item in rail_items(app.desk)}
+                assert (signs["run"], signs["monitor"]) == ("done", sign)
+            await until(pilot, lambda: "m Monitor" in shown(pilot), "its key, with a job")
 
     play(journey)
 

@@ -22,6 +22,7 @@ from grpo_wizard.tui.glyphs import sign
 from grpo_wizard.tui.i18n import _
 from grpo_wizard.tui.screens.base import WizardScreen
 from grpo_wizard.tui.story import Story
+from grpo_wizard.tui.summaries import job_stands
 from grpo_wizard.tui.title import TitleState
 from grpo_wizard.tui.widgets.lane import Lane
 
@@ -233,7 +234,7 @@ class RunScreen(WizardScreen):
         if action == "monitor" and self.story.is_undo:
             return False
         if action == "monitor":
-            return self.desk.draft.deployment.job is not None or self.story.job is not None
+            return job_stands(self.desk.draft.deployment) or self.story.job is not None
         if action == "copy":
             return any(failure.command or failure.fix for failure in self.story.failures)
         if action == "tear_down":
