@@ -5,6 +5,7 @@ A run begins with `plan` and ends with `summary`; a journal may hold several, an
 
 from __future__ import annotations
 
+import re
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,6 +18,7 @@ from grpo_wizard.tui.summaries import moment
 from grpo_wizard.tui.widgets.lane import LaneState
 
 _KEPT_LINES = 500
+_COUNTED = re.compile(r"\d+ of \d+")  # GKE's counters, nodes and workers: one line a tick would flood the log
 # A rehearsal's Ray is a real one: its head and its job start in real time, whatever the speed (measured on two cores).
 _REAL_KINDS = ("raycluster", "job")
 _REAL_SECONDS = (20.0, 60.0)
@@ -33,6 +35,8 @@ class Thing:
     started: float | None = None
     ended: float | None = None
     detail: str = ""
+    counted: tuple[str, str, str] = ("", "", "")
+    """The newest line of the log with what it waits for: the next counter takes its place."""
 
 
 @dataclass(frozen=True)
@@ -118,8 +122,11 @@ class Story:
         self._say(document, "work", _("started"))
 
     def _resource_waiting(self, document: Mapping[str, Any], now: float) -> None:
-        self._thing(document).detail = str(document.get("detail", ""))
-        self._say(document, "look", str(document.get("detail", "")))
+        thing, detail = self._thing(document), str(document.get("detail", ""))
+        if _COUNTED.search(thing.detail) and _COUNTED.search(detail) and thing.counted in self.log:
+            self.log.remove(thing.counted)
+        thing.detail = detail
+        thing.counted = self._say(document, "look", detail)
 
     def _resource_done(self, document: Mapping[str, Any], now: float) -> None:
         thing = self._thing(document)
@@ -171,9 +178,10 @@ class Story:
         id = str(document.get("id", ""))
         return self.things.setdefault(id, Thing(id, str(document.get("action", "create"))))
 
-    def _say(self, document: Mapping[str, Any], sign: str, text: str) -> None:
+    def _say(self, document: Mapping[str, Any], sign: str, text: str) -> tuple[str, str, str]:
         name = str(document.get("id") or "").partition(".")[2].replace(".", " ", 1).replace("_", " ", 1)
         self.log.append((clock_time(document), sign, f"{name}  {text}" if name else text))
+        return self.log[-1]
 
     # --- as lanes
 

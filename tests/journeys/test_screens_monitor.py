@@ -154,6 +154,21 @@ def test_nothing_waits_when_everything_was_taken_down() -> None:
     assert [story.things[id].sign for id in ids] == ["gone", "gone", "kept"]
 
 
+def test_a_counter_takes_the_place_of_the_one_before_it() -> None:
+    """GKE counts every few seconds: the log keeps one line a thing; what is no counter stays."""
+    story, ids = Story(), ("cluster.cluster.a", "cluster.node_pool.b")
+    at = {"time": "2026-11-30T09:00:00.000Z"}
+    story.take({"event": "plan", "resources": [{"id": id, "action": "create"} for id in ids], **at})
+    story.take({"event": "resource_waiting", "id": ids[0], "detail": "waiting for quota", **at})
+    for n in range(1, 13):
+        for id in ids:
+            detail = f"CLUSTER_CONFIGURING {n} of 12; CLUSTER_DEPLOYING {n} of 7"
+            story.take({"event": "resource_waiting", "id": id, "detail": detail, **at})
+    texts = [text for _time, _sign, text in story.log]
+    assert len(texts) == 3 and "waiting for quota" in texts[0]
+    assert all("CONFIGURING 12 of 12" in text for text in texts[1:])
+
+
 def test_enter_without_the_name_says_what_to_type(joined: Path) -> None:
     async def journey() -> None:
         async with wizard(joined) as pilot:

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from rehearsing import start_rehearsal
 from screens import Drive, joined, on, play, run_ended, shown, step_settled, type_in, until, wizard
+from textual.containers import VerticalScroll
 from textual.widgets import Static
 
 from grpo_wizard.state.home import Home
@@ -266,6 +267,39 @@ def test_a_wizard_that_only_stays_open_is_not_said_to_work(ok: bool, joined: Pat
                 assert summary(home, "alpha", 0.0).sign != "work"
 
     play(journey)
+
+
+def test_the_newest_line_of_what_happened_is_seen_however_long_the_lines_are(joined: Path) -> None:
+    """Also the very last one; whoever scrolls up stays there, and who goes to the end follows again."""
+    home = _alpha(joined)
+    rows = [f"cluster.node_pool.pool-{n}" for n in range(12)]
+
+    async def journey() -> None:
+        with Lock(home, "alpha", "grpo-wizard destroy"):
+            tell = _telling(home, "alpha")
+            tell("plan", 0, resources=[{"id": id, "action": "delete", "state": "ready"} for id in rows])
+            async with wizard(joined, start="alpha") as pilot:
+                await until(pilot, lambda: on(pilot, RunScreen) and "alpha" in shown(pilot), "Run")
+                for n, id in enumerate(rows):
+                    tell("notice", n, id=id, detail=f"this goes slowly, {'and on ' * 20}END{n}")
+                await until(pilot, lambda: "END11" in shown(pilot), "the end of the newest line")
+                box = pilot.app.screen.query_one("#story", VerticalScroll)
+                box.scroll_to(y=0, animate=False)
+                await until(pilot, lambda: "END0" in shown(pilot), "the first line, after scrolling up")
+                tell("resource_done", 20, id=rows[0], action="delete")
+                await pilot.pause(1.2)
+                assert "END0" in shown(pilot) and "deleted" not in _story_shown(pilot)
+                box.focus()
+                await pilot.press("end")
+                await until(pilot, lambda: "deleted" in _story_shown(pilot), "the newest line again")
+                tell("summary", 21, ok=True, failed=[], next="nothing left")
+                await until(pilot, lambda: "all done" in _story_shown(pilot), "the last line of all")
+
+    play(journey)
+
+
+def _story_shown(pilot: Drive) -> str:
+    return shown(pilot).partition("What happened")[2]
 
 
 def test_a_plan_of_an_earlier_process_is_not_what_a_wizard_that_was_opened_since_works_at(

@@ -9,7 +9,7 @@ from rich.text import Text
 from textual import work
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Vertical, VerticalScroll
+from textual.containers import VerticalScroll
 from textual.content import Content
 from textual.widgets import Static
 
@@ -60,6 +60,7 @@ class RunScreen(WizardScreen):
         super().__init__()
         self._source: EngineRun | Attached | None = None
         self._finished = False
+        self._told: tuple[tuple[str, str, str], ...] = ()
 
     def body(self) -> ComposeResult:
         """Heading, lanes, failures, story."""
@@ -68,7 +69,7 @@ class RunScreen(WizardScreen):
         with VerticalScroll(id="failures", can_focus=True) as failures:
             failures.border_title = Content(f" {_('Failed')} ")
             yield Static("", id="failure-text", markup=False)
-        with Vertical(id="story") as story:
+        with VerticalScroll(id="story") as story:
             story.border_title = Content(f" {_('What happened')} ")
             yield Static("", id="story-text", markup=False)
 
@@ -85,6 +86,7 @@ class RunScreen(WizardScreen):
     def on_mount(self) -> None:
         """Takes this process's run, or the journal's."""
         self._source = self.wizard.engine or Attached(self.desk)
+        self.query_one("#story", VerticalScroll).anchor()
         self.set_interval(_TICK_SECONDS, self.tick)
         self.call_after_refresh(self.tick)
 
@@ -215,9 +217,13 @@ class RunScreen(WizardScreen):
         self.query_one("#failure-text", Static).update(text)
 
     def _draw_log(self, story: Story) -> None:
-        rows = max(1, self.query_one("#story").size.height)
-        colours, text = self.app.theme_variables, Text(end="", no_wrap=True, overflow="ellipsis")
-        for number, (time, key, line) in enumerate(list(story.log)[-rows:]):
+        """The box keeps to its end, where the newest line is, until somebody scrolls up in it."""
+        lines = tuple(story.log)
+        if lines == self._told:
+            return
+        self._told = lines
+        colours, text = self.app.theme_variables, Text(end="")
+        for number, (time, key, line) in enumerate(lines):
             mark = sign(key)
             text.append(("\n" if number else "") + time + "  ", colours["muted"])
             text.append(f"{mark.glyph} ", colours[mark.colour])
