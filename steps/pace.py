@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterator
 
@@ -20,6 +21,11 @@ def looks(pace: float) -> Iterator[float]:
     while True:
         yield max(_SHORTEST, wait / pace)
         wait = min(_LAST_LOOK, wait * _GROWTH)
+
+
+def until_felt(pace: float) -> Iterator[float]:
+    """Seconds to wait before each next look whether an API that was just enabled is felt: minutes at most (cases a07)."""
+    return itertools.repeat(max(0.2, 10.0 / pace), 40)
 
 
 def tries(pace: float) -> list[float]:

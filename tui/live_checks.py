@@ -8,6 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from grpo_wizard.state.errors import WizardError
+from grpo_wizard.steps import pace as feeling
 from grpo_wizard.steps.checking import unanswered
 from grpo_wizard.steps.step import Check, Step
 from grpo_wizard.tui.background import in_thread
@@ -15,8 +16,6 @@ from grpo_wizard.tui.widgets.checks import Finding
 
 if TYPE_CHECKING:
     from grpo_wizard.tui.screens.step import StepScreen
-
-_TURNS, _TURN_SECONDS = 40, 10.0  # an API may take minutes to be felt (cases a07)
 
 
 class LiveChecks:
@@ -83,14 +82,14 @@ class LiveChecks:
 
     async def until_seen(self, pace: float) -> None:
         """All of them again and again, until no API that is not felt yet hides anything; minutes at most."""
-        for _turn in range(_TURNS):
+        for wait in feeling.until_felt(pace):
             await self.forget()
             self.run_all()
             while self._asking:
                 await asyncio.sleep(0.1)
             if not self._blind:
                 return
-            await asyncio.sleep(max(0.2, _TURN_SECONDS / pace))
+            await asyncio.sleep(wait)
 
     def _looker(self, check: Check) -> Callable[[], Awaitable[None]]:
         """Not the coroutine itself: one that is replaced before it began would never be awaited."""

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
+from typing import Any
 
 from grpo_wizard.state.errors import WizardError
+from grpo_wizard.steps import pace
 from grpo_wizard.steps.checking import Checked, unanswered
 from grpo_wizard.steps.step import Field, Step
 from grpo_wizard.steps.steps import NAMES, step
@@ -108,10 +110,13 @@ class StepRoom:
 
     def check(self, anew: bool = False) -> None:
         """Every check of the step, each as a line."""
+        self._see(_("looking at the cloud"), look(self.table, self.step, anew))
+
+    def _see(self, doing: str, looking: Coroutine[Any, Any, list[Checked]]) -> None:
         self.found: list[Checked] = []
         self.outside: WizardError | None = None
         try:
-            self.found = self.table.wait(_("looking at the cloud"), look(self.table, self.step, anew))
+            self.found = self.table.wait(doing, looking)
         except WizardError as error:
             self.outside = error
             self.table.trouble(error)
@@ -144,7 +149,8 @@ class StepRoom:
                 self.change()
             if chosen == "e":
                 self._enable_apis()
-            self.check(anew=chosen in ("r", "e"))
+            else:
+                self.check(anew=chosen == "r")
 
     def _state(self, wrong: dict[str, str]) -> str:
         if wrong:
@@ -168,7 +174,12 @@ class StepRoom:
         except WizardError as error:
             self.table.trouble(error)
             return
-        self.talk.say(_("The APIs are on. A new one may take minutes to be felt: check again then."))
+        self.talk.say(
+            _("The APIs are on. A new one may take minutes to be felt: the checks look until then.")
+        )
+        self._see(_("waiting until the new APIs are felt"), look_until_felt(self.table, self.step))
+        if unanswered(self.found):
+            self.talk.say(_("Not felt yet: check again in a few minutes."))
 
     def _say_creates(self) -> None:
         """Each thing with the command that would make it."""
@@ -201,7 +212,26 @@ async def look(table: Table, step: Step, anew: bool = False) -> list[Checked]:
     found = await asyncio.gather(
         *(in_thread(look_at, step.name, check, answers, world) for check in step.checks)
     )
-    return [checked for group in found for checked in group]
+    seen = [checked for group in found for checked in group]
+    if any(is_open(checked) for checked in seen):
+        await table.open_desk.world(anew=True)  # what was in the way may be gone at the next look
+    return seen
+
+
+async def look_until_felt(table: Table, step: Step) -> list[Checked]:
+    """The same, again and again until no API that is not felt yet hides anything; minutes at most. Raises WizardError."""
+    found: list[Checked] = []
+    for wait in pace.until_felt((await table.open_desk.cloud()).pace):
+        found = await look(table, step, anew=True)
+        if not unanswered(found):
+            break
+        await asyncio.sleep(wait)
+    return found
+
+
+def is_open(checked: Checked) -> bool:
+    """Whether it saw trouble, or could not look."""
+    return checked.finding.level in ("warn", "block") or bool(unanswered([checked]))
 
 
 def check_line(checked: Checked) -> str:
