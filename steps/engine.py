@@ -11,6 +11,7 @@ from grpo_wizard.state.errors import WizardError
 
 from . import events
 from .events import Event
+from .job_record import remembered
 from .plan import STARTS, Decision, kept_back, make_plan, order, price
 from .reservation_bill import reservation_bill, sentence
 from .run_folder import steps_left
@@ -58,6 +59,7 @@ async def plan(session: Session, options: Options, strict: bool = False) -> list
     wanted = session.resources()
     orphans = session.orphans()
     seen = await survey(session, [*wanted, *orphans], strict)
+    seen |= {r.id: remembered(session, r, seen[r.id]) for r in wanted if r.kind == "job"}
     note_release(session.deployment, seen)
     last = NAMES.index(options.until)
     within = [r for r in wanted if NAMES.index(r.step) <= last]

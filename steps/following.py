@@ -17,6 +17,7 @@ from .clients.head import Head, open_head
 from .clients.jobs import MARK
 from .clients.kube import connect
 from .clients.ray_jobs import TERMINAL, Job, RayError, RayUnreachable
+from .job_record import ended_as, note_end, seen_end
 from .session import Session
 from .step import Resource
 from .training.health import Verdict, diagnose
@@ -57,6 +58,8 @@ class JobWatch:
             if job.metadata.get(MARK) == self.session.deployment.lineage
         ]
         if not mine:
+            if self.job_id and (ended := ended_as(self.session, self.job_id)):
+                raise _ended(self.job_id, ended)
             if self.job_id:
                 raise NoJob(
                     "the job is lost",
@@ -76,12 +79,20 @@ class JobWatch:
     async def run(self) -> AsyncIterator[Following]:
         """From the spool's beginning until the job has ended; connections may break as they like."""
         self.read_spool()
+        self.status = seen_end(self.session, self.job_id)
         for pause in (*_AGAIN, None):
             try:
                 async for event in self._run_once():
                     yield event
                 return
+            except NoJob:
+                self.status = ended_as(self.session, self.job_id)
+                if not self.status:
+                    raise
+                return
             except (CloudError, RayUnreachable) as error:
+                if self.status in TERMINAL and pause is None:
+                    return  # how it ended is known; the last of its log is not worth an error
                 if pause is None or _shut_out(error):
                     raise
                 await asyncio.sleep(pause)
@@ -122,6 +133,7 @@ class JobWatch:
             self.read_spool()
             for event in await catch_up(head.jobs, job.id, self.spool, head.agent_url):
                 self.note(event)
+        note_end(self.session, self.job_id, self.status, self.rows())
 
     def read_spool(self) -> None:
         """Starts the reading anew from what is on disk."""
@@ -168,6 +180,16 @@ class JobWatch:
             "phase": self.reader.facts.phase,
             "message": self.detail[-400:],
         }
+
+
+def _ended(id: str, status: str) -> NoJob:
+    fix, command = (
+        ("it is done; raise grpo.max_num_steps to go on from there", "grpo-wizard status")
+        if status == "SUCCEEDED"
+        else ("apply goes on from the last complete step_N", "grpo-wizard apply --yes")
+    )
+    why = f"{id} has ended, and the Ray head was restarted since and does not know it any more"
+    return NoJob(f"the job is {status}", why, fix, command)
 
 
 def _shut_out(error: Exception) -> bool:
@@ -221,8 +243,8 @@ async def read_job(session: Session) -> JobWatch:
         if not watch.job_id:
             raise NoJob("there is no job yet", error.title, "submit it", "grpo-wizard apply --yes") from error
         watch.read_spool()
-        ended = session.deployment.job.status if session.deployment.job else ""
-        known = ended if ended in ("SUCCEEDED", "FAILED", "STOPPED") or (ended and blind) else "LOST"
+        last = session.deployment.job.status if session.deployment.job and blind else ""
+        known = ended_as(session, watch.job_id) or last or "LOST"
         watch.status, watch.detail = "" if torn_down(session) else known, error.title
     return watch
 

@@ -7,6 +7,7 @@ from typing import Any
 from .clients.errors import CloudError
 from .clients.ray_jobs import RayError
 from .following import JobWatch, NoJob, torn_down
+from .job_record import ended_as
 from .session import Session
 from .step import Sight
 
@@ -22,9 +23,7 @@ async def describe(session: Session, sight: Sight) -> dict[str, Any] | None:
             pass
     watch.read_spool()
     watch.status = sight.facts.get("status", "")
-    remembered = session.deployment.job
     if torn_down(session):
         return None
-    if not watch.status and remembered and remembered.status in ("SUCCEEDED", "FAILED", "STOPPED"):
-        watch.status = remembered.status  # the head is gone by now; how it ended is known
+    watch.status = watch.status or ended_as(session, watch.job_id)  # the head is gone by now
     return watch.document()

@@ -84,6 +84,7 @@ class JobRun:
     async def _follow(self) -> None:
         from grpo_wizard.state.journal import Journal
         from grpo_wizard.steps.events import Event
+        from grpo_wizard.steps.job_record import ended_as
         from grpo_wizard.tui.commands.wait import job_data
 
         watch, told = self.watch, (0, "")
@@ -98,7 +99,7 @@ class JobRun:
         except WizardError as error:
             watch.detail = error.title
             if not watch.status and session.deployment.job is not None:
-                watch.status = session.deployment.job.status or "LOST"
+                watch.status = ended_as(session, watch.job_id) or session.deployment.job.status or "LOST"
             self.background.say(self._failed, error)
 
     async def _tick(self) -> None:

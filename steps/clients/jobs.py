@@ -21,6 +21,7 @@ from .rayclusters import head_is_ready, raise_workers, released, workers_ready
 
 MARK, PARAMETERS = "grpo-wizard", "grpo-wizard-parameters"
 _ENDED_BADLY = ("FAILED", "STOPPED")
+_NEW_PARAMETERS = "another run has ended; these parameters are new"
 
 
 def parameters(entrypoint: str) -> str:
@@ -48,7 +49,7 @@ class JobDriver(Driver):
                     if job.metadata.get(MARK) == self._lineage(task)
                 ]
                 if not mine:
-                    return Sight(detail="LOST" if task.memo.get("submitted") else "")
+                    return Sight(detail="LOST" if task.memo.get("job_id") else "")
                 sight = self._judge(task, mine[0], await _has_spoken(head, mine[0]))
                 return await _with_resume_point(head, task, sight) if sight.state == "failed" else sight
         except RayError as error:
@@ -63,7 +64,7 @@ class JobDriver(Driver):
                 "failed", lineage, job.id, detail=f"{job.status}: {_last_line(job.message)}", facts=facts
             )
         if not same and job.status == "SUCCEEDED":
-            return Sight(detail="another run has ended; these parameters are new", facts=facts)
+            return Sight(detail=_NEW_PARAMETERS, facts=facts)
         drift = (
             ()
             if same
@@ -139,6 +140,17 @@ class JobDriver(Driver):
     def _raycluster(self, cloud: Cloud, task: Task) -> Mapping[str, Any] | None:
         kube = connect(cloud, task.at("project"), task.at("location"), task.at("cluster"))
         return kube.get(self._path(task)) if kube else None
+
+
+def judge_end(lineage: str, id: str, status: str, same: bool) -> Sight:
+    """Of a job that has ended and that no head knows any more. `same`: whether it did what the answers ask for now."""
+    facts = {"job_id": id, "status": status}
+    detail = f"{status}; the Ray head was made anew since and does not know it any more"
+    if status in _ENDED_BADLY:
+        return Sight("failed", lineage, id, detail=detail, facts=facts)
+    if not same:
+        return Sight(detail=_NEW_PARAMETERS, facts=facts)
+    return Sight("ready", lineage, id, detail=detail, facts=facts)
 
 
 def job_id(request_id: str) -> str:

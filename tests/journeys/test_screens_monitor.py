@@ -107,6 +107,21 @@ def test_the_rail_and_the_keys_know_no_job_that_was_torn_down(joined: Path) -> N
     play(journey)
 
 
+def test_a_job_that_was_seen_to_end_is_shown_as_ended_though_nothing_answers_for_it(joined: Path) -> None:
+    """Here not even a cluster is there any more; by the journal the job SUCCEEDED."""
+    home = _deployment(joined, stands=True)
+    event = {"event": "job", "job_id": "grpo-old", "status": "SUCCEEDED", "time": _SUBMITTED}
+    Journal(home.journal_file("alpha")).append(event)
+
+    async def journey() -> None:
+        async with wizard(joined, start="alpha") as pilot:
+            screen = await _monitor(pilot)
+            await until(pilot, lambda: screen.picture.status == "SUCCEEDED", "how it ended", 15)
+            assert "✓ done" in shown(pilot) and "lost" not in shown(pilot)
+
+    play(journey)
+
+
 def test_a_new_job_takes_the_place_of_the_one_that_was_torn_down(joined: Path) -> None:
     home = _deployment(joined, stands=False)
 
