@@ -29,11 +29,7 @@ def _parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action=_Version, nargs=0, help="show the version and exit")
-    parser.add_argument(
-        "--plain",
-        action="store_true",
-        help="questions and lines instead of the full screen (screen readers, serial lines)",
-    )
+    _plain(parser)
     _common(parser)
     commands = parser.add_subparsers(dest="command", metavar="COMMAND")
     for name, (purpose, add) in COMMANDS.items():
@@ -57,6 +53,16 @@ class _Version(argparse.Action):
 
         print(f"grpo-wizard {version('grpo-wizard')}")
         parser.exit()
+
+
+def _plain(parser: argparse.ArgumentParser, again: bool = False) -> None:
+    """Of what opens the wizard; given before or after the command's name."""
+    parser.add_argument(
+        "--plain",
+        action="store_true",
+        default=argparse.SUPPRESS if again else False,
+        help="questions and lines instead of the full screen (screen readers, serial lines)",
+    )
 
 
 def _common(parser: argparse.ArgumentParser, again: bool = False) -> None:
@@ -211,6 +217,11 @@ def _nothing(parser: argparse.ArgumentParser) -> None:
     """No option of its own."""
 
 
+def _rehearse(parser: argparse.ArgumentParser) -> None:
+    _plain(parser, again=True)
+    _json(parser)
+
+
 def _export(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--out", metavar="FILE", help="write there instead of to stdout")
     parser.add_argument(
@@ -272,7 +283,7 @@ COMMANDS: dict[str, tuple[str, Add]] = {
         "keep the Ray dashboard forwarded on loopback",
         _dashboard,
     ),
-    "rehearse": ("the tutorial's own deployment, rehearsed from start to end", _json),
+    "rehearse": ("the tutorial's own deployment, rehearsed from start to end", _rehearse),
     "rehearsal": (
         "the stand-in for Google Cloud: serve, status, stop; and what goes wrong in it: drills, drill, end-drill",
         _rehearsal,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import shlex
 import sys
 from collections.abc import Mapping
 from typing import Any
@@ -58,11 +59,19 @@ def problem(error: WizardError, args: argparse.Namespace) -> None:
 
 def complete_command(command: str, args: argparse.Namespace) -> str:
     """A command of ours with the options that this call was given; others as they are."""
-    if not command.startswith("grpo-wizard "):
+    words = command.split()
+    if words[:1] != ["grpo-wizard"] or {"--help", "--keys"} & {*words}:
         return command
-    return command + flags(
-        args.rehearse and "--rehearse" not in command,
-        "" if "--deployment" in command else args.deployment or "",
+    home = f" --home {shlex.quote(args.home)}" if args.home and "--home" not in words else ""
+    if words[1:2] in (["rehearse"], ["rehearsal"]):
+        return command + home
+    return (
+        command
+        + flags(
+            args.rehearse and "--rehearse" not in words,
+            "" if "--deployment" in words else args.deployment or "",
+        )
+        + home
     )
 
 

@@ -7,15 +7,17 @@ import os
 import sys
 
 from grpo_wizard.state.errors import WrongUsage
+from grpo_wizard.tui.plain.chosen import chosen_by
 
 
 def run(args: argparse.Namespace) -> int:
     if not on_a_terminal():
+        plain = chosen_by(args.plain, os.environ)
         raise WrongUsage(
-            "the full-screen wizard needs a terminal",
-            "there is none here",
+            f"{'plain mode' if plain else 'the full-screen wizard'} needs a terminal",
+            "there is none here" + (f"; plain mode was chosen by {plain}" if plain else ""),
             "use the commands: init, check, plan, apply; or rehearse for the whole road",
-            "grpo-wizard init --help",
+            "grpo-wizard rehearse" if args.rehearse else "grpo-wizard init --help",
         )
     return open_app(args, args.deployment)
 
@@ -28,7 +30,6 @@ def on_a_terminal() -> bool:
 def open_app(args: argparse.Namespace, start: str | None, rehearse: bool = False) -> int:
     """The screens, or plain mode, until they are left. `start` is the deployment to open first; `rehearse` begins it when it is not there."""
     from grpo_wizard.state.home import Home
-    from grpo_wizard.tui.plain.chosen import chosen_by
 
     home = Home.choose(args.home)
     because = chosen_by(args.plain, os.environ)
