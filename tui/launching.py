@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Protocol
 
@@ -57,6 +58,11 @@ async def _story(session: Session, words: list[str]) -> AsyncIterator[Event]:
     )
     async for event in apply(session, options):
         yield event
+
+
+def same_here(desk: Desk, *words: str) -> str:
+    """A command of ours for this deployment, to be typed as it stands."""
+    return shlex.join(["grpo-wizard", *command_line(desk, list(words))])
 
 
 def command_line(desk: Desk, words: list[str]) -> list[str]:

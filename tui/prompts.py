@@ -28,7 +28,8 @@ def run(
             return _walk(table, start, create)
         except (Leave, EOFError):
             table.talk.say()
-            table.talk.say(_("Left. Answers are kept; grpo-wizard --plain goes on where you stopped."))
+            table.talk.say(_("Left. Answers are kept."))
+            table.talk.say(_to_go_on(table))
             return 0
         except (KeyboardInterrupt, asyncio.CancelledError):
             _say_interrupted(table)
@@ -80,10 +81,9 @@ def _enter(table: Table, place: str, opened: bool) -> str:
 
 def _say_interrupted(table: Table) -> None:
     """What goes on after ctrl+c: rooms in which something runs have said so themselves."""
-    lines = [_("Interrupted. Answers are kept; what runs in the cloud goes on there.")]
-    if table.desk is not None:
-        from grpo_wizard.tui.launching import command_line
+    kept = _("Interrupted. Answers are kept; what runs in the cloud goes on there.")
+    table.farewell([kept, _to_go_on(table)])
 
-        again = " ".join(["grpo-wizard", "--plain", *command_line(table.desk, [])])
-        lines.append(_("To go on: {command}").format(command=again))
-    table.farewell(lines)
+
+def _to_go_on(table: Table) -> str:
+    return _("To go on: {command}").format(command=table.to_go_on())

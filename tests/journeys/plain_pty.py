@@ -16,9 +16,14 @@ PROMPT = re.compile(r"([^\r\n]*\): ?)$")
 
 
 class Terminal:
-    """The real command on a pty. `seen` is all that it wrote, escape sequences and echoes too."""
+    """The real command on a pty. `seen` is all that it wrote, escape sequences and echoes too.
 
-    def __init__(self, home: Path, *words: str, speed: str = "max", **environment: str) -> None:
+    As wide as a prompt is long: where lines end is no matter of the conversation.
+    """
+
+    def __init__(
+        self, home: Path, *words: str, speed: str = "max", columns: int = 1000, **environment: str
+    ) -> None:
         self.seen = ""
         self._child: Any = pexpect.spawn(
             sys.executable,
@@ -27,7 +32,7 @@ class Terminal:
             encoding="utf-8",
             codec_errors="replace",
             timeout=PATIENCE_S,
-            dimensions=(24, 80),
+            dimensions=(24, columns),
         )
         self._child.delaybeforesend = None
         self._child.logfile_read = self

@@ -7,6 +7,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from plain_pty import Terminal
 from road import ANSWERS, NAME, clean_environment
 from warm import Command
 
@@ -98,3 +99,9 @@ def test_one_that_left_any_trace_is_not_called_gone_without_a_look(tmp_path: Pat
     tried = typed(tmp_path, "destroy", "--confirm", NAME)
     assert tried.returncode == 1 and "nothing left" not in tried.stdout + tried.stderr
     assert Home(tmp_path).deployments() == [NAME]
+
+
+def test_plain_mode_says_it_too(tmp_path: Path) -> None:
+    begun(tmp_path)
+    with Terminal(tmp_path, "--deployment", NAME, **POINTS) as terminal:
+        terminal.until(f"N{NOTE[1:].strip()}.")

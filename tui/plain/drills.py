@@ -40,8 +40,7 @@ class DrillRoom:
             if not typed:
                 return
             if typed.lower() == "e":
-                drills = self._change(end=())
-                self.talk.say(_("No drill runs."))
+                drills = self._end_all()
                 continue
             chosen = _chosen(typed.removeprefix(HELP).strip(), drills)
             if chosen is None:
@@ -61,6 +60,14 @@ class DrillRoom:
             drills = self._change(begin=name)
             self.talk.say(_("Began: {line}").format(line=_line({**drill, "running": False})))
             self.talk.say(_("Felt {when}").format(when=sentence(drill["felt"])))
+        return drills
+
+    def _end_all(self) -> list[JSON]:
+        ended = ", ".join(drill["name"] for drill in self._change() if drill["running"])
+        drills = self._change(end=())
+        if drills:
+            was = _("Ended: {names}. No drill runs now.").format(names=ended)
+            self.talk.say(was if ended else _("No drill runs."))
         return drills
 
     def _explain(self, drill: JSON) -> None:

@@ -16,6 +16,7 @@ from grpo_wizard.tui.desk import look_at
 from grpo_wizard.tui.early_apis import enable
 from grpo_wizard.tui.i18n import _, ngettext
 from grpo_wizard.tui.places import neighbour
+from grpo_wizard.tui.plain import drills
 from grpo_wizard.tui.plain.asking import Question, typed_as
 from grpo_wizard.tui.plain.table import Leave, Table
 from grpo_wizard.tui.plain.talk import BEFORE, ENOUGH, sentence
@@ -147,10 +148,12 @@ class StepRoom:
                 continue
             if chosen == "c":
                 self.change()
+            if chosen == drills.KEY:
+                drills.DrillRoom(self.table).run()
             if chosen == "e":
                 self._enable_apis()
             else:
-                self.check(anew=chosen == "r")
+                self.check(anew=chosen in ("r", drills.KEY))
 
     def _state(self, wrong: dict[str, str]) -> str:
         if wrong:
@@ -166,7 +169,7 @@ class StepRoom:
         more = {"c": _("change answers"), "r": _("check again"), "w": _("what this creates")}
         if self.desk.writable and unanswered(self.found):
             more["e"] = _("enable the APIs, free")
-        return {**on, **more, **back, "l": _("leave")}
+        return {**on, **more, **drills.ways(self.table), **back, "l": _("leave")}
 
     def _enable_apis(self) -> None:
         try:

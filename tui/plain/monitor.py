@@ -186,11 +186,10 @@ def stop(table: Table) -> None:
 
 def job_left(desk: Desk) -> list[str]:
     """What goes on after ctrl+c, and how to come back."""
-    from grpo_wizard.tui.launching import command_line
+    from grpo_wizard.tui.launching import same_here
 
-    flags = command_line(desk, [])
     return [
         _("Interrupted. The job goes on in the cluster, and the machines cost on."),
-        _("To watch it again: {command}").format(command=" ".join(["grpo-wizard", "--plain", *flags])),
-        _("To stop it: {command}").format(command=" ".join(["grpo-wizard", "stop", *flags])),
+        _("To watch it again: {command}").format(command=same_here(desk, "--plain")),
+        _("To stop it: {command}").format(command=same_here(desk, "stop")),
     ]

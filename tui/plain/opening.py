@@ -11,6 +11,7 @@ from grpo_wizard.steps.step import Refused
 from grpo_wizard.tui.desk import Desk
 from grpo_wizard.tui.draft import Given
 from grpo_wizard.tui.i18n import _
+from grpo_wizard.tui.opening import real_beside_rehearsal
 from grpo_wizard.tui.plain import drills
 from grpo_wizard.tui.plain.table import Leave, Table
 from grpo_wizard.tui.plain.talk import HELP, sentence
@@ -23,6 +24,7 @@ class Opening:
 
     def __init__(self, table: Table) -> None:
         self.table, self.talk = table, table.talk
+        self._has_drills = table.rehearses
 
     def run(self) -> str:
         """Until something is opened."""
@@ -34,6 +36,7 @@ class Opening:
             if not listed:
                 self.talk.say(_("There is no deployment yet."))
             try:
+                self._has_drills = self.table.rehearses or any(row.rehearsal for row in listed)
                 place = self._choose([row.name for row in listed])
             except WizardError as error:
                 self.table.trouble(error)
@@ -47,7 +50,7 @@ class Opening:
         ).format(
             number=_("a number to open it, ") if names else "",
             tear=_("d to tear down, ") if names else "",
-            drills=_("x for drills, ") if self.table.rehearses else "",
+            drills=_("x for drills, ") if self._has_drills else "",
         )
         while True:
             typed = self.talk.ask(prompt).lower()
@@ -57,7 +60,7 @@ class Opening:
                 return self._begin(rehearsal=typed == "r" or self.table.rehearse)
             if typed == "o":
                 return self._take_over()
-            if typed == drills.KEY and self.table.rehearses:
+            if typed == drills.KEY and self._has_drills:
                 drills.DrillRoom(self.table).run()
                 return ""
             if typed == "d" and names:
@@ -119,6 +122,8 @@ def open_deployment(
     if create and not table.home.known(name):
         store.create(name, "rehearsal" if rehearsal else "real", {})
     mode = store.load(name).mode
+    if text := real_beside_rehearsal(mode):
+        table.talk.say(_("Note: {text}").format(text=sentence(text)))
     table.desk = Desk(table.home, name, for_mode(mode) if prefill is None else prefill, table.speed)
     table.engine = None
     return table.desk.where_to_begin()

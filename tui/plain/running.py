@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from grpo_wizard.state.errors import WizardError
 from grpo_wizard.tui.engine_run import Attached, EngineRun
 from grpo_wizard.tui.i18n import _
-from grpo_wizard.tui.launching import command_line, launch
+from grpo_wizard.tui.launching import launch, same_here
 from grpo_wizard.tui.plain import drills
 from grpo_wizard.tui.plain.table import Leave, Table
 from grpo_wizard.tui.plain.telling import Teller
@@ -131,7 +131,10 @@ def _teller(source: EngineRun | Attached) -> Teller:
 def left_behind(desk: Desk, source: EngineRun | Attached) -> list[str]:
     """What runs on after ctrl+c, and how to go on."""
     if isinstance(source, Attached):
-        return [_("Interrupted. The other process goes on; grpo-wizard --plain shows it again.")]
+        return [
+            _("Interrupted. The other process goes on."),
+            _("To watch it again: {command}").format(command=same_here(desk, "--plain")),
+        ]
     teller = _teller(source)
     open_things = [thing.id for thing in teller.things.values() if thing.sign == "work"]
     what = (
@@ -139,9 +142,8 @@ def left_behind(desk: Desk, source: EngineRun | Attached) -> list[str]:
         if open_things
         else _("Interrupted. Nothing was being made at this moment.")
     )
-    flags = command_line(desk, [])
-    again = " ".join(["grpo-wizard", "--plain", *flags])
-    detached = " ".join(["grpo-wizard", *source.words, "--detach", *flags])
+    again = same_here(desk, "--plain")
+    detached = same_here(desk, *source.words, "--detach")
     tokens = _(
         "Tokens that were typed are forgotten: they are asked again, or taken from HF_TOKEN and WANDB_API_KEY."
     )

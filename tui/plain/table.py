@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shlex
 import time
 from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass, field
@@ -96,6 +97,15 @@ class Table:
             return task.result()
         finally:
             task.cancel()
+
+    def to_go_on(self) -> str:
+        """The command that goes on where this one stops: here, with this deployment."""
+        from grpo_wizard.tui.launching import same_here
+
+        if self.desk is not None:
+            return same_here(self.desk, "--plain")
+        kind = ["--rehearse", *(["--speed", self.speed] if self.speed else [])] if self.rehearse else []
+        return shlex.join(["grpo-wizard", "--plain", "--home", str(self.home.root), *kind])
 
     def farewell(self, lines: Sequence[str]) -> None:
         """What goes on after ctrl+c, said once."""

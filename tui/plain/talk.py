@@ -10,13 +10,16 @@ from __future__ import annotations
 
 import getpass
 import re
+import shutil
 import sys
+import textwrap
 from collections.abc import Mapping, Sequence
 
 from grpo_wizard.tui.glyphs import to_ascii, unicode_here
 from grpo_wizard.tui.i18n import _
 
 _ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|.)")
+_COMMAND = re.compile(r"[^:]*: (?:grpo-wizard|gcloud|kubectl|ray|bash|curl|export|pip|python3?|cd|echo) ")
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 HELP = "?"
@@ -93,7 +96,20 @@ class Talk:
 
     def _fit(self, text: str) -> str:
         plain = _CONTROLS.sub("", _ESCAPES.sub("", text))
-        return plain if unicode_here() else to_ascii(plain)
+        shown = plain if unicode_here() else to_ascii(plain)
+        return wrapped(shown, shutil.get_terminal_size().columns) if sys.stdout.isatty() else shown
+
+
+def wrapped(text: str, width: int) -> str:
+    """Lines that end between words. A command stays one line, however long: it is there to be copied."""
+    return "\n".join(line if _COMMAND.match(line) else _filled(line, width - 1) for line in text.split("\n"))
+
+
+def _filled(line: str, width: int) -> str:
+    indent = " " * (len(line) - len(line.lstrip()))
+    return textwrap.fill(
+        line, max(width, 20), subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
+    )
 
 
 def _matching(typed: str, ways: Mapping[str, str]) -> str:

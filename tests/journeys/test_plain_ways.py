@@ -1,0 +1,146 @@
+"""Plain mode's ways in and out: who may ask for it, what it says without a terminal, how to go on, and where its lines end."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from plain_pty import Terminal
+from rehearsing import Rehearsal
+from road import clean_environment
+
+from grpo_wizard.state.home import Home
+from grpo_wizard.state.store import Store
+from grpo_wizard.steps.rehearsal import drill_client, life
+
+COLUMNS = 80
+
+
+@pytest.fixture
+def server(shared_rehearsal: Rehearsal) -> Iterator[dict[str, str]]:
+    """The environment that joins the module's rehearsal."""
+    yield {k: v for k, v in shared_rehearsal.address.env.items() if k.startswith("GRPO_WIZARD_REHEARSAL")}
+
+
+def alone(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "grpo_wizard", *words],
+        capture_output=True,
+        text=True,
+        stdin=subprocess.DEVNULL,
+        timeout=60,
+        env=clean_environment(**environment),
+    )
+
+
+@pytest.mark.parametrize(
+    ("words", "environment", "what", "command"),
+    [
+        (("--plain",), {"TERM": "xterm"}, "plain mode", "grpo-wizard init --help"),
+        (("--plain", "--rehearse"), {"TERM": "xterm"}, "plain mode", "grpo-wizard rehearse"),
+        ((), {"TERM": "dumb"}, "plain mode", "grpo-wizard init --help"),
+        (("--rehearse",), {"TERM": "xterm"}, "the full-screen wizard", "grpo-wizard rehearse"),
+    ],
+)
+def test_without_a_terminal_it_names_itself_and_a_command_that_works(
+    words: tuple[str, ...], environment: dict[str, str], what: str, command: str, tmp_path: Path
+) -> None:
+    done = alone(*words, GRPO_WIZARD_HOME=str(tmp_path), HOME=str(tmp_path), **environment)
+    assert done.returncode == 2 and done.stderr.startswith(f"error: {what} needs a terminal\n")
+    assert done.stderr.endswith(f"  command: {command}\n")
+    assert alone(*shlex.split(command)[1:], "--help").returncode == 0
+
+
+def test_rehearse_takes_plain_on_either_side_of_its_name(tmp_path: Path, server: dict[str, str]) -> None:
+    for words in (("rehearse", "--plain"), ("--plain", "rehearse")):
+        with Terminal(tmp_path, *words, TERM="xterm", **server) as terminal:
+            terminal.until("plain mode, chosen by --plain.")
+            terminal.until("Rehearsal. ")
+            terminal.question()
+            terminal.interrupt()
+            assert terminal.end() == 130
+
+
+def test_leaving_by_key_and_by_ctrl_c_name_the_same_command_and_it_goes_on(
+    tmp_path: Path, server: dict[str, str]
+) -> None:
+    home = tmp_path / "a home"
+    Store(Home(home)).create("alpha", "rehearsal", {})
+    said = []
+    for way in ("l", "ctrl+c"):
+        with Terminal(home, "--deployment", "alpha", columns=COLUMNS, **server) as terminal:
+            terminal.until("Step 1 of 7")
+            while "/l)" not in terminal.question():
+                terminal.answer("!")
+            if way == "l":
+                terminal.answer("l")
+            else:
+                terminal.interrupt()
+            terminal.until("To go on: ")
+            assert terminal.end() == (0 if way == "l" else 130)
+            said.append(re.findall(r"To go on: (.*?)\r\n", terminal.seen)[-1])
+    assert said[0] == said[1]
+    words = shlex.split(said[0])
+    assert words == ["grpo-wizard", "--plain", "--deployment", "alpha", "--home", str(home), "--rehearse", "--speed", "max"]  # fmt: skip
+    with Terminal(home, *words[1:], **server) as terminal:
+        terminal.until("Step 1 of 7")
+
+
+def test_left_before_anything_is_open_the_command_names_home_and_rehearsal(tmp_path: Path) -> None:
+    with Terminal(tmp_path) as terminal:
+        terminal.reply("leave", "l")
+        terminal.until(f"To go on: grpo-wizard --plain --home {tmp_path} --rehearse --speed max")
+        assert terminal.end() == 0
+
+
+def test_lines_on_a_terminal_end_between_words(tmp_path: Path, server: dict[str, str]) -> None:
+    """The same conversation, wide and narrow: put together again, the narrow one is the wide one, word for word."""
+    seen = []
+    for columns in (COLUMNS, 2000):
+        home = tmp_path / str(columns)
+        Store(Home(home)).create("alpha", "rehearsal", {})
+        with Terminal(home, "--deployment", "alpha", columns=columns, **server) as terminal:
+            terminal.until("Step 1 of 7")
+            for text in ("?", "Bad_Name", "!"):
+                terminal.question()
+                terminal.answer(text)
+            terminal.question()
+            terminal.answer("w")
+            terminal.question()
+            terminal.interrupt()
+            terminal.end()
+        seen.append(terminal.seen.replace(str(home), "HOME"))
+    lines = [line for line in seen[0].replace("\r", "").split("\n") if "ommand: " not in line]
+    assert max(len(line) for line in lines if " " in line.strip() and "To go on" not in line) <= COLUMNS
+    assert seen[0].split() == seen[1].split()
+    assert (
+        max(map(len, seen[1].splitlines())) > COLUMNS < max(map(len, seen[0].splitlines()))
+    )  # commands stay whole
+
+
+def test_drills_are_in_the_menu_of_a_step_and_e_says_what_it_ended(
+    tmp_path: Path, server: dict[str, str]
+) -> None:
+    Store(Home(tmp_path)).create("alpha", "rehearsal", {})
+    address = life.join(server[life.URL], server[life.TOKEN])
+    with Terminal(tmp_path, "--deployment", "alpha", **server) as terminal:
+        terminal.until("Step 1 of 7")
+        while "/x/" not in terminal.question():
+            terminal.answer("!")
+        terminal.answer("x")
+        terminal.reply("begin or end one", "stock-out")
+        terminal.until("Began: stock-out")
+        terminal.reply("begin or end one", "e")
+        terminal.until("Ended: stock-out. No drill runs now.")
+        assert not any(drill["running"] for drill in drill_client.listed(address))
+        terminal.reply("begin or end one", "e")
+        terminal.until("No drill runs.")
+        terminal.reply("begin or end one", "")
+        assert "/x/" in terminal.question()  # the step's menu again, after its checks
+        terminal.answer("l")
+        assert terminal.end() == 0
