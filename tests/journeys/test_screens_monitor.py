@@ -18,6 +18,7 @@ from grpo_wizard.tui.app import Wizard
 from grpo_wizard.tui.places import rail_items
 from grpo_wizard.tui.prefill import tutorial
 from grpo_wizard.tui.screens.monitor import MonitorScreen
+from grpo_wizard.tui.screens.monitor_panes import Nodes
 from grpo_wizard.tui.screens.review import ReviewScreen
 from grpo_wizard.tui.screens.run import RunScreen
 from grpo_wizard.tui.story import Story
@@ -118,6 +119,26 @@ def test_a_job_that_was_seen_to_end_is_shown_as_ended_though_nothing_answers_for
             screen = await _monitor(pilot)
             await until(pilot, lambda: screen.picture.status == "SUCCEEDED", "how it ended", 15)
             assert "✓ done" in shown(pilot) and "lost" not in shown(pilot)
+
+    play(journey)
+
+
+def test_nodes_are_looked_at_again_when_the_job_has_ended(joined: Path) -> None:
+    home = _deployment(joined, stands=True)
+    event = {"event": "job", "job_id": "grpo-old", "status": "SUCCEEDED", "time": _SUBMITTED}
+    Journal(home.journal_file("alpha")).append(event)
+
+    async def journey() -> None:
+        async with wizard(joined, start="alpha") as pilot:
+            screen = await _monitor(pilot)
+            await until(pilot, lambda: screen.picture.ended, "the job's end", 15)
+            await pilot.press("4")
+            await until(pilot, lambda: "looking" not in shown(pilot), "what the cluster says")
+            pane = screen.query_one(Nodes)
+            pane.say("of long ago")
+            await until(pilot, lambda: "of long ago" in shown(pilot), "an old answer")
+            await pilot.press("f5")
+            await until(pilot, lambda: "of long ago" not in shown(pilot), "a new one")
 
     play(journey)
 

@@ -74,6 +74,14 @@ class MonitorScreen(WizardScreen):
         Binding(
             "r", "review", _("Relaunch"), id="monitor.review", tooltip=_("To Review, to launch it once more")
         ),
+        Binding(
+            "f5",
+            "look",
+            _("Look again"),
+            id="monitor.look",
+            tooltip=_("Ask for nodes or checkpoints now"),
+            show=False,
+        ),
         Binding("o", "run", _("Run"), id="monitor.run", tooltip=_("What was made"), show=False),
         Binding(
             "q", "app.quit", _("Quit"), id="monitor.quit", tooltip=_("Leave; the job goes on"), show=False
@@ -225,6 +233,10 @@ class MonitorScreen(WizardScreen):
         """The one to the right, round and round."""
         keys = [key for key, _label, _make in PANES]
         await self.action_pane(keys[(keys.index(self.query_one(TabLine).current) + 1) % len(keys)])
+
+    def action_look(self) -> None:
+        """The pane that is shown asks at once; it asks by itself every few seconds, also when the job has ended."""
+        self.query_one(f"#{self.query_one(TabLine).current}", Pane).look_again()
 
     @on(TabLine.Chosen)
     async def _clicked(self, event: TabLine.Chosen) -> None:

@@ -25,6 +25,8 @@ from grpo_wizard.tui.widgets.log_pane import LogPane
 from grpo_wizard.tui.widgets.tiles import MetricTile
 
 if TYPE_CHECKING:
+    from textual.worker import Worker
+
     from grpo_wizard.tui.screens.monitor import MonitorScreen
 
 _HEALTH_SIGNS = {"healthy": "pass", "warning": "warn", "critical": "block", "unknown": "look"}
@@ -50,6 +52,9 @@ class Pane(Container):
 
     def show_picture(self, picture: Picture) -> None:
         """Draws it."""
+
+    def look_again(self) -> None:
+        """Asks the cluster anew, where the pane asks at all."""
 
     def take_focus(self) -> None:
         """The pane is shown: its main widget takes the keys."""
@@ -170,10 +175,16 @@ class _Asking(Pane):
 
     def on_mount(self) -> None:
         """Asks at once."""
-        self.ask()
-        self.set_interval(_ASK_EVERY_SECONDS, lambda: self.ask() if self.display else None)
+        self._asking: Worker[None] | None = None
+        self.look_again()
+        self.set_interval(_ASK_EVERY_SECONDS, lambda: self.look_again() if self.display else None)
 
-    @work(exclusive=True, exit_on_error=False)
+    def look_again(self) -> None:
+        """Asks anew, unless an answer is still to come: a slow one must not be begun over and over."""
+        if self._asking is None or self._asking.is_finished:
+            self._asking = self.ask()
+
+    @work(exit_on_error=False)
     async def ask(self) -> None:
         """Draws the answer, or why there is none."""
         try:
