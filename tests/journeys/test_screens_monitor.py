@@ -205,6 +205,27 @@ def test_a_counter_takes_the_place_of_the_one_before_it() -> None:
     assert all("CONFIGURING 12 of 12" in text for text in texts[1:])
 
 
+def test_teardown_names_the_reservation_that_bills_on(joined: Path) -> None:
+    """At 80 by 24, on the page and in the last question; what billing ends with is no secret of the command's."""
+    _deployment(joined, stands=False)
+
+    async def journey() -> None:
+        async with wizard(joined, start="alpha") as pilot:
+            app = pilot.app
+            assert isinstance(app, Wizard)
+            await until(pilot, lambda: app.desk is not None and len(app.screen_stack) > 2, "the deployment")
+            app.go("teardown")
+            await until(pilot, lambda: "reservation nemo-res" in shown(pilot), "the reservation")
+            told = " ".join(shown(pilot).split())
+            assert "also after a teardown" in told and "until somebody deletes it" in told
+            assert "Goes" in told and "After this: 0.00 USD/h" in told and "Tear down" in told
+            await pilot.press("d")
+            await until(pilot, lambda: isinstance(pilot.app.screen, Confirm), "the question")
+            await until(pilot, lambda: "reservation nemo-res" in shown(pilot), "the reservation")
+
+    play(journey)
+
+
 def test_enter_without_the_name_says_what_to_type(joined: Path) -> None:
     async def journey() -> None:
         async with wizard(joined) as pilot:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from rich.text import Text
 from textual import on, work
@@ -50,11 +51,13 @@ class TeardownScreen(LookingScreen):
     def __init__(self) -> None:
         super().__init__()
         self.fates: Sequence[Fate] | None = None
+        self.bill = ""
 
     def body(self) -> ComposeResult:
         """Question, warning, two lists, what to keep."""
         yield Static("", id="teardown-head", classes="heading", markup=False)
         yield Static("", id="lost", markup=False)
+        yield Static("", id="bill", markup=False)
         with Horizontal(id="lists"):
             for id, title in (("goes", _("Goes")), ("stays", _("Stays"))):
                 with VerticalScroll(id=id) as box:
@@ -76,8 +79,15 @@ class TeardownScreen(LookingScreen):
             self._show_error(error)
             return
         from grpo_wizard.steps.engine import Options, plan
+        from grpo_wizard.steps.reservation_bill import reservation_bill
 
-        failed = await self._look("survey", lambda: plan(session, Options(), strict=True), self._seen)
+        async def ask() -> tuple[Sequence[Decision], dict[str, Any] | None]:
+            seen, bill = await asyncio.gather(
+                plan(session, Options(), strict=True), reservation_bill(session)
+            )
+            return seen, bill
+
+        failed = await self._look("survey", ask, self._seen)
         if failed is not None:
             self._show_error(failed)
 
@@ -86,8 +96,11 @@ class TeardownScreen(LookingScreen):
         self.draw()
         self.wizard.show_error(error)
 
-    def _seen(self, decisions: Sequence[Decision]) -> None:
-        self.fates = fates(decisions)
+    def _seen(self, answer: tuple[Sequence[Decision], dict[str, Any] | None]) -> None:
+        from grpo_wizard.steps.reservation_bill import sentence
+
+        decisions, bill = answer
+        self.fates, self.bill = fates(decisions), sentence(bill) if bill else ""
         self.draw()
 
     @property
@@ -104,6 +117,9 @@ class TeardownScreen(LookingScreen):
         self.query_one("#teardown-head", Static).update(_("Tear down {name}?").format(name=self.desk.name))
         lost = self._lost()
         self.query_one("#lost", Static).update(Text(f"! {lost}" if lost else "", colours["warning"]))
+        bill = self.query_one("#bill", Static)
+        bill.update(Text(f"! {self.bill}", colours["warning"]))
+        bill.display = bool(self.bill)
         self.query_one("#goes Static", Static).update(_lines(goes, self._unknown()))
         self.query_one("#stays Static", Static).update(_lines(stays, self._unknown()))
         count = ngettext("{n} thing goes", "{n} things go", len(goes)).format(n=len(goes))
@@ -159,7 +175,7 @@ class TeardownScreen(LookingScreen):
             ),
             ("", ngettext("stays: {n} thing", "stays: {n} things", len(stays)).format(n=len(stays))),
         ]
-        lines += [("warn", self._lost())] if self._lost() else []
+        lines += [("warn", text) for text in (self._lost(), self.bill) if text]
         self.app.push_screen(
             Confirm(
                 _("Tear down {name}?").format(name=self.desk.name), lines, self.desk.name, _("Tear down")
