@@ -231,31 +231,51 @@ def _export(parser: argparse.ArgumentParser) -> None:
     )
 
 
+_REHEARSAL = """The stand-in for Google Cloud on this machine. Any command with --rehearse starts it where none runs.
+
+  serve      run it in this terminal until Ctrl+C; one JSON line says where it is
+  status     whether one runs, where, how fast, and which drills run
+  stop       end it and all that it started; its world is kept
+  drills     list what can go wrong in it: what happens, when it is felt, what it stands for
+  drill      begin the drills that are named (rehearsal drill stock-out), and the rehearsal where none runs
+  end-drill  end the drills that are named, or all of them
+
+NAME is a drill's name, as `rehearsal drills` lists them."""
+
+
 def _rehearsal(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("what", choices=["serve", "status", "stop", "drills", "drill", "end-drill"])
+    parser.description, parser.formatter_class = _REHEARSAL, argparse.RawDescriptionHelpFormatter
     parser.add_argument(
-        "names", metavar="NAME", nargs="*", help="of drills: which to begin, or to end (none: all)"
+        "what",
+        choices=["serve", "status", "stop", "drills", "drill", "end-drill"],
+        help="what to do; see above",
     )
-    parser.add_argument("--port", type=int, default=0, help="0 takes a free one")
-    parser.add_argument("--faults", metavar="FILE", help="JSON list of what shall go wrong")
+    parser.add_argument(
+        "names",
+        metavar="NAME",
+        nargs="*",
+        help="drill: which drills to begin; end-drill: which to end (none: all)",
+    )
+    parser.add_argument("--port", type=int, default=0, help="serve: where it listens; 0 takes a free one")
+    parser.add_argument("--faults", metavar="FILE", help="serve: JSON list of what shall go wrong")
     parser.add_argument(
         "--env-file",
         metavar="FILE",
         help="serve: write there what lets gcloud, kubectl and grpo-wizard --rehearse use it (`. FILE`); "
         "without --rehearse the wizard still works on the real Google Cloud",
     )
-    parser.add_argument("--record", metavar="FILE", help="write each request there as a JSON line")
+    parser.add_argument("--record", metavar="FILE", help="serve: write each request there as a JSON line")
     parser.add_argument(
-        "--ray", choices=["real", "none"], default="real", help="none: no Ray head is ever started"
+        "--ray", choices=["real", "none"], default="real", help="serve: none: no Ray head is ever started"
     )
     parser.add_argument(
         "--idle",
         metavar="MINUTES",
         type=float,
         default=30.0,
-        help="end after so long without a request (default 30, 0: never)",
+        help="serve: end after so long without a request (default 30, 0: never)",
     )
-    _json(parser, "drills as one JSON document")
+    _json(parser, "status, drills: one JSON document on stdout (status without a terminal always)")
 
 
 COMMANDS: dict[str, tuple[str, Add]] = {

@@ -9,8 +9,12 @@ import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from . import life
+
+if TYPE_CHECKING:
+    from .serve import Options
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -80,12 +84,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _serve(args: argparse.Namespace, home: Path) -> int:
-    logging.basicConfig(
-        level=logging.WARNING, format="%(asctime)s %(levelname)s %(name)s: %(message)s", stream=sys.stderr
-    )
-    from .serve import Options, run
+    from .serve import Options
 
-    run(
+    serve(
         Options(
             home,
             args.speed,
@@ -97,10 +98,19 @@ def _serve(args: argparse.Namespace, home: Path) -> int:
             args.idle,
             args.check_answers,
             tuple(args.drill),
-        ),
-        sys.stdout,
+        )
     )
     return 0
+
+
+def serve(options: Options) -> None:
+    """In this process until it ends: its line on stdout, its log on stderr. Raises what serve.run raises."""
+    logging.basicConfig(
+        level=logging.WARNING, format="%(asctime)s %(levelname)s %(name)s: %(message)s", stream=sys.stderr
+    )
+    from .serve import run
+
+    run(options, sys.stdout)
 
 
 if __name__ == "__main__":

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import fcntl
 import json
 import logging
 import os
 import secrets
+import shlex
 import signal
+import sys
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -55,12 +58,39 @@ class Options:
 def run(options: Options, out: TextIO) -> None:
     """Serves until stopped, idle for too long, or told by a signal.
 
-    Raises RehearsalError where this home has a server already.
+    Raises RehearsalError where this home has a server already, OSError naming a file that cannot be written or read.
     """
+    for path in (options.env_file, options.record):
+        _can_be_written(path)
     root = folder(options.home)
     root.mkdir(mode=0o700, parents=True, exist_ok=True)
     with _alone(root):
         asyncio.run(_serve(options, root, out))
+
+
+def _can_be_written(path: Path | None) -> None:
+    """Before anything is started; what only writing shows is raised then."""
+    if path is not None and not path.parent.is_dir():
+        raise FileNotFoundError(errno.ENOENT, f"there is no folder {path.parent}", str(path))
+    if path is not None and path.is_dir():
+        raise IsADirectoryError(errno.EISDIR, "it is a folder", str(path))
+
+
+def _say_ready(options: Options, out: TextIO) -> None:
+    """For people: programs read the JSON line, and nothing else."""
+    if not out.isatty():
+        return
+    env = options.env_file
+    how = (
+        f"`. {shlex.quote(str(env.absolute()))}` in another shell lets"
+        if env
+        else "with --env-file FILE it writes what lets"
+    )
+    print(
+        f"ready: {how} gcloud, kubectl and grpo-wizard --rehearse use it; Ctrl+C ends it",
+        file=sys.stderr,
+        flush=True,
+    )
 
 
 @contextlib.contextmanager
@@ -127,6 +157,7 @@ async def _serve(options: Options, root: Path, out: TextIO) -> None:
             write_private(options.env_file, environment.script(env).encode())
         world.changed()
         print(address.line(), file=out, flush=True)
+        _say_ready(options, out)
         await _until(over, wire, options.idle_minutes, sweeps)
         listener.close()
     finally:

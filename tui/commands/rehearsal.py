@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 from pathlib import Path
+from typing import Any
 
-from grpo_wizard.state.errors import WrongUsage
+from grpo_wizard.state.errors import WizardError, WrongUsage
+from grpo_wizard.steps.durations import duration
 from grpo_wizard.steps.rehearsal import life
 from grpo_wizard.tui.opening import home_of
+from grpo_wizard.tui.output import complete_command
 
 _NAMED = ("drill", "end-drill")
 
@@ -39,31 +43,77 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _serve(home: Path, args: argparse.Namespace) -> int:
-    from grpo_wizard.steps.rehearsal.__main__ import main
+    from grpo_wizard.steps.rehearsal.__main__ import serve
+    from grpo_wizard.steps.rehearsal.serve import Options
+    from grpo_wizard.tui.drills import known
 
-    words = [
-        "serve",
-        "--home",
-        str(home),
-        "--port",
-        str(args.port),
-        "--speed",
-        args.speed or life.DEFAULT_SPEED,
-        "--ray",
-        args.ray,
-        "--idle",
-        f"{args.idle:g}",
-    ]
-    for flag, value in (("--faults", args.faults), ("--env-file", args.env_file), ("--record", args.record)):
-        words += [flag, value] if value else []
-    for name in args.drill or ():
-        words += ["--drill", name]
-    return main(words)
+    _numbers_fit(args)
+    known(args.drill or ())
+    faults, record, env_file = (
+        Path(given) if given else None for given in (args.faults, args.record, args.env_file)
+    )
+    speed = args.speed or life.DEFAULT_SPEED
+    options = Options(
+        home, speed, args.port, faults, record, env_file, args.ray, args.idle, drills=tuple(args.drill or ())
+    )
+    try:
+        serve(options)
+    except life.RehearsalError as error:
+        raise WizardError(str(error)) from error
+    except OSError as error:
+        raise _file_refused(args, error) from error
+    except ValueError as error:
+        raise WrongUsage(f"--faults {args.faults} cannot be used", str(error), "correct the file") from error
+    return 0
+
+
+def _numbers_fit(args: argparse.Namespace) -> None:
+    if not 0 <= args.port <= 65535:
+        raise WrongUsage(f"--port {args.port}", "a port is 0 to 65535", "leave it out for a free one")
+    if not args.idle >= 0:
+        raise WrongUsage(f"--idle {args.idle:g}", "minutes are 0 or more", "0: it never ends by itself")
+
+
+def _file_refused(args: argparse.Namespace, error: OSError) -> WizardError:
+    """Of a file that was named on the command line; of anything else what the system says."""
+    files = {"--faults": args.faults, "--env-file": args.env_file, "--record": args.record}
+    why = error.strerror or str(error)
+    for flag, given in files.items():
+        if given is not None and Path(given) == Path(str(error.filename)):
+            verb, fix = (
+                ("read", "name a file that can be read")
+                if flag == "--faults"
+                else ("written", "name a file in a folder that is there and can be written")
+            )
+            return WrongUsage(f"{flag} {given} cannot be {verb}", why, fix)
+    return WizardError("the rehearsal cannot be served", str(error))
 
 
 def _status(home: Path, args: argparse.Namespace) -> int:
-    print(json.dumps(life.status(home)))
+    """JSON for programs, as ever; lines for people at a terminal."""
+    found = life.status(home)
+    if args.json or not sys.stdout.isatty():
+        print(json.dumps(found))
+        return 0
+    for line in status_lines(found):
+        print(line)
+    stop, serve = (complete_command(f"grpo-wizard rehearsal {what}", args) for what in ("stop", "serve"))
+    print(f"end it: {stop}" if found["running"] else f"begin:  {serve}, or any command with --rehearse")
     return 0
+
+
+def status_lines(found: dict[str, Any]) -> list[str]:
+    """What the server says of itself, without its token."""
+    if not found["running"]:
+        return ["no rehearsal runs"]
+    lines = [
+        f"a rehearsal runs at {found['base_url']}, process {found['pid']}, speed {found['speed']}",
+        f"  requests: {found['requests']}, the last {duration(found['idle_seconds'])} ago",
+        f"  things in its cloud: {found['resources']}",
+        f"  clusters: {', '.join(found['kube_urls']) or 'none'}",
+        f"  drills: {', '.join(found['drills']) or 'none'}",
+    ]
+    return lines + ([f"  not saved: {found['unsaved']}"] if found.get("unsaved") else [])
 
 
 def _stop(home: Path, args: argparse.Namespace) -> int:
