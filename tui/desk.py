@@ -34,6 +34,8 @@ class Desk:
         self.store = Store(home)
         self._lock = Lock(home, name, WIZARD)
         self.held_by: Holder | None = None
+        self.blocked: set[str] = set()
+        """Names of the steps in which a check was last seen to block."""
         self.draft = Draft(self.store, self.store.load(name), prefill)
         self._written = 0  # ns, of the state file when `watch_state` read it last
         self.take_lock()
@@ -97,6 +99,10 @@ class Desk:
     def release(self) -> None:
         """Gives the lock back."""
         self._lock.release()
+
+    def note_checks(self, step_name: str, blocks: bool) -> None:
+        """What the rail says of a step goes by its checks too."""
+        (self.blocked.add if blocks else self.blocked.discard)(step_name)
 
     async def world(self, anew: bool = False) -> LiveWorld:
         """What checks ask; opened once. `anew` forgets all answers that it has. Raises WizardError."""

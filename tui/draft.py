@@ -83,7 +83,7 @@ class Draft:
         key = f"{step_name}.{field.name}"
         self.refused.pop(key, None)
         if field.kind == "secret":
-            return self._set_secret(field, str(raw))
+            return self._set_secret(key, field, str(raw))
         if isinstance(raw, str) and not raw.strip() and not field.optional and field.default is None:
             self.working[step_name].pop(field.name, None)
             return self.look()[1].get(key, "")
@@ -94,7 +94,7 @@ class Draft:
             return str(refusal)
         return ""
 
-    def _set_secret(self, field: Field, raw: str) -> str:
+    def _set_secret(self, key: str, field: Field, raw: str) -> str:
         from grpo_wizard.state.errors import SecretRefused
         from grpo_wizard.state.secret import clean
 
@@ -104,7 +104,9 @@ class Draft:
         try:
             self.secrets[field.name] = clean(raw)[0]
         except SecretRefused as refusal:
-            return f"{refusal.title} {refusal.detail}"
+            rule = f"{refusal.title} {refusal.detail}"
+            self.refused[key] = ("", rule)  # what was typed may be a token all the same
+            return rule
         return ""
 
     def is_shown(self, field: Field) -> bool:
@@ -128,7 +130,9 @@ class Draft:
         return step_name in self.deployment.answers
 
     def sign(self, step_name: str) -> str:
-        """Of the rail: done, block (something is refused or missing after it was passed), todo."""
+        """Of the rail: done, block (something is refused, or missing after it was passed), todo."""
+        if any(key.partition(".")[0] == step_name for key in self.refused):
+            return "block"
         if not self.passed(step_name):
             return "todo"
         return "block" if self.wrong_in(step_name) else "done"

@@ -21,7 +21,7 @@ def rail_items(desk: Desk) -> list[RailItem]:
     """The seven steps with their signs, and what comes after them."""
     short = {"quotas": _("Quotas")}
     items = [
-        RailItem(s.name, short.get(s.name, s.title), desk.draft.sign(s.name), n)
+        RailItem(s.name, short.get(s.name, s.title), _step_sign(desk, s.name), n)
         for n, s in enumerate(STEPS, 1)
     ]
     made = stands(desk.draft.deployment)
@@ -32,3 +32,9 @@ def rail_items(desk: Desk) -> list[RailItem]:
         RailItem("run", _("Run"), "done" if job != "todo" else "half" if made else "todo"),
         RailItem("monitor", _("Monitor"), job),
     ]
+
+
+def _step_sign(desk: Desk, name: str) -> str:
+    """A step whose check blocks is not done, however complete its answers are."""
+    known = desk.draft.sign(name)
+    return "block" if known == "done" and name in desk.blocked else known

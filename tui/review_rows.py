@@ -13,7 +13,7 @@ from rich.text import Text
 from grpo_wizard.steps.checking import Checked, blocking
 from grpo_wizard.steps.differences import DIFFERENCES
 from grpo_wizard.steps.durations import duration, span
-from grpo_wizard.steps.step import Field, Refused
+from grpo_wizard.steps.step import Field, Refused, Step
 from grpo_wizard.steps.steps import STEPS, step
 from grpo_wizard.tui.draft import Draft
 from grpo_wizard.tui.glyphs import fit, sign
@@ -23,6 +23,14 @@ if TYPE_CHECKING:
     from grpo_wizard.state.errors import WizardError
     from grpo_wizard.steps.plan import Decision
     from grpo_wizard.tui.desk import Desk
+
+
+_TITLE_WIDTH, _GAP = 12, "  "
+
+
+def short_title(each: Step) -> str:
+    """Of a step, for a column of its own."""
+    return each.title.partition(" and ")[0]
 
 
 @dataclass(frozen=True)
@@ -64,9 +72,9 @@ class Row:
                 "  " + fit(self.body, max(0, width - 6 - cell_len(self.title))), colours["muted"]
             )
         mark = sign(self.sign) if self.sign else None
-        text.append(fit(self.title, 13), "bold")
-        tail = f" {mark}" if mark else ""
-        text.append(fit(self.body, max(10, width - 13 - cell_len(tail))))
+        text.append(fit(self.title, _TITLE_WIDTH) + _GAP, "bold")
+        tail = f"{_GAP}{mark}" if mark else ""
+        text.append(fit(self.body, max(10, width - _TITLE_WIDTH - len(_GAP) - cell_len(tail))))
         if mark:
             text.append(tail, colours[mark.colour])
         return text
@@ -112,7 +120,7 @@ def _answers(draft: Draft) -> Iterator[Row]:
             labels = ", ".join(each.field(name).label for name in wrong)
             yield Row(
                 each.name,
-                each.title.partition(" and ")[0],
+                short_title(each),
                 _("missing or refused: {names}").format(names=labels),
                 "block",
             )
@@ -125,7 +133,7 @@ def _answers(draft: Draft) -> Iterator[Row]:
             and draft.is_shown(f)
             and (part := _said(f, answers[each.name].get(f.name)))
         ]
-        yield Row(each.name, each.title.partition(" and ")[0], " · ".join(parts), "done")
+        yield Row(each.name, short_title(each), " · ".join(parts), "done")
 
 
 def _said(field: Field, value: Any) -> str:
@@ -150,7 +158,7 @@ def _findings(found: Sequence[Checked] | None, choices: Choices) -> Iterator[Row
         seen = checked.finding
         yield Row(
             checked.step,
-            sign(seen.level).word + " " + checked.step,
+            short_title(step(checked.step)),
             seen.title + (f" → {seen.fix}" if seen.fix else ""),
             seen.level,
         )

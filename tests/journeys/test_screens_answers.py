@@ -14,6 +14,8 @@ from grpo_wizard.state.store import Store
 from grpo_wizard.steps.step import Field, Refused, Step
 from grpo_wizard.steps.steps import NAMES, STEPS, step
 from grpo_wizard.tui.app import Wizard
+from grpo_wizard.tui.glyphs import sign
+from grpo_wizard.tui.places import rail_items
 from grpo_wizard.tui.screens.dialogs import Choose
 from grpo_wizard.tui.screens.opening import OpeningScreen
 from grpo_wizard.tui.screens.review import ReviewScreen
@@ -337,5 +339,82 @@ def test_review_names_what_is_missing_and_enter_goes_there(joined: Path) -> None
             assert "missing or refused: Reservation" in shown(pilot)
             await pilot.press("down", "enter")
             await _opened(pilot, "quotas")
+
+    play(journey)
+
+
+async def _review_looked(pilot: Drive) -> ReviewScreen:
+    await until(pilot, lambda: on(pilot, ReviewScreen), "Review")
+    screen = pilot.app.screen
+    assert isinstance(screen, ReviewScreen)
+    await until(pilot, lambda: screen.found is not None, "what the checks say", 120)
+    return screen
+
+
+def _sign(pilot: Drive, name: str) -> str:
+    app = pilot.app
+    assert isinstance(app, Wizard) and app.desk is not None
+    return next(item.sign for item in rail_items(app.desk) if item.key == name)
+
+
+def test_a_refused_answer_is_neither_done_nor_nothing_that_blocks(joined: Path) -> None:
+    """In the rail and in the edge of the checks, at once, passed before or not; also a token."""
+    store = Store(Home(joined))
+    deployment = store.create("alpha", "rehearsal", {each: {} for each in NAMES})
+    deployment.place = "networks"
+    store.save(deployment)
+
+    async def journey() -> None:
+        async with wizard(joined, start="alpha") as pilot:
+            screen = await step_settled(pilot, "networks")
+            assert _sign(pilot, "networks") == "done"
+            line = screen.query_one("#field-network", Line)
+            good = line.value
+            line.focus()
+            await _type_over(pilot, line, "My-Net")
+            assert _sign(pilot, "networks") == "block"
+            await until(pilot, lambda: "1 answer refused" in shown(pilot), "the refusal in the edge")
+            assert "nothing blocks" not in shown(pilot) and "✗ 1 block" in shown(pilot)
+            await _type_over(pilot, line, good)
+            await until(pilot, lambda: "answer refused" not in shown(pilot), "the mended answer")
+            assert _sign(pilot, "networks") == "done"
+            pilot.app.go("project")  # type: ignore[attr-defined]
+            screen = await step_settled(pilot, "project")
+            await _unfolded(pilot, screen)
+            token = screen.query_one("#field-hf_token", Line)
+            token.focus()
+            await _type_over(pilot, token, "has spaces in it")
+            assert _sign(pilot, "project") == "block" and "has spaces" not in str(screen.desk.draft.refused)
+            await pilot.press("end", "ctrl+u")
+            assert _sign(pilot, "project") == "done"
+
+    play(journey)
+
+
+def test_a_step_in_which_a_check_blocks_is_not_done_and_review_says_the_level_once(joined: Path) -> None:
+    store = Store(Home(joined))
+    deployment = store.create(
+        "alpha", "rehearsal", {each: {} for each in NAMES} | {"grpo": {"num_generations_per_prompt": 1}}
+    )
+    deployment.place = "grpo"
+    store.save(deployment)
+
+    async def journey() -> None:
+        async with wizard(joined, start="alpha") as pilot:
+            app = pilot.app
+            assert isinstance(app, Wizard)
+            await step_settled(pilot, "grpo")
+            assert _sign(pilot, "grpo") == "block" and "✗ 1 block" in shown(pilot)
+            app.go("review")
+            screen = await _review_looked(pilot)
+            findings = [row for row in screen._rows if row.key in NAMES and row.sign in ("block", "warn")]
+            assert {row.sign for row in findings} == {"block", "warn"}
+            for row in screen._rows:
+                if row.key in NAMES:
+                    text = row.text(app.theme_variables, 76).plain
+                    word = sign(row.sign).word
+                    assert text.split().count(word) == 1 and text.endswith(f"  {sign(row.sign)}"), text
+                    assert text[12:14] == "  " and text[14] != " " and len(text) == 76, text
+            assert _sign(pilot, "grpo") == "block"
 
     play(journey)

@@ -14,7 +14,7 @@ from textual.widgets import Button, OptionList, Static
 from textual.widgets.option_list import Option
 
 from grpo_wizard.state.errors import WizardError
-from grpo_wizard.steps.checking import Checked
+from grpo_wizard.steps.checking import Checked, blocking
 from grpo_wizard.steps.steps import NAMES
 from grpo_wizard.tui.i18n import _
 from grpo_wizard.tui.places import neighbour
@@ -107,6 +107,9 @@ class ReviewScreen(LookingScreen):
 
     def _seen(self, answer: tuple[Sequence[Decision], Sequence[Checked]]) -> None:
         self.decisions, self.found = answer
+        stuck = {checked.step for checked in blocking(self.found)}
+        for name in NAMES:
+            self.desk.note_checks(name, name in stuck)
         self.draw()
 
     # --- drawing

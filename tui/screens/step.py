@@ -184,6 +184,7 @@ class StepScreen(WizardScreen):
                 row.set_class(not draft.is_shown(row.field), "-hidden")
                 if callable(row.field.default):
                     row.set_value(draft.value(self.step.name, row.field))
+        self._draw_refused()
         self._changed.add(f"{self.step.name}.{field.name}")
         self._soon()
 
@@ -220,9 +221,17 @@ class StepScreen(WizardScreen):
     # --- checks
 
     def show_findings(self) -> None:
-        """Draws what is known of the checks now."""
-        self.query_one(Checks).show(self.checks.findings())
+        """Draws what is known of the checks now; the rail's sign of this step goes with it."""
+        found, shown = self.checks.findings(), self.query_one(Checks)
+        shown.show(found)
+        self.desk.note_checks(self.step.name, any(finding.level == "block" for finding in found))
+        self._draw_refused()
         self.refresh_bindings()
+
+    def _draw_refused(self) -> None:
+        prefix = f"{self.step.name}."
+        self.query_one(Checks).refused = sum(key.startswith(prefix) for key in self.desk.draft.refused)
+        self.query_one(Rail).items = tuple(rail_items(self.desk))
 
     async def action_check_again(self) -> None:
         """Asks the cloud anew."""

@@ -37,6 +37,8 @@ class Checks(Widget):
     """
     findings: reactive[tuple[Finding, ...]] = reactive((), layout=True)
     stale: reactive[bool] = reactive(False)
+    refused: reactive[int] = reactive(0)
+    """How many answers of the step are refused: what they would block cannot be looked at."""
 
     def on_mount(self) -> None:
         """Names the box."""
@@ -65,8 +67,13 @@ class Checks(Widget):
         """What was counted holds no more."""
         self._title()
 
+    def watch_refused(self) -> None:
+        """An answer was refused, or mended."""
+        self._title()
+
     def _title(self) -> None:
-        self.border_title = f" {_('Checks')} · {self.summary()} " if self.findings else f" {_('Checks')} "
+        told = self.findings or self.refused
+        self.border_title = f" {_('Checks')} · {self.summary()} " if told else f" {_('Checks')} "
 
     def render(self) -> Table | Text:
         """A table of sign and text; texts wrap under themselves."""
@@ -87,8 +94,10 @@ class Checks(Widget):
         return table
 
     def summary(self) -> str:
-        """One sentence: how many block, how many warn."""
+        """One sentence: how many are refused, how many block, how many warn."""
         counts, parts = Counter(finding.level for finding in self.findings), list[str]()
+        if n := self.refused:
+            parts.append(ngettext("{n} answer refused", "{n} answers refused", n).format(n=n))
         if n := counts["block"]:
             parts.append(ngettext("{n} block", "{n} blocks", n).format(n=n))
         if n := counts["warn"]:
