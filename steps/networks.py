@@ -85,14 +85,18 @@ _QUICK = Usual(10, 90, "gcloud's own waits; no published figure")
 
 
 def _network(
-    name: str, project: str, spec: dict[str, Any], flags: dict[str, Any], watch: tuple[str, ...]
+    name: str, answers: Answers, spec: dict[str, Any], flags: dict[str, Any], watch: tuple[str, ...]
 ) -> Resource:
+    project = answers["project"]["project_id"]
     return Resource(
         "networks",
         "network",
         name,
         {"name": name, "routingConfig": {"routingMode": "REGIONAL"}, **spec},
-        {"project": project},
+        {
+            "project": project,
+            "gke": answers["cluster"]["cluster_name"],
+        },  # whose rules may be left behind on it
         (api_id("compute"),),
         gcloud("compute networks create", flags, name),
         _QUICK,
@@ -212,7 +216,7 @@ def _resources(answers: Answers) -> Sequence[Resource]:
         else [
             _network(
                 mine["network"],
-                project,
+                answers,
                 {"autoCreateSubnetworks": True, **mtu},
                 {"subnet-mode": "auto", "mtu": mine["mtu"] or None},
                 ("autoCreateSubnetworks",),
@@ -223,7 +227,7 @@ def _resources(answers: Answers) -> Sequence[Resource]:
         *vpc,
         _network(
             gvnic,
-            project,
+            answers,
             {"autoCreateSubnetworks": False},
             {"subnet-mode": "custom"},
             ("autoCreateSubnetworks",),
@@ -232,7 +236,7 @@ def _resources(answers: Answers) -> Sequence[Resource]:
         _gvnic_firewall(answers, gvnic),
         _network(
             rdma,
-            project,
+            answers,
             {
                 "autoCreateSubnetworks": False,
                 "networkProfile": f"projects/{project}/global/networkProfiles/{profile}",

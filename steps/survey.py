@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from .clients.errors import CloudError
 
 _AT_ONCE = 12
+_NO_ANSWER = 2.0  # seconds at least before a new try of what had no answer at all
 _LOOKS = 3  # tries of one reading before the last: 7 s in real life
 
 
@@ -150,8 +151,14 @@ async def _look_again(session: Session, resource: Resource, facts: Mapping[str, 
         except CloudError as error:
             if not error.transient or error.kind == "api_disabled":
                 raise
-            await asyncio.sleep(wait)
-    return await look(session, resource, facts)
+            # A rehearsal that was killed needs seconds to stand again, at any speed.
+            await asyncio.sleep(wait if error.status else max(wait, _NO_ANSWER))
+    try:
+        return await look(session, resource, facts)
+    except CloudError as error:
+        if error.transient and not error.status and session.cloud.mode == "rehearsal":
+            error.fix = "the rehearsal does not answer: run the same command again, which starts it where it is not running"
+        raise
 
 
 def _nothing_in_a_project_to_come(

@@ -25,21 +25,13 @@ async def take_down(
     session: Session, resource: Resource, sight: Sight, tell: Tell
 ) -> Literal["deleted", "kept", "gone"]:
     """Deletes it if it is ours; keeps and names it if it is not, or if it stays by design."""
-    origin = origin_of(sight, session.deployment.resources.get(resource.id), session.deployment.lineage)
-    pending = _still_coming(session, resource)
-    if sight.state == "absent" and not pending:
+    fate = fate_of(session, resource, sight)
+    if fate == "gone":
         session.forget(resource.id)
         session.save()
         return "gone"
-    if resource.kept or resource.existing:
-        tell(events.notice(f"{resource.kind} {resource.name} {resource.note or 'stays'}", resource.id))
-        return "kept"
-    if origin != "created" and not (sight.state == "absent" and pending):
-        tell(
-            events.notice(
-                f"{resource.kind} {resource.name} was not made by this deployment: it stays", resource.id
-            )
-        )
+    if fate == "keep":
+        tell(events.notice(_why_it_stays(resource), resource.id))
         return "kept"
     started = asyncio.get_running_loop().time()
     tell(events.started(resource.id, "delete", f"delete {resource.kind} {resource.name}"))
@@ -48,6 +40,25 @@ async def take_down(
     session.save()
     tell(events.done(resource.id, "delete", asyncio.get_running_loop().time() - started))
     return "deleted"
+
+
+def fate_of(session: Session, resource: Resource, sight: Sight) -> Literal["delete", "keep", "gone"]:
+    """What `take_down` will do with it: known before anything is touched."""
+    pending = _still_coming(session, resource)
+    if sight.state == "absent" and not pending:
+        return "gone"
+    if resource.kept or resource.existing:
+        return "keep"
+    record, lineage = session.deployment.resources.get(resource.id), session.deployment.lineage
+    ours = origin_of(sight, record, lineage) == "created" or sight.state == "absent"
+    return "delete" if ours else "keep"
+
+
+def _why_it_stays(resource: Resource) -> str:
+    name = f"{resource.kind.replace('_', ' ')} {resource.name}"
+    if resource.kept or resource.existing:
+        return f"{name} {resource.note or 'stays'}"
+    return f"{name} was not made by this deployment: it stays"
 
 
 def _still_coming(session: Session, resource: Resource) -> bool:
@@ -66,16 +77,20 @@ async def delete_and_wait(session: Session, resource: Resource, sight: Sight, te
         except WizardError as error:
             await removal.again_or_raise(error)
             continue
+        removal.patient_enough()
         await asyncio.sleep(wait)
 
 
 REPEAT_SECONDS = 30.0
-_RULE = re.compile(r"/firewalls/(?!gke-|k8s-)[a-z0-9-]+")
+_THEIRS = re.compile(r"/(firewalls/(?!gke-|k8s-)|subnetworks/)[a-z0-9-]+")
 
 
-def _strangers_rule(error: CloudError) -> bool:
-    """A firewall rule of somebody else's holds the network: no waiting takes it away, and neither do we."""
-    return error.kind == "in_use" and bool(_RULE.search(error.detail))
+def _held_by_others(error: CloudError) -> bool:
+    """A firewall rule or subnet of somebody else's holds the network: no waiting takes it away, and neither do we.
+
+    Ours stand above the network and are gone by then.
+    """
+    return error.kind == "in_use" and bool(_THEIRS.search(error.detail))
 
 
 class _Removal:
@@ -142,21 +157,37 @@ class _Removal:
         self.settled, record.operation = True, ""
         self.session.save()
 
+    def patient_enough(self) -> None:
+        """Raises when what was asked to go is still going after much longer than is usual."""
+        if not self._late():
+            return
+        resource = self.resource
+        where = f" --namespace={resource.where['namespace']}" if "namespace" in resource.where else ""
+        look = f"kubectl describe {resource.kind.replace('_', '')} {resource.name}{where}"
+        raise CloudError(
+            "slow",
+            f"{resource.kind} {resource.name} takes longer to go than it should",
+            f"{self.said or 'being deleted'}: something else may still use it",
+            "see who uses it, then run destroy again: it goes on by looking",
+            look if "cluster" in resource.where else "",
+        )
+
+    def _late(self) -> bool:
+        waited = asyncio.get_running_loop().time() - self.started
+        return waited > pace.patience(self.resource, self.session.cloud.pace)
+
     async def again_or_raise(self, error: WizardError) -> None:
         """In use and busy pass with time (a peering is held for minutes after its last user); others only a few times."""
         if isinstance(error, CloudError) and error.kind == "not_found":
             self.operation = ""
             return
         patient = (
-            isinstance(error, CloudError) and error.kind in ("in_use", "busy") and not _strangers_rule(error)
+            isinstance(error, CloudError) and error.kind in ("in_use", "busy") and not _held_by_others(error)
         )
         if isinstance(error, CloudError) and error.kind == "in_use" and await self._insisted():
             return
-        late = asyncio.get_running_loop().time() - self.started > pace.patience(
-            self.resource, self.session.cloud.pace
-        )
         if not (isinstance(error, CloudError) and error.transient) or (
-            late if patient else not self.failures
+            self._late() if patient else not self.failures
         ):
             raise error
         self.operation = "" if patient or error.ended else self.operation

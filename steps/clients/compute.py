@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -136,7 +137,17 @@ class NetworkDriver(ComputeDriver):
         super().__init__("network")
 
     def delete(self, cloud: Cloud, task: Task, sight: Sight) -> str:
-        for rule in self._left_behind(cloud, task):
+        gke, others = self._rules(cloud, task)
+        if (gke or others) and _lived_on(cloud, task):
+            gke, others = [], []  # of a cluster that lives here: they go with it
+        if others:
+            raise CloudError(
+                "conflict",
+                f"network {task.name} is used by firewall rules that this deployment did not make",
+                ", ".join(others),
+                "delete them, or let their owner do so, then run destroy again",
+            )
+        for rule in gke:
             task.tell(f"firewall rule {rule} was left behind by GKE on {task.name}: deleting it")
             call(
                 "compute",
@@ -155,19 +166,37 @@ class NetworkDriver(ComputeDriver):
         task.tell(f"a peering without ranges holds {task.name}: removing it from this side")
         return cut(cloud, task.at("project"), task.name, str(live["peering"]))
 
-    def _left_behind(self, cloud: Cloud, task: Task) -> list[str]:
-        """Names of GKE's rules whose network is exactly this one. The whole list is read and compared here: a server-side filter
-        matches words, and would name rules of other networks too (gcloud-wire.md §6)."""
+    def _rules(self, cloud: Cloud, task: Task) -> tuple[list[str], list[str]]:
+        """Names of the rules on exactly this network: those that GKE made for our own cluster, and all others.
+
+        The whole list is read and compared here: a server-side filter matches words, and would name rules of other networks too
+        (gcloud-wire.md §6).
+        """
         rules = call(
             "compute", compute(cloud, "FirewallsClient").list, request={"project": task.at("project")}
         )
         mine = f"/projects/{task.at('project')}/global/networks/{task.name}"
-        found = [
-            rule.name
-            for rule in rules
-            if rule.network.endswith(mine) and rule.name.startswith(("gke-", "k8s-"))
-        ]
-        return [] if found and _lived_on(cloud, task) else found
+        cluster = task.resource.where.get("gke", "")
+        here = [rule for rule in rules if rule.network.endswith(mine)]
+        gke = [rule.name for rule in here if _made_by_gke(rule, cluster)]
+        return gke, [rule.name for rule in here if rule.name not in gke]
+
+
+def _made_by_gke(rule: Any, cluster: str) -> bool:
+    """Whether a rule is one of those that GKE makes for this cluster: named by it, bound to its nodes' tag, described by nobody.
+
+    The tag is gke-CLUSTER-HASH-node, of a long name its first 25 characters (GKE's page on firewall rules it makes, 2026; the
+    cut as Terraform's module for GKE has it). A person's own rule has a description or other targets.
+    """
+    tag = re.compile(rf"gke-{re.escape(cluster[:25])}-[0-9a-f]{{8}}-node")
+    described = bool(rule.description) and not rule.description.startswith('{"kubernetes.io/')
+    return bool(
+        cluster
+        and rule.name.startswith(("gke-", "k8s-"))
+        and not described
+        and rule.target_tags
+        and all(tag.fullmatch(target) for target in rule.target_tags)
+    )
 
 
 def _lived_on(cloud: Cloud, task: Task) -> bool:

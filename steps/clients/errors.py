@@ -56,8 +56,10 @@ def from_answer(service: str, status: int, content: bytes | str) -> CloudError:
     body = document.get("error", document) if isinstance(document, dict) else {}
     if not isinstance(body, dict) or "message" not in body:
         # A proxy's HTML page or nothing at all: one short line, no dump.
+        # Of an API group that is not served (no operator, no CRD) Kubernetes says so in plain text.
+        missing = status == 404 and service == "kubernetes"
         return CloudError(
-            "transient" if status in _TRANSIENT_STATUS else "http",
+            "transient" if status in _TRANSIENT_STATUS else "not_found" if missing else "http",
             f"HTTP {status} from {service}",
             transient=status in _TRANSIENT_STATUS,
             status=status,
@@ -254,7 +256,13 @@ def _conflict(status: int, message: str, reason: str) -> CloudError | None:
             transient=True,
         )
     # The last: another connected the network between our look and our call; the next look finds its connection.
-    busy = ("Please wait and try again", "incompatible operation", "is not ready", "being created", "use UpdateConnection")
+    busy = (
+        "Please wait and try again",
+        "incompatible operation",
+        "is not ready",
+        "being created",
+        "use UpdateConnection",
+    )
     if any(words in message for words in busy) or reason in ("resourceNotReady", "Conflict", "ABORTED"):
         return CloudError("busy", "it is busy with another operation", message, transient=True)
     return None

@@ -9,7 +9,7 @@ from typing import Any
 from ..step import Sight, State
 from .cloud import Cloud, absent_is_none, call
 from .driver import Driver, Progress, Task
-from .errors import outcome
+from .errors import CloudError, outcome
 from .wire import JSON, differences, document, mark_in, marked, message
 
 _MODULE = "google.cloud.container_v1"
@@ -138,7 +138,24 @@ class ClusterDriver(_GkeDriver):
         )
 
     def delete(self, cloud: Cloud, task: Task, sight: Sight) -> str:
+        if theirs := self._pools_of_others(cloud, task):
+            raise CloudError(
+                "conflict",
+                f"cluster {task.name} holds node pools that this deployment did not make",
+                f"{', '.join(theirs)}: they would go with it",
+                "delete them, or let their owner do so, then run destroy again",
+            )
         return _begun(container(cloud).delete_cluster, {"name": f"{self._parent(task)}/clusters/{task.name}"})
+
+    def _pools_of_others(self, cloud: Cloud, task: Task) -> list[str]:
+        """Ours have gone before it, but for those that were made with it and what a missing mark still proves by name."""
+        ours = {"default-pool", *(pool["name"] for pool in task.spec.get("nodePools", ()))}
+        live = self.fetch(cloud, task) or {}
+        return [
+            pool["name"]
+            for pool in live.get("nodePools", ())
+            if pool["name"] not in ours and mark_in(pool, NodePoolDriver.mark_place) != task.lineage
+        ]
 
 
 class NodePoolDriver(_GkeDriver):

@@ -99,13 +99,14 @@ def subnet(clients: Clients, name: str, net: str, cidr: str, region: str = REGIO
     )
 
 
-def firewall(clients: Clients, name: str, net: str) -> Any:
+def firewall(clients: Clients, name: str, net: str, **more: Any) -> Any:
     """Asks for a rule that allows TCP; returns the operation."""
     body = compute_v1.Firewall(
         name=name,
         network=link("networks", net),
         allowed=[compute_v1.Allowed(I_p_protocol="tcp")],
         source_ranges=["192.168.0.0/16"],
+        **more,
     )
     return clients.compute("Firewalls").insert_unary(project=PROJECT, firewall_resource=body)
 

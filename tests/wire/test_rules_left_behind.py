@@ -15,13 +15,22 @@ from grpo_wizard.steps.clients.errors import CloudError
 from grpo_wizard.steps.step import Resource, Sight
 
 PROJECT = "my-project"
+TAG = "gke-nemo-cluster-0a1b2c3d-node"
+STRANGERS = {  # rules of people on our network, each unlike GKE's in one point
+    "gke-nemo-cluster-deadbeef-all": {},
+    "gke-nemo-cluster-0a1b2c3d-mine": {"target_tags": [TAG], "description": "stranger made this"},
+    "k8s-fw-theirs": {"target_tags": ["gke-their-cluster-0a1b2c3d-node"]},
+    "k8s-of-two-node-hc": {"target_tags": [TAG, "bastion"]},
+    "nemo-cluster-web": {"target_tags": [TAG]},
+}
 
 
 def _take_down(server_home: Path, name: str) -> list[str]:
     """Asks our driver to delete a network; what it told."""
     told: list[str] = []
     cloud = rehearsal(server_home, None, lambda *parts: None, {})
-    task = Task(Resource("networks", "network", name, {}, {"project": PROJECT}), {}, "", tell=told.append)
+    where = {"project": PROJECT, "gke": "nemo-cluster"}
+    task = Task(Resource("networks", "network", name, {}, where), {}, "", tell=told.append)
     with contextlib.suppress(CloudError):
         NetworkDriver().delete(cloud, task, Sight("ready"))
     return told
@@ -35,7 +44,7 @@ def test_a_living_clusters_rules_stay_and_those_left_behind_go(tmp_path: Path) -
         network(clients, "nemo-net")
         network(clients, "other-net")
         for net in ("nemo-net", "other-net"):
-            clients.made(firewall(clients, f"k8s-of-{net}-node-http-hc", net))
+            clients.made(firewall(clients, f"k8s-of-{net}-node-http-hc", net, target_tags=[TAG]))
         clients.gke(clients.container.create_cluster(parent=PARENT, cluster=cluster("theirs")))
         assert _take_down(server.home, "nemo-net") == []
         left = {rule.name for rule in clients.compute("Firewalls").list(project=PROJECT)}
@@ -43,5 +52,19 @@ def test_a_living_clusters_rules_stay_and_those_left_behind_go(tmp_path: Path) -
         assert len(_take_down(server.home, "other-net")) == 1
         left = {rule.name for rule in clients.compute("Firewalls").list(project=PROJECT)}
         assert "k8s-of-other-net-node-http-hc" not in left
+    finally:
+        stop_rehearsal(server)
+
+
+def test_no_rule_that_a_person_made_goes_however_it_is_named(tmp_path: Path) -> None:
+    server = start_rehearsal(tmp_path / "home", ray="none")
+    try:
+        server.enable(*APIS)
+        clients = Clients(server)
+        network(clients, "nemo-net")
+        for name, more in STRANGERS.items():
+            clients.made(firewall(clients, name, "nemo-net", **more))
+        assert _take_down(server.home, "nemo-net") == []
+        assert {rule.name for rule in clients.compute("Firewalls").list(project=PROJECT)} == set(STRANGERS)
     finally:
         stop_rehearsal(server)
