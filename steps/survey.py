@@ -151,8 +151,9 @@ async def _look_again(session: Session, resource: Resource, facts: Mapping[str, 
         except CloudError as error:
             if not error.transient or error.kind == "api_disabled":
                 raise
-            # A rehearsal that was killed needs seconds to stand again, at any speed.
-            await asyncio.sleep(wait if error.status else max(wait, _NO_ANSWER))
+            # A rehearsal that was killed needs seconds to stand again, at any speed; a head may well be nowhere.
+            gone = not error.status and resource.kind != "job"
+            await asyncio.sleep(max(wait, _NO_ANSWER) if gone else wait)
     try:
         return await look(session, resource, facts)
     except CloudError as error:
