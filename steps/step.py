@@ -145,13 +145,17 @@ class Drift:
     have: Any
 
     def __str__(self) -> str:
-        return f"{self.path} is {_short(self.have)}, wanted {_short(self.want)}"
+        have, want = repr(self.have), repr(self.want)
+        same = next((n for n, (a, b) in enumerate(zip(have, want, strict=False)) if a != b), 0)
+        return f"{self.path} is {_short(have, same)}, wanted {_short(want, same)}"
 
 
-def _short(value: Any) -> str:
-    """As it fits into a line: a whole script says nothing there."""
-    text = repr(value)
-    return text if len(text) <= _LINE else f"{text[:_LINE]}…"
+def _short(text: str, same: int) -> str:
+    """As it fits into a line: of a whole script what stands from where two differ, `same` characters on."""
+    if len(text) <= _LINE:
+        return text
+    start = max(0, same - _LINE // 4)
+    return ("…" if start else "") + text[start : start + _LINE] + ("…" if start + _LINE < len(text) else "")
 
 
 @dataclass(frozen=True)
