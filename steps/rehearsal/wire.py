@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import fnmatch
 import json
+import os
 import logging
 import time
 from collections.abc import Awaitable, Callable
@@ -77,7 +78,7 @@ class Recorder:
     """Appends one JSON line a request to a file; Secret data are masked, headers never written."""
 
     def __init__(self, path: Path | None) -> None:
-        self._file = path.open("a", buffering=1) if path else None
+        self._file = open(path, "a", buffering=1, opener=_for_its_owner) if path else None  # noqa: SIM115
 
     def write(self, service: str, method: str, path: str, query: JSON, body: Any, status: int) -> None:
         if self._file is not None:
@@ -97,6 +98,11 @@ class Recorder:
     @property
     def on(self) -> bool:
         return self._file is not None
+
+
+def _for_its_owner(path: str, flags: int) -> int:
+    """What was asked of the cloud is nobody else's to read."""
+    return os.open(path, flags, 0o600)
 
 
 def _writes_secret(service: str, path: str, body: Any) -> bool:
@@ -137,7 +143,9 @@ class Wire:
     last: float = field(default_factory=time.monotonic)
     running: int = 0
     requests: int = 0
-    refusal: Callable[[str, web.Request], JSON] = lambda service, request: {}  # what a drill does to a request
+    refusal: Callable[[str, web.Request], JSON] = (
+        lambda service, request: {}
+    )  # what a drill does to a request
 
     def fault(self, service: str, method: str, path: str) -> JSON:
         """What shall happen to this request: `do` of the first entry that hits; {} for none.

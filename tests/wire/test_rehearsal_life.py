@@ -146,6 +146,7 @@ def test_files_with_secrets_are_for_their_owner_only(rehearsal: Rehearsal) -> No
     folder = rehearsal.home / "rehearsal"
     for name in ("token", "world.json", "address.json", "ca.key", "server.log"):
         assert stat.S_IMODE((folder / name).stat().st_mode) == 0o600, name
+    assert stat.S_IMODE(rehearsal.record.stat().st_mode) == 0o600
     assert rehearsal.token not in (folder / "server.log").read_text()
 
 
