@@ -21,7 +21,7 @@ from .step import FREE, Resource
 from .steps import NAMES, step
 from .survey import survey
 from .takeover import advice
-from .teardown import take_down
+from .teardown import fate_of, take_down
 from .work import Outcome, Work, proved
 
 Gate = Callable[[], Awaitable[Sequence[Mapping[str, str]]]]
@@ -313,7 +313,16 @@ async def _undo(
     yield Event(
         "plan",
         None,
-        {"resources": [{"id": r.id, "action": "delete", "state": seen[r.id].state} for r in targets]},
+        {
+            "resources": [
+                {
+                    "id": r.id,
+                    "action": "keep" if fate_of(session, r, seen[r.id]) == "keep" else "delete",
+                    "state": seen[r.id].state,
+                }
+                for r in targets
+            ]
+        },
     )
     async for event in _drain(queue, [one(r) for r in targets]):
         yield event

@@ -7,7 +7,7 @@ import json
 import math
 import shlex
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from grpo_wizard.state.errors import WizardError
@@ -91,3 +91,19 @@ def glyph(key: str) -> str:
 def money(known: float, unknown: int = 0) -> str:
     """Never a guess: parts without a known price are counted beside the sum."""
     return f"{known:.2f} USD/h" + (f" + {unknown} parts without a known price" if unknown else "")
+
+
+def thing(id: str) -> str:
+    """`cluster.node_pool.gpu-pool` is `node pool gpu-pool`."""
+    kind, _dot, name = id.partition(".")[2].partition(".")
+    return f"{kind.replace('_', ' ')} {name}".strip()
+
+
+def plan_counts(rows: Iterable[Mapping[str, Any]]) -> str:
+    """`48 to delete, 9 to keep`: of a teardown also how many are `not there`."""
+    counts: dict[str, int] = {}
+    for row in rows:
+        gone = row["action"] == "delete" and row.get("state") == "absent"
+        words = "not there" if gone else f"to {row['action']}"
+        counts[words] = counts.get(words, 0) + 1
+    return ", ".join(f"{n} {words}" for words, n in counts.items()) or "nothing"

@@ -7,7 +7,7 @@ from typing import Any
 from grpo_wizard.steps.durations import duration
 from grpo_wizard.steps.events import Event
 from grpo_wizard.tui.failures import alike, named
-from grpo_wizard.tui.output import flags, glyph, money, print_json
+from grpo_wizard.tui.output import flags, glyph, money, plan_counts, print_json, thing
 
 
 class Renderer:
@@ -27,7 +27,6 @@ class Renderer:
         for line in _LINES.get(event.event, _nothing)(event, data):
             print(line, flush=True)
 
-
     def _told_before(self, data: dict[str, Any]) -> bool:
         """Why, fix and command of one cause are told once, however many things it hits."""
         cause = tuple(str(data.get(key, "")) for key in ("title", "detail", "fix", "command"))
@@ -41,10 +40,7 @@ def _nothing(event: Event, data: dict[str, Any]) -> list[str]:
 
 
 def _plan(event: Event, data: dict[str, Any]) -> list[str]:
-    actions: dict[str, int] = {}
-    for row in data["resources"]:
-        actions[row["action"]] = actions.get(row["action"], 0) + 1
-    return ["plan: " + ", ".join(f"{count} to {action}" for action, count in actions.items())]
+    return [f"plan: {plan_counts(data['resources'])}"]
 
 
 def _started(event: Event, data: dict[str, Any]) -> list[str]:
@@ -77,7 +73,8 @@ def _retry(event: Event, data: dict[str, Any]) -> list[str]:
 
 
 def _notice(event: Event, data: dict[str, Any]) -> list[str]:
-    return [f"{glyph('info')} note    {event.id + ': ' if event.id else ''}{data['detail']}"]
+    named_already = not event.id or data["detail"].startswith(thing(event.id))
+    return [f"{glyph('info')} note    {'' if named_already else f'{event.id}: '}{data['detail']}"]
 
 
 def _job(event: Event, data: dict[str, Any]) -> list[str]:

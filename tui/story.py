@@ -14,6 +14,7 @@ from typing import Any
 from grpo_wizard.steps.step import Resource
 from grpo_wizard.tui.i18n import _
 from grpo_wizard.tui.lane_groups import Group, group_of, groups
+from grpo_wizard.tui.output import thing as thing_name
 from grpo_wizard.tui.summaries import moment
 from grpo_wizard.tui.widgets.lane import LaneState
 
@@ -63,6 +64,8 @@ class Story:
     log: deque[tuple[str, str, str]] = field(default_factory=lambda: deque(maxlen=_KEPT_LINES))
     """(time of day, sign key, text), the newest last."""
     job: Mapping[str, Any] | None = None
+    lists_fates: bool = False
+    """Whether the plan says of each thing as it stands that it goes or stays, as a teardown's does."""
 
     def take(self, document: Mapping[str, Any]) -> None:
         """One event as it stands in the journal."""
@@ -75,9 +78,8 @@ class Story:
     @property
     def is_undo(self) -> bool:
         """Whether this run takes things down."""
-        return any(thing.action == "delete" for thing in self.things.values()) and all(
-            thing.action == "delete" for thing in self.things.values()
-        )
+        actions = [thing.action for thing in self.things.values()]
+        return bool(actions) and (self.lists_fates or all(action == "delete" for action in actions))
 
     @property
     def ok(self) -> bool:
@@ -99,6 +101,9 @@ class Story:
             row["id"]: Thing(row["id"], row["action"], tuple(row.get("needs", ())))
             for row in document["resources"]
         }
+        self.lists_fates = all(
+            row["action"] in ("delete", "keep") and "state" in row for row in document["resources"]
+        )
         for thing in self.things.values():
             if thing.action in ("keep", "adopt") or (
                 thing.action == "delete" and self._is_absent(document, thing.id)
@@ -179,8 +184,9 @@ class Story:
         return self.things.setdefault(id, Thing(id, str(document.get("action", "create"))))
 
     def _say(self, document: Mapping[str, Any], sign: str, text: str) -> tuple[str, str, str]:
-        name = str(document.get("id") or "").partition(".")[2].replace(".", " ", 1).replace("_", " ", 1)
-        self.log.append((clock_time(document), sign, f"{name}  {text}" if name else text))
+        name = thing_name(str(document.get("id") or ""))
+        told = text if text.startswith(name) else f"{name}  {text}"
+        self.log.append((clock_time(document), sign, told))
         return self.log[-1]
 
     # --- as lanes

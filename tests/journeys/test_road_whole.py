@@ -11,6 +11,8 @@ import pytest
 import schemas
 from road import DESTROY, JSON, Deployed, lasting, made, road
 
+from grpo_wizard.tui.output import plan_counts
+
 LIMIT_S = 60.0  # of the whole road at speed max, on two cores that do nothing else
 _BUSY = 4  # how much longer it may take where they do
 
@@ -96,6 +98,18 @@ def test_destroy_leaves_only_what_is_kept_by_design(deployed: Deployed, taken: T
     assert len(lasting(deployed.world)) >= 47 and lasting(taken.world) == []
     assert [row for row in taken.world if not row["kept_by_design"]] == []
     assert {row["kind"] for row in taken.world} == {"api"}
+
+
+def test_the_plan_of_destroy_tells_beforehand_what_goes_and_what_stays(taken: Taken) -> None:
+    for events in (taken.events, taken.again):
+        planned, summary = events[0]["resources"], events[-1]
+        going = [row for row in planned if row["action"] == "delete" and row["state"] != "absent"]
+        staying = {row["id"] for row in planned if row["action"] == "keep"}
+        assert (len(going), len(staying)) == (summary["deleted"], summary["kept"])
+        assert staying <= {line.get("id") for line in events if line["event"] == "notice"}
+    assert plan_counts(taken.events[0]["resources"]).startswith(f"{taken.events[-1]['deleted']} to delete")
+    gone = sum(row["state"] == "absent" for row in taken.again[0]["resources"])
+    assert f"{gone} not there" in plan_counts(taken.again[0]["resources"])
 
 
 def test_a_second_destroy_finds_nothing_to_do(taken: Taken) -> None:

@@ -9,11 +9,13 @@ from typing import Any
 
 import pytest
 
+from grpo_wizard.steps.events import Event
 from grpo_wizard.steps.training.health import Finding
 from grpo_wizard.tui.job_run import Picture
 from grpo_wizard.tui.plain.monitor import JobLines
 from grpo_wizard.tui.plain.talk import Talk
 from grpo_wizard.tui.plain.telling import Teller
+from grpo_wizard.tui.rendering import Renderer
 
 LUSTRE, POOL = "lustre.lustre.nemo-lustre", "cluster.node_pool.gpu-pool"
 Told = tuple[Teller, list[str], Callable[..., None]]
@@ -66,6 +68,38 @@ def test_what_is_still_waited_for_is_named_with_its_counter_and_its_usual_time(t
     assert teller.begun is not None
     said = teller.still_waiting(teller.begun + 245)
     assert said == "still waiting for lustre nemo-lustre (in progress), 4 m 00 s, usual 40 to 80 m"
+
+
+def test_a_teardown_counts_what_stays_as_kept_and_names_each_thing_once() -> None:
+    lines: list[str] = []
+    teller, api = Teller(lines.append), "project.api.lustre.googleapis.com"
+    at = {"time": "2026-06-01T10:00:00.000Z"}
+    fates = ((LUSTRE, "delete", "ready"), (POOL, "delete", "absent"), (api, "keep", "ready"))
+    rows = [{"id": id, "action": action, "state": state} for id, action, state in fates]
+    teller.take({"event": "plan", "resources": rows, **at})
+    told = {"event": "notice", "id": api, "detail": "api lustre.googleapis.com stays at destroy", **at}
+    teller.take(told)
+    assert lines == [
+        "0 s: plan: 1 to delete, 1 not there, 1 to keep",
+        "0 s: note: api lustre.googleapis.com stays at destroy",
+    ]
+    assert teller.is_undo and teller.log[-1][2] == "api lustre.googleapis.com stays at destroy"
+    assert [teller.things[id].sign for id in (LUSTRE, POOL, api)] == ["wait", "gone", "kept"]
+
+
+def test_an_apply_that_also_deletes_is_no_teardown() -> None:
+    teller = Teller(lambda line: None)
+    rows = [{"id": LUSTRE, "action": "keep", "needs": []}, {"id": POOL, "action": "delete", "needs": []}]
+    teller.take({"event": "plan", "resources": rows, "time": "2026-06-01T10:00:00.000Z"})
+    assert not teller.is_undo
+
+
+def test_a_headless_note_names_its_thing_once(capsys: pytest.CaptureFixture[str]) -> None:
+    renderer = Renderer("rehearsal", "alpha", as_json=False)
+    renderer.show(Event("notice", "project.api.x.googleapis.com", {"detail": "api x.googleapis.com stays"}))
+    renderer.show(Event("notice", POOL, {"detail": "no node has room yet"}))
+    out = capsys.readouterr().out
+    assert out.count("x.googleapis.com") == 1 and f"{POOL}: no node has room yet" in out
 
 
 def test_a_failure_ends_with_why_fix_and_command(told: Told) -> None:

@@ -239,6 +239,8 @@ def test_the_time_is_said_in_two_parts_and_without_a_training_that_is_not_to_com
         Decision(r, "keep" if r.kind == "job" else "create", ABSENT, "none") for r in all_resources(answers())
     ]
     assert "training" not in expected_words(kept)
+    assert expected_words([Decision(d.resource, "keep", ABSENT, "none") for d in kept]) == "nothing to do"
+    assert expected_words([Decision(kept[0].resource, "change", ABSENT, "none")]) == "moments"
 
 
 def test_a_job_that_goes_on_is_expected_to_take_the_steps_that_are_left() -> None:

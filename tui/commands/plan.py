@@ -86,7 +86,10 @@ def show(session: Session, decisions: Sequence[Decision]) -> None:
     print("\n" + ", ".join(f"{count} to {action}" for action, count in counts.items() if count))
     known, unknown = price([d.resource for d in decisions if d.action != "delete"])
     print(f"price: {money(known, len(unknown))}" + (f": {', '.join(unknown)}" if unknown else ""))
-    print(f"time:  {expected_words(decisions)} (of a real deployment: its longest chain at the usual ends)")
+    how = (
+        " (of a real deployment: its longest chain at the usual ends)" if expected_seconds(decisions) else ""
+    )
+    print(f"time:  {expected_words(decisions)}{how}")
     if words := advice(decisions):
         print(f"note:  {words}")
     print("\nbetter than the tutorial:")

@@ -9,7 +9,8 @@ from typing import Any
 from grpo_wizard.steps.durations import duration, span
 from grpo_wizard.tui import failures
 from grpo_wizard.tui.i18n import _
-from grpo_wizard.tui.output import money
+from grpo_wizard.tui.output import money, plan_counts
+from grpo_wizard.tui.output import thing as thing_name
 from grpo_wizard.tui.plain.talk import sentence
 from grpo_wizard.tui.story import Story, Thing
 from grpo_wizard.tui.summaries import moment
@@ -43,11 +44,11 @@ class Teller(Story):
 
     def _line(self, document: Mapping[str, Any], now: float) -> str:
         """Nothing where it is no news."""
-        name = named(str(document.get("id") or ""))
+        name = thing_name(str(document.get("id") or ""))
         detail = str(document.get("detail") or "")
         match document["event"]:
             case "plan":
-                return _("plan: {counts}").format(counts=_counts(document))
+                return _("plan: {counts}").format(counts=plan_counts(document["resources"]))
             case "resource_started":
                 return f"{document.get('action', '')}: {name}{self._usual_words(document)}"
             case "resource_waiting":
@@ -107,7 +108,7 @@ class Teller(Story):
         usual = None if self.is_undo else self.usual.get(thing.id)
         words = ", " + _("usual {range}").format(range=_range(usual)) if usual else ""
         detail = f" ({thing.detail})" if thing.detail else ""
-        return f"{named(thing.id)}{detail}, {duration(now - (thing.started or now))}{words}"
+        return f"{thing_name(thing.id)}{detail}, {duration(now - (thing.started or now))}{words}"
 
     def so_far(self) -> list[str]:
         """What the run had come to, in a sentence."""
@@ -126,7 +127,7 @@ class Teller(Story):
             failure = group[0]
             lines.append(
                 _("Failed: {name}: {title}").format(
-                    name=failures.named([named(one.id) or one.id for one in group]),
+                    name=failures.named([thing_name(one.id) or one.id for one in group]),
                     title=sentence(failure.title),
                 )
             )
@@ -142,18 +143,5 @@ class Teller(Story):
         return lines
 
 
-def named(id: str) -> str:
-    """`cluster.node_pool.gpu-pool` is `node pool gpu-pool`."""
-    kind, _dot, name = id.partition(".")[2].partition(".")
-    return f"{kind.replace('_', ' ')} {name}".strip()
-
-
 def _range(usual: tuple[float, float]) -> str:
     return span(usual).replace("–", " " + _("to") + " ")
-
-
-def _counts(document: Mapping[str, Any]) -> str:
-    counts: dict[str, int] = {}
-    for row in document["resources"]:
-        counts[row["action"]] = counts.get(row["action"], 0) + 1
-    return ", ".join(f"{n} to {action}" for action, n in counts.items())
