@@ -10,8 +10,8 @@ from __future__ import annotations
 import asyncio
 import fnmatch
 import json
-import os
 import logging
+import os
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
