@@ -17,7 +17,7 @@ from grpo_wizard.state.store import Store
 from grpo_wizard.steps.rehearsal.life import URL
 
 if TYPE_CHECKING:
-    from grpo_wizard.state.model import Deployment, Mode
+    from grpo_wizard.state.model import Answers, Deployment, Mode
     from grpo_wizard.steps.session import Session
 
 
@@ -96,7 +96,7 @@ def session_of(args: argparse.Namespace, store: Store, deployment: Deployment) -
     from grpo_wizard.steps.clients.connect import open_cloud
     from grpo_wizard.steps.session import Session
 
-    _complete_or_say(deployment)
+    complete_or_say(deployment)
     audit = Audit(store.home.audit_file(deployment.name))
     cloud = open_cloud(deployment.mode, Path(store.home.root), args.speed, audit.append)
     if deployment.mode == "rehearsal":
@@ -106,12 +106,12 @@ def session_of(args: argparse.Namespace, store: Store, deployment: Deployment) -
     return Session.of(store, deployment, cloud)
 
 
-def _complete_or_say(deployment: Deployment) -> None:
-    """The screens save step by step: a command may meet answers that are not all there yet."""
+def complete_or_say(deployment: Deployment) -> Answers:
+    """The screens save step by step: a command may meet answers that are not all there yet. Raises WizardError."""
     from grpo_wizard.steps.steps import Refusals, complete
 
     try:
-        complete(deployment.answers)
+        return complete(deployment.answers)
     except Refusals as refused:
         rules = "\n       ".join(f"{key}: {rule}" for key, rule in refused.by_field.items())
         raise WizardError(

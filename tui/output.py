@@ -106,4 +106,5 @@ def plan_counts(rows: Iterable[Mapping[str, Any]]) -> str:
         gone = row["action"] == "delete" and row.get("state") == "absent"
         words = "not there" if gone else f"to {row['action']}"
         counts[words] = counts.get(words, 0) + 1
-    return ", ".join(f"{n} {words}" for words, n in counts.items()) or "nothing"
+    ordered = sorted(counts, key=["to keep", "not there"].__contains__)
+    return ", ".join(f"{counts[words]} {words}" for words in ordered) or "nothing"

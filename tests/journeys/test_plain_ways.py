@@ -17,6 +17,7 @@ from road import clean_environment
 from grpo_wizard.state.home import Home
 from grpo_wizard.state.store import Store
 from grpo_wizard.steps.rehearsal import drill_client, life
+from grpo_wizard.steps.steps import NAMES
 
 COLUMNS = 80
 
@@ -144,3 +145,37 @@ def test_drills_are_in_the_menu_of_a_step_and_e_says_what_it_ended(
         assert "/x/" in terminal.question()  # the step's menu again, after its checks
         terminal.answer("l")
         assert terminal.end() == 0
+
+
+def test_a_command_that_leans_on_a_file_comes_with_the_one_that_writes_it(
+    tmp_path: Path, server: dict[str, str]
+) -> None:
+    store = Store(Home(tmp_path))
+    answers = {name: {} for name in NAMES} | {
+        "project": {"project_id": "my-project"},
+        "quotas": {"reservation": "nemo-res"},
+    }
+    deployment = store.create("alpha", "rehearsal", answers)
+    deployment.place = "raycluster"
+    store.save(deployment)
+    with Terminal(tmp_path, "--deployment", "alpha", **server) as terminal:
+        terminal.until("Step 6 of 7")
+        while "/l)" not in terminal.question():
+            terminal.answer("!")
+        terminal.answer("w")
+        terminal.until("kubectl apply -f secret.yaml")
+        terminal.until("Script: ")
+        terminal.question()
+        written = re.findall(r"Script: (.*?)\r\n", terminal.seen)[-1]
+    made = alone(*shlex.split(written)[1:], **server)
+    assert made.returncode == 0 and "kind: RayCluster" in made.stdout, made.stderr
+
+
+@pytest.mark.parametrize("words", [("export",), ("export", "--answers"), ("plan",)])
+def test_a_command_on_half_given_answers_says_which_are_missing(
+    tmp_path: Path, words: tuple[str, ...]
+) -> None:
+    Store(Home(tmp_path)).create("alpha", "rehearsal", {"project": {}})
+    done = alone(*words, "--rehearse", GRPO_WIZARD_HOME=str(tmp_path))
+    assert done.returncode == 1 and done.stderr.startswith("error: alpha is not answered yet\n")
+    assert "project.project_id: must be answered" in done.stderr

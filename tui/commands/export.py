@@ -7,14 +7,13 @@ import sys
 from pathlib import Path
 
 from grpo_wizard.state.errors import WrongUsage
-from grpo_wizard.steps.steps import complete
-from grpo_wizard.tui.opening import load
+from grpo_wizard.tui.opening import complete_or_say, load
 from grpo_wizard.tui.output import write_data
 
 
 def run(args: argparse.Namespace) -> int:
     _, deployment = load(args)
-    answers = complete(deployment.answers)
+    answers = complete_or_say(deployment)
     if args.answers:
         from grpo_wizard.steps.export_answers import answers_toml
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Coroutine, Sequence
 from typing import Any
 
@@ -15,12 +16,14 @@ from grpo_wizard.tui.background import in_thread
 from grpo_wizard.tui.desk import look_at
 from grpo_wizard.tui.early_apis import enable
 from grpo_wizard.tui.i18n import _, ngettext
+from grpo_wizard.tui.launching import same_here
 from grpo_wizard.tui.places import neighbour
 from grpo_wizard.tui.plain import drills
 from grpo_wizard.tui.plain.asking import Question, typed_as
 from grpo_wizard.tui.plain.table import Leave, Table
 from grpo_wizard.tui.plain.talk import BEFORE, ENOUGH, sentence
 
+_FILE = re.compile(r" [\w-]+\.(?:yaml|sh)\b")
 LEVELS = {"pass": _("pass"), "info": _("info"), "warn": _("warning"), "block": _("blocked")}
 
 
@@ -200,6 +203,9 @@ class StepRoom:
             )
             if resource.command:
                 self.talk.say(_("Command: {command}").format(command=resource.command))
+        if any(_FILE.search(resource.command) for resource in made):
+            self.talk.say(_("What the files hold that commands name, a script writes that is made by:"))
+            self.talk.say(_("Script: {command}").format(command=same_here(self.desk, "export")))
 
     def save(self, place: str) -> None:
         """Writes this step's answers and where to go on. Raises StateError."""

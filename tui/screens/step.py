@@ -50,7 +50,7 @@ class StepScreen(WizardScreen):
             "copy_command",
             _("Copy command"),
             id="step.copy",
-            tooltip=_("Copy the command that does the same"),
+            tooltip=_("Copy the command that does the same; what its files hold, grpo-wizard export writes"),
         ),
         Binding(
             "f6",
