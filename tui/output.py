@@ -62,22 +62,20 @@ def complete_command(command: str, args: argparse.Namespace) -> str:
     words = command.split()
     if words[:1] != ["grpo-wizard"] or {"--help", "--keys"} & {*words}:
         return command
-    home = f" --home {shlex.quote(args.home)}" if args.home and "--home" not in words else ""
+    home = "" if "--home" in words else args.home or ""
     if words[1:2] in (["rehearse"], ["rehearsal"]):
-        return command + home
+        return command + flags(False, "", home)
+    rehearse = args.rehearse and "--rehearse" not in words
+    return command + flags(rehearse, "" if "--deployment" in words else args.deployment or "", home)
+
+
+def flags(rehearse: bool, deployment: str, home: str = "") -> str:
+    """What a command needs to mean the same deployment. `home`: as it was given, if it was."""
     return (
-        command
-        + flags(
-            args.rehearse and "--rehearse" not in words,
-            "" if "--deployment" in words else args.deployment or "",
-        )
-        + home
+        (" --rehearse" if rehearse else "")
+        + (f" --deployment {deployment}" if deployment else "")
+        + (f" --home {shlex.quote(home)}" if home else "")
     )
-
-
-def flags(rehearse: bool, deployment: str) -> str:
-    """What a command needs to mean the same deployment."""
-    return (" --rehearse" if rehearse else "") + (f" --deployment {deployment}" if deployment else "")
 
 
 def glyph(key: str) -> str:

@@ -11,17 +11,18 @@ from grpo_wizard.tui.output import flags, glyph, money, plan_counts, print_json,
 
 
 class Renderer:
-    """Shows events as they come."""
+    """Shows events as they come. `home` as it was given, for the commands that are named."""
 
-    def __init__(self, mode: str, deployment: str, as_json: bool) -> None:
-        self.mode, self.deployment, self.as_json = mode, deployment, as_json
+    def __init__(self, mode: str, deployment: str, as_json: bool, home: str = "") -> None:
+        self.mode, self.deployment, self.as_json, self.home = mode, deployment, as_json, home
         self._causes: set[tuple[str, ...]] = set()
 
     def show(self, event: Event) -> None:
         if self.as_json:
             print_json(self.mode, self.deployment, event.document())
             return
-        data = dict(event.data) | {"flags": flags(self.mode == "rehearsal", self.deployment)}
+        same = flags(self.mode == "rehearsal", self.deployment, self.home)
+        data = dict(event.data) | {"flags": same}
         if event.event == "resource_failed" and self._told_before(data):
             data = {"title": data["title"]}
         for line in _LINES.get(event.event, _nothing)(event, data):

@@ -12,12 +12,14 @@ from pathlib import Path
 import pytest
 from plain_pty import Terminal
 from rehearsing import Rehearsal
-from road import clean_environment
+from road import ANSWERS, clean_environment
 
 from grpo_wizard.state.home import Home
 from grpo_wizard.state.store import Store
+from grpo_wizard.steps.events import Event
 from grpo_wizard.steps.rehearsal import drill_client, life
 from grpo_wizard.steps.steps import NAMES
+from grpo_wizard.tui.rendering import Renderer
 
 COLUMNS = 80
 
@@ -179,3 +181,23 @@ def test_a_command_on_half_given_answers_says_which_are_missing(
     done = alone(*words, "--rehearse", GRPO_WIZARD_HOME=str(tmp_path))
     assert done.returncode == 1 and done.stderr.startswith("error: alpha is not answered yet\n")
     assert "project.project_id: must be answered" in done.stderr
+
+
+def test_the_next_command_that_init_names_finds_the_deployment_that_it_began(tmp_path: Path) -> None:
+    home = tmp_path / "a home"
+    done = alone("init", "--rehearse", "--answers", str(ANSWERS), "--home", str(home))
+    following = shlex.split(done.stdout.partition("next: ")[2])
+    assert following[:2] == ["grpo-wizard", "check"]
+    exported = alone("export", *following[2:])
+    assert exported.returncode == 0, exported.stderr
+
+
+def test_the_end_of_a_run_names_commands_with_the_home_that_was_given(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    counts = dict.fromkeys(("created", "adopted", "kept", "deleted"), 0)
+    rest = {"failed": [], "seconds": 0.0, "usd_per_hour": 0.0, "next": "status"}
+    for ok in (True, False):
+        summary = Event("summary", None, {"ok": ok, **counts, **rest})
+        Renderer("rehearsal", "alpha", as_json=False, home="/a home").show(summary)
+        assert "grpo-wizard status --rehearse --deployment alpha --home '/a home'" in capsys.readouterr().out

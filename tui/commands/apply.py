@@ -50,7 +50,8 @@ async def _carry_out(session: Session, args: argparse.Namespace) -> int:
     await ask_prices(session)
     story = apply(session, options)
     waits = args.wait and options.until == NAMES[-1]
-    ok = await play(session, _and_wait(session, story, args.json) if waits else story, args.json)
+    told = _and_wait(session, story, args.json) if waits else story
+    ok = await play(session, told, args.json, args.home or "")
     return 0 if ok else 1
 
 
@@ -97,10 +98,10 @@ async def checks_gate(session: Session) -> Sequence[Mapping[str, str]]:
     ]
 
 
-async def play(session: Session, story: AsyncIterator[Event], as_json: bool) -> bool:
+async def play(session: Session, story: AsyncIterator[Event], as_json: bool, home: str = "") -> bool:
     """Writes every event into the journal and shows it. True when the summary says so."""
     journal = Journal(session.store.home.journal_file(session.deployment.name))
-    renderer = Renderer(session.deployment.mode, session.deployment.name, as_json)
+    renderer = Renderer(session.deployment.mode, session.deployment.name, as_json, home)
     ok = False
     try:
         async for event in story:

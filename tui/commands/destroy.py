@@ -37,6 +37,7 @@ def run(args: argparse.Namespace) -> int:
                 session,
                 undo(session, keep=_kept(args.keep), delete_project=args.delete_project or ""),
                 args.json,
+                args.home or "",
             )
         )
     return 0 if ok else 1

@@ -16,6 +16,7 @@ from grpo_wizard.state.lock import Lock
 from grpo_wizard.state.store import Store
 from grpo_wizard.steps.steps import Refusals, complete, fields
 from grpo_wizard.tui.opening import home_of, mode_of, say_if_real, wrong_mode
+from grpo_wizard.tui.output import flags
 
 if TYPE_CHECKING:
     from grpo_wizard.state.model import Deployment
@@ -109,7 +110,7 @@ def _look_for_offer(args: argparse.Namespace, store: Store, name: str, answers: 
 
 
 def _flags(args: argparse.Namespace, name: str) -> str:
-    return (" --rehearse" if args.rehearse else "") + f" --deployment {name}"
+    return flags(args.rehearse, name, args.home or "")
 
 
 def list_keys() -> int:

@@ -18,7 +18,8 @@ from grpo_wizard.tui.rendering import Renderer
 def run(args: argparse.Namespace) -> int:
     session = open_session(args)
     watch, ok = asyncio.run(_wait(session, args.timeout, args.json))
-    renderer = Renderer(session.deployment.mode, session.deployment.name, args.json)
+    deployment = session.deployment
+    renderer = Renderer(deployment.mode, deployment.name, args.json, args.home or "")
     renderer.show(Event("summary", None, summary(watch, ok)))
     return 0 if ok else 1
 
