@@ -287,12 +287,17 @@ class Wizard(WizardLook[int]):
     async def action_quit(self) -> None:
         """Leaves at once, or asks first what becomes of the work that is going on."""
         if self.engine is not None and self.engine.is_running:
-            from grpo_wizard.tui.leaving import ask
+            from grpo_wizard.tui.leaving import ask, is_asking
 
-            ask(self)
+            if not is_asking(self):
+                ask(self)
             return
         if all(screen.keep() for screen in self.screen_stack if isinstance(screen, WizardScreen)):
             self.leave(0)
+
+    def action_help_quit(self) -> None:
+        """Ctrl+C, where nothing is marked to be copied: the same as leaving, instead of Textual's hint at its own key."""
+        self.call_later(self.action_quit)
 
     def leave(self, code: int) -> None:
         """Gives the lock back and ends."""

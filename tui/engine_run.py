@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
 from collections.abc import AsyncIterator, Callable
 from typing import TYPE_CHECKING, Any
 
@@ -43,9 +44,12 @@ class EngineRun:
             assert self._background is not None
             self._background.say(self.story.take, document)
 
+        known = threading.Event()
+
         async def main() -> None:
             from grpo_wizard.steps.events import Event
 
+            known.wait()  # the first event may come before the line below has said who tells it
             try:
                 async for event in make(session):
                     tell(event)
@@ -53,6 +57,7 @@ class EngineRun:
                 tell(Event("summary", None, {"ok": False, "failed": [error.as_dict()]}))
 
         self._background = Background("engine", main)
+        known.set()
         self._background.ended.add_done_callback(_unexpected)
 
     @property

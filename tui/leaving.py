@@ -11,6 +11,8 @@ from grpo_wizard.tui.launching import command_line
 if TYPE_CHECKING:
     from grpo_wizard.tui.app import Wizard
 
+_BOX = "leave"
+
 
 def ask(app: Wizard) -> None:
     """Asks, and does it."""
@@ -36,13 +38,30 @@ def ask(app: Wizard) -> None:
         if way in ("background", "pause"):
             await leave(app, way == "background")
 
-    app.push_screen(Choose(_("Leave?"), _("Something is going on with this deployment."), ways), chosen)
+    engine = app.engine
+    box = Choose(
+        _("Leave?"),
+        _("Something is going on with this deployment."),
+        ways,
+        id=_BOX,
+        holds=lambda: engine is None or engine.is_running,
+        over=_("What was going on has ended. Leaving needs no answer any more."),
+    )
+    app.push_screen(box, chosen)
+
+
+def is_asking(app: Wizard) -> bool:
+    """Whether the question stands on the screen already."""
+    return any(screen.id == _BOX for screen in app.screen_stack)
 
 
 async def leave(app: Wizard, in_background: bool) -> None:
     """Ends this process's part at the next safe point; then, if wished, another one goes on."""
     engine, desk = app.engine, app.desk
     assert engine is not None and desk is not None
+    if not engine.is_running:  # it ended while the answer was given: nothing is left to pause
+        app.leave(0)
+        return
     app.notify(_("waiting for the calls that are under way"), title=_("Pausing"))
     await engine.pause()
     desk.release()

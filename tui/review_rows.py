@@ -109,11 +109,17 @@ def rows(
     draft: Draft, decisions: Sequence[Decision] | None, found: Sequence[Checked] | None, choices: Choices
 ) -> list[Row]:
     """All of them."""
-    return [*_answers(draft), *_findings(found, choices), *_plan(decisions, choices), *_differences(draft)]
+    return [
+        *_answers(draft, found),
+        *_findings(found, choices),
+        *_plan(decisions, choices),
+        *_differences(draft),
+    ]
 
 
-def _answers(draft: Draft) -> Iterator[Row]:
+def _answers(draft: Draft, found: Sequence[Checked] | None) -> Iterator[Row]:
     answers, missing = draft.look()
+    stuck = {checked.step for checked in blocking(found or ())}
     for each in STEPS:
         wrong = [key.partition(".")[2] for key in missing if key.partition(".")[0] == each.name]
         if wrong:
@@ -133,7 +139,7 @@ def _answers(draft: Draft) -> Iterator[Row]:
             and draft.is_shown(f)
             and (part := _said(f, answers[each.name].get(f.name)))
         ]
-        yield Row(each.name, short_title(each), " · ".join(parts), "done")
+        yield Row(each.name, short_title(each), " · ".join(parts), "block" if each.name in stuck else "done")
 
 
 def _said(field: Field, value: Any) -> str:

@@ -19,6 +19,8 @@ from grpo_wizard.state.errors import WizardError
 from grpo_wizard.tui.i18n import _
 from grpo_wizard.tui.widgets.controls import Line
 
+_HOLDS_SECONDS = 0.3
+
 
 class Box(ModalScreen[ScreenResultType]):
     """A titled box in the middle; Esc leaves it."""
@@ -115,11 +117,31 @@ class AskName(Box[str | None]):
 
 
 class Choose(Box[str | None]):
-    """One of a few ways on: (key, label, what it means)."""
+    """One of a few ways on: (key, label, what it means). It closes by itself when `holds` is false, and says `over`."""
 
-    def __init__(self, title: str, text: str, ways: Sequence[tuple[str, str, str]]) -> None:
-        super().__init__()
+    def __init__(
+        self,
+        title: str,
+        text: str,
+        ways: Sequence[tuple[str, str, str]],
+        *,
+        id: str | None = None,
+        holds: Callable[[], bool] | None = None,
+        over: str = "",
+    ) -> None:
+        super().__init__(id=id)
         self.title_text, self._text, self._ways = title, text, tuple(ways)
+        self._holds, self._over = holds, over
+
+    def on_mount(self) -> None:
+        """A question that the world has answered meanwhile is not left standing."""
+        if self._holds is not None:
+            self.set_interval(_HOLDS_SECONDS, self._look)
+
+    def _look(self) -> None:
+        if self._holds is not None and not self._holds() and self.is_current:
+            self.notify(self._over)
+            self.dismiss(None)
 
     def body(self) -> ComposeResult:
         """Text and list."""
