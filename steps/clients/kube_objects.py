@@ -125,7 +125,9 @@ class SecretDriver(KubeDriver):
         return {key: value for key, value in task.spec.items() if key != "stringData"}
 
     def body(self, cloud: Cloud, task: Task) -> JSON:
-        return marked(self.compared(task), task.mark, _LABELS) | {"stringData": self._values(cloud, task, made_up=True)}
+        return marked(self.compared(task), task.mark, _LABELS) | {
+            "stringData": self._values(cloud, task, made_up=True)
+        }
 
     def change(self, cloud: Cloud, task: Task, sight: Sight) -> str:
         body = self.body(cloud, task) | {"stringData": self._values(cloud, task, made_up=False)}
