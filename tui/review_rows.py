@@ -297,7 +297,8 @@ def bottom_lines(
         ", ".join(f"{n} to {action}" for action, n in counts.items())
     )
     making, training = expected_parts(decisions)
-    text.append("   " + _("TIME") + "  ", head).append(span(making))
+    time = span(making) if making[1] else _("nothing to do") if not training[1] else _("moments")
+    text.append("   " + _("TIME") + "  ", head).append(time)
     text.append(" + " + _("training {time}").format(time=duration(training[1])) if training[1] else "")
     return text.append("   " + _("MEMORY") + "  ", head).append(memory_line(desk))
 

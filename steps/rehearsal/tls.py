@@ -46,6 +46,7 @@ def _alternative(host: str) -> x509.GeneralName:
 def write_private(path: Path, data: bytes) -> None:
     """Writes a file that only its owner may read, never readable in between."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    os.fchmod(descriptor, 0o600)  # it may have been there, open to others
     with os.fdopen(descriptor, "wb") as file:
         file.write(data)
 

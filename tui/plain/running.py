@@ -13,6 +13,7 @@ from grpo_wizard.tui.launching import launch, same_here
 from grpo_wizard.tui.plain import drills
 from grpo_wizard.tui.plain.table import Leave, Table
 from grpo_wizard.tui.plain.telling import Teller
+from grpo_wizard.tui.summaries import job_stands
 
 if TYPE_CHECKING:
     from grpo_wizard.tui.desk import Desk
@@ -55,7 +56,7 @@ class RunRoom:
 
     @property
     def _has_job(self) -> bool:
-        return self.desk.draft.deployment.job is not None
+        return job_stands(self.desk.draft.deployment)
 
     def _attached(self) -> Attached:
         attached = Attached(self.desk)
