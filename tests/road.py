@@ -76,6 +76,7 @@ def clean_environment(**more: str) -> dict[str, str]:
         k: v
         for k, v in os.environ.items()
         if not k.startswith(("GRPO_WIZARD_", "HF_", "WANDB_", "GOOGLE_", "CLOUDSDK_"))
+        and k not in ("COLUMNS", "LINES")  # a terminal's size is its own
     }
     return kept | more
 

@@ -93,6 +93,7 @@ class StepScreen(WizardScreen):
         )
         self._later: Timer | None = None
         self._changed: set[str] = set()
+        self._apis_offered = False
         self.checks = LiveChecks(self, self.step)
 
     @property
@@ -226,7 +227,9 @@ class StepScreen(WizardScreen):
         shown.show(found)
         self.desk.note_checks(self.step.name, any(finding.level == "block" for finding in found))
         self._draw_refused()
-        self.refresh_bindings()
+        if self.checks.wants_apis != self._apis_offered:  # the footer is drawn anew, and this is asked at each key
+            self._apis_offered = self.checks.wants_apis
+            self.refresh_bindings()
 
     def _draw_refused(self) -> None:
         prefix = f"{self.step.name}."
