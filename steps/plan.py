@@ -236,12 +236,16 @@ def expected_parts(decisions: Sequence[Decision]) -> tuple[tuple[float, float], 
 
 def expected_words(decisions: Sequence[Decision]) -> str:
     """`46–119 m, then the training 2 h 40 m–3 h 04 m`, one wording wherever a plan's time is said."""
+    training = expected_parts(decisions)[1]
+    return making_words(decisions) + (f", then the training {span(training)}" if training[1] else "")
+
+
+def making_words(decisions: Sequence[Decision]) -> str:
+    """The first part of it: until everything stands."""
     if all(d.action == "keep" and not _pending(d) for d in decisions):
         return "nothing to do"
-    making, training = expected_parts(decisions)
-    if not making[1] and not training[1]:
-        return "moments"
-    return span(making) + (f", then the training {span(training)}" if training[1] else "")
+    making = expected_parts(decisions)[0]
+    return span(making) if making[1] else "moments"
 
 
 def _pending(decision: Decision) -> bool:

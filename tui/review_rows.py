@@ -12,7 +12,7 @@ from rich.text import Text
 
 from grpo_wizard.steps.checking import Checked, blocking
 from grpo_wizard.steps.differences import DIFFERENCES
-from grpo_wizard.steps.durations import duration, span
+from grpo_wizard.steps.durations import duration
 from grpo_wizard.steps.step import Field, Refused, Step
 from grpo_wizard.steps.steps import STEPS, step
 from grpo_wizard.tui.draft import Draft
@@ -273,7 +273,7 @@ def bottom_lines(
 ) -> Text:
     """Plan, price and time; what is unknown is named, never guessed. `error` is why the cloud could not be looked at."""
     from grpo_wizard.state import errors
-    from grpo_wizard.steps.plan import expected_parts, price
+    from grpo_wizard.steps.plan import expected_parts, making_words, price
     from grpo_wizard.steps.steps import all_resources
 
     head, text = f"bold {colours['muted']}", Text(end="")
@@ -296,9 +296,8 @@ def bottom_lines(
     text.append("\n" + _("PLAN") + "   ", head).append(
         ", ".join(f"{n} to {action}" for action, n in counts.items())
     )
-    making, training = expected_parts(decisions)
-    time = span(making) if making[1] else _("nothing to do") if not training[1] else _("moments")
-    text.append("   " + _("TIME") + "  ", head).append(time)
+    training = expected_parts(decisions)[1]
+    text.append("   " + _("TIME") + "  ", head).append(making_words(decisions))
     text.append(" + " + _("training {time}").format(time=duration(training[1])) if training[1] else "")
     return text.append("   " + _("MEMORY") + "  ", head).append(memory_line(desk))
 
