@@ -51,7 +51,7 @@ def _write_whole(path: Path, data: bytes) -> None:
     try:
         rest = memoryview(data)
         while rest:
-            rest = rest[os.write(descriptor, rest):]
+            rest = rest[os.write(descriptor, rest) :]
         os.fsync(descriptor)
         if os.fstat(descriptor).st_size != len(data):
             raise OSError(errno.EIO, "the file is shorter than what was written")

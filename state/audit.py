@@ -18,7 +18,13 @@ class Audit:
 
     def append(self, identity: str, method: str, url: str, operation: str, result: str) -> None:
         """Append one request; a credential in its query is masked. Raises StateInvalid, StateNotSaved."""
-        self._lines.write({
-            "time": now(), "identity": identity, "method": method, "url": _CREDENTIAL.sub(r"\1***", url),
-            "operation": operation, "result": result,
-        })
+        self._lines.write(
+            {
+                "time": now(),
+                "identity": identity,
+                "method": method,
+                "url": _CREDENTIAL.sub(r"\1***", url),
+                "operation": operation,
+                "result": result,
+            }
+        )

@@ -57,7 +57,8 @@ class HomeUnusable(StateError):
 
     def __init__(self, root: Path, reason: str) -> None:
         super().__init__(
-            "The home folder cannot be used.", f"{root}: {reason}.",
+            "The home folder cannot be used.",
+            f"{root}: {reason}.",
             "Name another folder with --home or GRPO_WIZARD_HOME.",
         )
         self.root = root
@@ -68,8 +69,10 @@ class StateMissing(StateError):
 
     def __init__(self, name: str, file: Path) -> None:
         super().__init__(
-            f"There is no deployment {name}.", f"{file} does not exist.",
-            "Begin one with init, or name another.", "grpo-wizard init",
+            f"There is no deployment {name}.",
+            f"{file} does not exist.",
+            "Begin one with init, or name another.",
+            "grpo-wizard init",
         )
         self.name = name
         self.file = file
@@ -80,8 +83,10 @@ class StateExists(StateError):
 
     def __init__(self, name: str, file: Path) -> None:
         super().__init__(
-            f"The deployment {name} is there already.", f"Its state is in {file}.",
-            "Go on with it, or choose another name.", f"grpo-wizard status --deployment {name}",
+            f"The deployment {name} is there already.",
+            f"Its state is in {file}.",
+            "Go on with it, or choose another name.",
+            f"grpo-wizard status --deployment {name}",
         )
         self.name = name
         self.file = file
@@ -106,7 +111,9 @@ class StateUnreadable(StateError):
             command = _shell("grpo-wizard", "init", "--take-over", "--deployment", file.parent.name)
         super().__init__(
             "The state file cannot be read.",
-            f"{file}: {reason}.{kept} Resources may still be there and cost money.", fix, command,
+            f"{file}: {reason}.{kept} Resources may still be there and cost money.",
+            fix,
+            command,
         )
         self.file = file
         self.reason = reason
@@ -121,7 +128,8 @@ class StateNewer(StateError):
         super().__init__(
             f"The state is of version {version}, newer than this release knows.",
             f"{file} was written by {tool or 'a newer grpo-wizard'}. It was left as it is.",
-            "Upgrade grpo-wizard.", "pip install --upgrade grpo-wizard",
+            "Upgrade grpo-wizard.",
+            "pip install --upgrade grpo-wizard",
         )
         self.file = file
         self.version = version
@@ -133,8 +141,10 @@ class StateNotSaved(StateError):
     def __init__(self, file: Path, reason: str, since: str = "") -> None:
         lost = f" What happened since {since} is not saved." if since else ""
         super().__init__(
-            "The state could not be saved.", f"{file}: {reason}.{lost}",
-            "Make room or give write access, then run the command again.", _shell("df", "-h", file.parent),
+            "The state could not be saved.",
+            f"{file}: {reason}.{lost}",
+            "Make room or give write access, then run the command again.",
+            _shell("df", "-h", file.parent),
         )
         self.file = file
         self.reason = reason
@@ -155,7 +165,8 @@ class StateChanged(StateError):
     def __init__(self, file: Path, loaded: int, found: int) -> None:
         super().__init__(
             "The state was changed by another process.",
-            f"{file} is at serial {found}; this process read {loaded}.", "Run the same command again.",
+            f"{file} is at serial {found}; this process read {loaded}.",
+            "Run the same command again.",
         )
         self.file = file
         self.loaded = loaded
@@ -171,7 +182,8 @@ class LockHeld(StateError):
     def __init__(self, name: str, pid: int, host: str, since: str, command: str) -> None:
         who = f"{command or 'A process'} (pid {pid} on {host or 'an unknown host'})"
         super().__init__(
-            f"Another process works on {name}.", f"{who} has held it since {since or 'just now'}.",
+            f"Another process works on {name}.",
+            f"{who} has held it since {since or 'just now'}.",
             f"Wait for it, or end process {pid} there." if pid else "Wait for it.",
         )
         self.pid = pid

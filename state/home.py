@@ -1,6 +1,6 @@
 """The home folder: where everything that is remembered lies.
 
-    <root>/deployments/<name>/state.json     and state.json.bak, journal.jsonl, audit.jsonl, lock, job.log
+<root>/deployments/<name>/state.json     and state.json.bak, journal.jsonl, audit.jsonl, lock, job.log
 """
 
 import os

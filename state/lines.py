@@ -54,7 +54,7 @@ class Lines:
         try:
             whole = _repaired(descriptor) + line
             while whole:
-                whole = whole[os.write(descriptor, whole):]
+                whole = whole[os.write(descriptor, whole) :]
         finally:
             os.close(descriptor)
 

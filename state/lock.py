@@ -123,7 +123,8 @@ def _try(descriptor: int, kind: int, path: Path) -> bool:
 
 def _unlockable(path: Path, error: OSError) -> StateError:
     return StateError(
-        "The deployment cannot be locked.", f"{path}: {error.strerror or error}.",
+        "The deployment cannot be locked.",
+        f"{path}: {error.strerror or error}.",
         "Name a home folder on another disk with --home.",
     )
 

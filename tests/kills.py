@@ -21,7 +21,7 @@ JSON = dict[str, Any]
 Kind = Literal["seconds", "written", "event"]
 SEED = 20260130
 _OLD = shutil.ignore_patterns("requests.jsonl", "address.json")
-_MARGIN = 0.5    # no two runs take equally long; a kill after the end proves nothing
+_MARGIN = 0.5  # no two runs take equally long; a kill after the end proves nothing
 
 
 @dataclass(frozen=True)
@@ -187,4 +187,3 @@ def kill_destroy(deployed: Path, home: Path, moment: Moment) -> Round:
 def _ended_badly(code: int, out: str, err: str) -> list[str]:
     last = out.strip().splitlines()[-1:] or [""]
     return [] if code == 0 else [f"exit {code}: {err.strip()[-600:]} {last[0][-1200:]}"]
-

@@ -42,7 +42,9 @@ class Command:
         self._folder = tempfile.TemporaryDirectory(prefix="warm-")
         pipe, self._err = Path(self._folder.name) / "out", Path(self._folder.name) / "err"
         os.mkfifo(pipe)
-        self._process = _forks.Process(target=_run, args=(list(words), environment, str(pipe), str(self._err)))
+        self._process = _forks.Process(
+            target=_run, args=(list(words), environment, str(pipe), str(self._err))
+        )
         self._process.start()
         self.stdout: IO[str] = pipe.open(encoding="utf-8")
 

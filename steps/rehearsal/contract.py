@@ -203,7 +203,9 @@ class Ground(Protocol):
         ...
 
     def lustre(self, volume_handle: str) -> JSON | None: ...  # "project/zone/name" -> the instance
-    def lustre_port(self, cluster_key: str) -> int: ...  # on which a cluster's nodes speak Lustre: 988 or 6988
+    def lustre_port(
+        self, cluster_key: str
+    ) -> int: ...  # on which a cluster's nodes speak Lustre: 988 or 6988
 
 
 class KubeServer(Protocol):

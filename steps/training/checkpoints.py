@@ -29,7 +29,7 @@ class Checkpoint:
     size_bytes: int = 0
     files: int = 0
     missing: list[str] = field(default_factory=list)
-    latest: bool = False        # NeMo RL would resume from this one
+    latest: bool = False  # NeMo RL would resume from this one
     note: str = ""
 
     @property
@@ -54,8 +54,12 @@ class Listing:
 
     def as_json(self) -> dict[str, Any]:
         """`{"checkpoints": […], "latest_step", "resume_step", "warning"}`"""
-        return {"checkpoints": [row.as_json() for row in self.rows], "latest_step": self.latest_step,
-                "resume_step": self.resume_step, "warning": self.warning}
+        return {
+            "checkpoints": [row.as_json() for row in self.rows],
+            "latest_step": self.latest_step,
+            "resume_step": self.resume_step,
+            "warning": self.warning,
+        }
 
 
 def parse_du(text: str, unit: int = 1) -> list[tuple[str, int]]:
@@ -74,7 +78,7 @@ def read(files: Iterable[tuple[str, int]]) -> Listing:
         parts = path.split("/")
         for depth, part in enumerate(parts):
             if found := _FOLDER.match(part):
-                _add(inside, "/".join(parts[: depth + 1]), found, "/".join(parts[depth + 1:]), size)
+                _add(inside, "/".join(parts[: depth + 1]), found, "/".join(parts[depth + 1 :]), size)
                 break
     rows = [_judge(row, names) for row, names in inside.values()]
     rows.sort(key=lambda row: (row.step, row.name))
@@ -110,7 +114,7 @@ def _judge(row: Checkpoint, names: list[str]) -> Checkpoint:
 def _has_weights(names: list[str]) -> bool:
     """DTensor v1 has weights/.metadata, v2 weights/model/, Megatron weights/iter_N/; a listing may hide
     dot files."""
-    below = [name[len(_WEIGHTS):] for name in names if name.startswith(_WEIGHTS)]
+    below = [name[len(_WEIGHTS) :] for name in names if name.startswith(_WEIGHTS)]
     return any(
         name == ".metadata" or name.startswith(("model/", "iter_")) or name.endswith((".distcp", ".npz"))
         for name in below

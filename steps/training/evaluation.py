@@ -43,13 +43,20 @@ class Evaluation:
 
     def _set(self, key: str, value: str) -> None:
         kinds: dict[str, type] = {
-            "metric": str, "model_name": str, "dataset_name": str, "num_tests_per_prompt": int,
-            "max_new_tokens": int, "temperature": float, "top_p": float, "top_k": int, "seed": int,
+            "metric": str,
+            "model_name": str,
+            "dataset_name": str,
+            "num_tests_per_prompt": int,
+            "max_new_tokens": int,
+            "temperature": float,
+            "top_p": float,
+            "top_k": int,
+            "seed": int,
         }
         if key in kinds:
             try:
                 setattr(self, key, kinds[key](value))
-            except ValueError:      # a word where a number was expected: left out, the score is what counts
+            except ValueError:  # a word where a number was expected: left out, the score is what counts
                 return
 
     def as_json(self) -> dict[str, Any]:

@@ -185,8 +185,11 @@ def _rule(first: str, pattern: str, make: _Maker) -> None:
 
 _rule("=", r"=+ Step (\d+)/(\d+) =+$", lambda m: StepHead(int(m[1]), int(m[2])))
 _rule("=", r"=+ Epoch (\d+)/(\d+) =+$", lambda m: Epoch(int(m[1]), int(m[2])))
-_rule("▶", r"▶ Generating responses for batch of size (\d+)\.\.\.$",
-      lambda m: Phase("Generating responses", int(m[1])))
+_rule(
+    "▶",
+    r"▶ Generating responses for batch of size (\d+)\.\.\.$",
+    lambda m: Phase("Generating responses", int(m[1])),
+)
 _rule("▶", r"▶ Starting validation at step (\d+)\.\.\.$", lambda m: Validation(int(m[1])))
 _rule(
     "▶",
@@ -197,17 +200,31 @@ _rule("▶", r"▶ (\w[^.(]*?)(?: \([^)]*\))?\.\.\.,?$", lambda m: Phase(m[1]))
 _rule("🔍", r"🔍 Running initial validation\.\.\.$", lambda _: Validation(0))
 _rule("🚀", r"🚀 Running (?:a)?synchronous GRPO training", lambda _: SetUp("running"))
 _rule("📊", r"📊 Using (log|checkpoint) directory: (.+)$", lambda m: Folder(m[1], m[2]))
-_rule(" ", r"  • (Loss|Draft Loss|Generation KL Error|Avg Reward|Avg Filtered Reward|Avg Total Reward"
-      rf"|Mean Generation Length): ({_NUMBER})(?: \w+)?$", _value("training"))
+_rule(
+    " ",
+    r"  • (Loss|Draft Loss|Generation KL Error|Avg Reward|Avg Filtered Reward|Avg Total Reward"
+    rf"|Mean Generation Length): ({_NUMBER})(?: \w+)?$",
+    _value("training"),
+)
 _rule(" ", rf"  • Total step time: ({_NUMBER})s$", lambda m: Timing("Total step time", float(m[1]), None))
-_rule(" ", rf"  • ([A-Za-z0-9_]+(?:/[A-Za-z0-9_]+)*): ({_NUMBER})s \(({_NUMBER})%\)$",
-      lambda m: Timing(m[1], float(m[2]), float(m[3])))
+_rule(
+    " ",
+    rf"  • ([A-Za-z0-9_]+(?:/[A-Za-z0-9_]+)*): ({_NUMBER})s \(({_NUMBER})%\)$",
+    lambda m: Timing(m[1], float(m[2]), float(m[3])),
+)
 _rule(" ", rf"    - ([A-Z][^:]*\([^)]*/[^)]*\)): ({_NUMBER})$", _value("performance"))
-_rule(" ", r"    • (Accuracy|Average response length|Samples processed|Total validation time): "
-      rf"({_NUMBER})(?: tokens|s)?$", _value("validation"))
-_rule(" ", r"  • (Mean Total Tokens per Sample|Training FLOPS|Training Model Floating Point Utilization"
-      rf"|Training Worker Idle Time Ratio|Average Token Imbalance): ({_NUMBER})(?:%| TFLOPS \(.*\))?$",
-      _value("performance"))
+_rule(
+    " ",
+    r"    • (Accuracy|Average response length|Samples processed|Total validation time): "
+    rf"({_NUMBER})(?: tokens|s)?$",
+    _value("validation"),
+)
+_rule(
+    " ",
+    r"  • (Mean Total Tokens per Sample|Training FLOPS|Training Model Floating Point Utilization"
+    rf"|Training Worker Idle Time Ratio|Average Token Imbalance): ({_NUMBER})(?:%| TFLOPS \(.*\))?$",
+    _value("performance"),
+)
 _rule(" ", r" {10,}SETUP COMPLETE$", lambda _: SetUp("complete"))
 _rule(
     " ",
@@ -224,8 +241,11 @@ _rule("M", r"Max number of steps has been reached, stopping training early$", la
 _rule("T", r"Timeout has been reached, stopping training early$", lambda _: Ending("timeout"))
 _rule("A", r"Async GRPO training complete!$", lambda _: Ending("async_complete"))
 _rule("-", r"--- Job Finished ---$", lambda _: Ending("finished"))
-_rule("D", r"Detected (\d+) prompts with non-zero std; (\d+) are required and used for training\.$",
-      lambda m: DynamicSampling(int(m[1]), int(m[2])))
+_rule(
+    "D",
+    r"Detected (\d+) prompts with non-zero std; (\d+) are required and used for training\.$",
+    lambda m: DynamicSampling(int(m[1]), int(m[2])),
+)
 _rule("w", r"wandb: .*View run (\S+) at: (\S+)$", lambda m: Link(m[1], m[2]))
 
 _BAR = re.compile(

@@ -59,7 +59,7 @@ def diagnose(
     found = [_from_seen(seen) for seen in reader.seen.values() if _stands(seen, reader, status)]
     caused = any(finding.level == "critical" for finding in found)
     for rule in rules():
-        if rule.id == "job_failed" and caused:      # the cause says more than Ray's status
+        if rule.id == "job_failed" and caused:  # the cause says more than Ray's status
             continue
         if hit := rule.check(ctx):
             found.append(

@@ -77,7 +77,7 @@ def clean(raw: str, offset: int = 0) -> list[Line]:
     """
     text = strip_ansi(raw)
     if "pid=" not in text and "\r" not in text and ("%" not in text or text.endswith(("]", "] "))):
-        return [_line(text, offset)]        # nothing glued, or nothing behind the bar
+        return [_line(text, offset)]  # nothing glued, or nothing behind the bar
     lines: list[Line] = []
     for part in _apart(text):
         lines += _unglue(_line(part, offset))
@@ -88,7 +88,7 @@ def _line(text: str, offset: int) -> Line:
     text, sources = _strip_prefixes(text)
     if "\r" in text:
         states = [state for state in text.split("\r") if state.strip()]
-        text, inner = _strip_prefixes(states[-1] if states else "")     # what a terminal would show
+        text, inner = _strip_prefixes(states[-1] if states else "")  # what a terminal would show
         sources += inner
     if text.endswith((" across cluster]", "options.)")) and (found := _REPEATED.search(text)):
         return Line(text[: found.start()], offset, sources, int(found[1]))
@@ -102,22 +102,22 @@ def _apart(text: str) -> list[str]:
         return [text]
     for found in _BEGINS.finditer(text, 1):
         if _is_driver(text[: found.start()]):
-            return [text[: found.start()], text[found.start():]]
+            return [text[: found.start()], text[found.start() :]]
     return [text]
 
 
 def _unglue(line: Line) -> list[Line]:
     """Cuts where a line of the driver begins behind a worker's, or any text behind the end of a bar."""
     text = line.text
-    if "%" in text and (bar := _BAR_END.search(text)) and text[bar.end():].strip():
-        rest = text[bar.end():]
+    if "%" in text and (bar := _BAR_END.search(text)) and text[bar.end() :].strip():
+        rest = text[bar.end() :]
         return [
             replace(line, text=text[: bar.end()]),
             Line(rest if _is_driver(rest) else rest.lstrip(" "), line.offset),
         ]
     for found in _DRIVER.finditer(text, 1) if line.sources else ():
-        if _is_driver(text[found.start():]):
-            return [replace(line, text=text[: found.start()]), Line(text[found.start():], line.offset)]
+        if _is_driver(text[found.start() :]):
+            return [replace(line, text=text[: found.start()]), Line(text[found.start() :], line.offset)]
     return [line]
 
 
@@ -132,7 +132,7 @@ def _strip_prefixes(text: str) -> tuple[str, tuple[Source, ...]]:
     sources: list[Source] = []
     while text.startswith("(") and (found := _PREFIX.match(text)):
         sources.append(_source(found))
-        text = text[found.end():]
+        text = text[found.end() :]
     return text, tuple(sources)
 
 
@@ -147,8 +147,8 @@ class LineReader:
     chunk."""
 
     def __init__(self, offset: int = 0) -> None:
-        self.offset = offset                 # of the first byte not yet given as a line
-        self._waiting: list[bytes] = []      # a list: joining a 1.3 MB line chunk by chunk would be quadratic
+        self.offset = offset  # of the first byte not yet given as a line
+        self._waiting: list[bytes] = []  # a list: joining a 1.3 MB line chunk by chunk would be quadratic
 
     def feed(self, data: bytes) -> list[Line]:
         """The lines that are complete with `data`."""
@@ -157,7 +157,7 @@ class LineReader:
             self._waiting.append(data)
             return []
         block = b"".join([*self._waiting, data[: end + 1]])
-        self._waiting = [data[end + 1:]]
+        self._waiting = [data[end + 1 :]]
         lines: list[Line] = []
         for raw in block.split(b"\n")[:-1]:
             lines += clean(raw.decode("utf-8", "replace"), self.offset)

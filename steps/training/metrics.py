@@ -12,16 +12,20 @@ from grpo_wizard.steps.training.lines import Line, LineReader
 from grpo_wizard.steps.training.rows import Facts, Row, finite
 
 _LABELS = {
-    "Loss": "loss", "Generation KL Error": "generation_kl_error", "Avg Reward": "avg_reward",
+    "Loss": "loss",
+    "Generation KL Error": "generation_kl_error",
+    "Avg Reward": "avg_reward",
     "Mean Generation Length": "mean_generation_length",
 }
 _VALIDATION = {
-    "Accuracy": "accuracy", "Average response length": "average_response_length",
-    "Samples processed": "samples_processed", "Total validation time": "total_validation_seconds",
+    "Accuracy": "accuracy",
+    "Average response length": "average_response_length",
+    "Samples processed": "samples_processed",
+    "Total validation time": "total_validation_seconds",
 }
 _MEAN_TOKENS = "Mean Total Tokens per Sample"
 _ERROR = re.compile(r"[\w.]*(?:Error|Exception)\b(?::|$| \()")
-_CONFIG_LIMIT = 5000        # lines; the 27B recipe's is about 250
+_CONFIG_LIMIT = 5000  # lines; the 27B recipe's is about 250
 
 
 class Reader:
@@ -31,15 +35,15 @@ class Reader:
     def __init__(self) -> None:
         self.facts = Facts()
         self.evaluation = Evaluation()
-        self.seen: dict[str, signatures.Seen] = {}      # failure signatures by id
+        self.seen: dict[str, signatures.Seen] = {}  # failure signatures by id
         self.last_output_at: float | None = None
         self._lines = LineReader()
         self._rows: dict[int, Row] = {}
         self._row: Row | None = None
         self._head: grammar.StepHead | None = None
         self._epoch: int | None = None
-        self._turns = 0                 # epochs passed that no header told of
-        self._settled = False           # the log has named a step over the whole run, so `_turns` is right
+        self._turns = 0  # epochs passed that no header told of
+        self._settled = False  # the log has named a step over the whole run, so `_turns` is right
         self._config: list[str] | None = None
         self._initial = False
 
@@ -169,7 +173,7 @@ class Reader:
         self.facts.phase = self.facts.bar = self.facts.ending = None
 
     def _place(self, step: int, epoch: int | None) -> None:
-        for later in [s for s in self._rows if s >= step]:      # done again from a checkpoint
+        for later in [s for s in self._rows if s >= step]:  # done again from a checkpoint
             del self._rows[later]
         self._row = self._rows[step] = Row(step, epoch, self._total())
         self.facts.step, self.facts.epoch = step, epoch
@@ -198,7 +202,7 @@ class Reader:
     def _logged(self, path: str, kind: str, step: int) -> None:
         if kind != "train":
             return
-        if self._row is None:               # joined in the middle of a step
+        if self._row is None:  # joined in the middle of a step
             self._place(step, None)
         self._told(step)
         assert self._row is not None
@@ -219,7 +223,7 @@ class Reader:
             row.throughput["mean_total_tokens" if label == _MEAN_TOKENS else label] = value
         elif label in _LABELS:
             setattr(row, _LABELS[label], value)
-        elif label == "Avg Total Reward":   # dynamic sampling: over all samples, so comparable between steps
+        elif label == "Avg Total Reward":  # dynamic sampling: over all samples, so comparable between steps
             row.avg_reward = value
 
     def _timing(self, event: grammar.Timing) -> None:

@@ -14,20 +14,20 @@ class Row:
     """One training step. A value that the log has not given (yet) is None; nan is float nan here and "nan"
     in JSON."""
 
-    step: int                                   # over the whole run
+    step: int  # over the whole run
     epoch: int | None = None
-    total_steps: int | None = None              # of the whole run
-    batch_size: int | None = None               # samples: prompts times generations
+    total_steps: int | None = None  # of the whole run
+    batch_size: int | None = None  # samples: prompts times generations
     loss: float | None = None
     generation_kl_error: float | None = None
     avg_reward: float | None = None
-    mean_generation_length: float | None = None     # tokens a sample, without the prompt
+    mean_generation_length: float | None = None  # tokens a sample, without the prompt
     total_step_seconds: float | None = None
-    timing: dict[str, float] = field(default_factory=dict)              # seconds; the parts overlap
+    timing: dict[str, float] = field(default_factory=dict)  # seconds; the parts overlap
     timing_percent: dict[str, float] = field(default_factory=dict)
-    throughput: dict[str, float] = field(default_factory=dict)          # by the log's own labels
+    throughput: dict[str, float] = field(default_factory=dict)  # by the log's own labels
     validation: dict[str, float] | None = None
-    checkpoint: bool = False                    # a save was begun after this step
+    checkpoint: bool = False  # a save was begun after this step
 
     @property
     def has_results(self) -> bool:
@@ -57,23 +57,23 @@ class Facts:
     total_steps: int | None = None
     epoch: int | None = None
     max_epochs: int | None = None
-    step: int | None = None                     # begun last, over the whole run
-    phase: str | None = None                    # "Training policy", "Validation", "Saving checkpoint" …
-    bar: Bar | None = None              # the phase's last progress bar
-    config: dict[str, Any] | None = None        # the "Final config" that the run printed
+    step: int | None = None  # begun last, over the whole run
+    phase: str | None = None  # "Training policy", "Validation", "Saving checkpoint" …
+    bar: Bar | None = None  # the phase's last progress bar
+    config: dict[str, Any] | None = None  # the "Final config" that the run printed
     overrides: tuple[str, ...] = ()
     log_dir: str | None = None
     checkpoint_dir: str | None = None
     setup_seconds: dict[str, float] = field(default_factory=dict)
     setup_complete: bool = False
-    ending: str | None = None                   # max_steps | timeout | async_complete
-    finished: bool = False                      # the job script's own last line
+    ending: str | None = None  # max_steps | timeout | async_complete
+    finished: bool = False  # the job script's own last line
     last_saved_step: int | None = None
     initial_validation: dict[str, float] | None = None
-    prompts_with_spread: tuple[int, int] | None = None      # dynamic sampling: have, need
-    train_data: dict[int, str] = field(default_factory=dict)    # step -> path on the head
+    prompts_with_spread: tuple[int, int] | None = None  # dynamic sampling: have, need
+    train_data: dict[int, str] = field(default_factory=dict)  # step -> path on the head
     wandb_url: str | None = None
-    last_error: str | None = None               # last line that names an exception
+    last_error: str | None = None  # last line that names an exception
 
     def setting(self, dotted: str) -> Any:
         """A setting by its dotted name: from the printed config, else from the overrides (as text); None

@@ -24,11 +24,11 @@ class Groups:
     step: int | None
     samples: int
     groups: int
-    zero_variance_share: float          # groups whose rewards are all alike: they teach nothing
+    zero_variance_share: float  # groups whose rewards are all alike: they teach nothing
     mean_reward: float
-    pass_rate: tuple[float, ...]        # mean reward of each group
-    truncated_share: float | None       # samples at the length limit, if that is given
-    token_mult_prob_error: float | None     # mean of exp|difference of log probabilities|, 1.0 is none
+    pass_rate: tuple[float, ...]  # mean reward of each group
+    truncated_share: float | None  # samples at the length limit, if that is given
+    token_mult_prob_error: float | None  # mean of exp|difference of log probabilities|, 1.0 is none
 
     def as_json(self) -> dict[str, Any]:
         """The same as plain data."""
@@ -48,8 +48,12 @@ def parse(text: str) -> list[dict[str, Any]]:
     return rows
 
 
-def groups(rows: Iterable[Mapping[str, Any]], generations: int, step: int | None = None,
-           max_length: int | None = None) -> Groups | None:
+def groups(
+    rows: Iterable[Mapping[str, Any]],
+    generations: int,
+    step: int | None = None,
+    max_length: int | None = None,
+) -> Groups | None:
     """Sums a step up; None without a reward in it. `generations` is the number of samples a prompt."""
     kept = [row for row in rows if _reward(row) is not None]
     rewards = [r for row in kept if (r := _reward(row)) is not None]
@@ -62,8 +66,16 @@ def groups(rows: Iterable[Mapping[str, Any]], generations: int, step: int | None
         int(row["input_lengths"]) for row in kept if isinstance(row.get("input_lengths"), (int, float))
     ]
     truncated = sum(n >= max_length for n in lengths) / len(lengths) if max_length and lengths else None
-    return Groups(step, len(rewards), len(parts), flat / len(parts), sum(rewards) / len(rewards),
-                  tuple(sum(part) / len(part) for part in parts), truncated, _prob_error(kept))
+    return Groups(
+        step,
+        len(rewards),
+        len(parts),
+        flat / len(parts),
+        sum(rewards) / len(rewards),
+        tuple(sum(part) / len(part) for part in parts),
+        truncated,
+        _prob_error(kept),
+    )
 
 
 def _reward(row: Mapping[str, Any]) -> float | None:

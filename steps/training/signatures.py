@@ -50,8 +50,11 @@ def table() -> tuple[Signature, ...]:
 @cache
 def _needles() -> tuple[tuple[str, Signature, re.Pattern[str] | None], ...]:
     # Literals first: 40 of them cost about a microsecond a line, 40 regular expressions about twenty.
-    return tuple((needle, sign, re.compile(sign.pattern) if sign.pattern else None)
-                 for sign in table() for needle in sign.needles)
+    return tuple(
+        (needle, sign, re.compile(sign.pattern) if sign.pattern else None)
+        for sign in table()
+        for needle in sign.needles
+    )
 
 
 _SECRET = re.compile(
@@ -76,8 +79,14 @@ def match(line: Line, phase: str | None) -> tuple[Signature, str] | None:
     return None
 
 
-def note(seen: dict[str, Seen], found: tuple[Signature, str], line: Line, step: int | None, rows: int,
-         after_end: bool) -> None:
+def note(
+    seen: dict[str, Seen],
+    found: tuple[Signature, str],
+    line: Line,
+    step: int | None,
+    rows: int,
+    after_end: bool,
+) -> None:
     """Counts a match; repeats are folded into the first."""
     signature, title = found
     known = seen.get(signature.id)

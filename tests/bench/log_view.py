@@ -57,13 +57,15 @@ class _Bench(WizardLook[dict[str, float]]):
         self._lags.append(now - self._beat_due)
         if self.query_one(LogView).rows >= self._lines:
             lags = sorted(self._lags)
-            self.exit({
-                "lines_per_s": round(self._lines / (now - self._began)),
-                "lag_p50_ms": round(1000 * lags[len(lags) // 2], 1),
-                "lag_p99_ms": round(1000 * lags[int(len(lags) * 0.99)], 1),
-                "lag_max_ms": round(1000 * lags[-1], 1),
-                "rss_grown_mib": 0.0,
-            })
+            self.exit(
+                {
+                    "lines_per_s": round(self._lines / (now - self._began)),
+                    "lag_p50_ms": round(1000 * lags[len(lags) // 2], 1),
+                    "lag_p99_ms": round(1000 * lags[int(len(lags) * 0.99)], 1),
+                    "lag_max_ms": round(1000 * lags[-1], 1),
+                    "rss_grown_mib": 0.0,
+                }
+            )
             return
         self._beat_due = now + 0.02
         self.set_timer(0.02, self._beat)

@@ -15,8 +15,8 @@ class CuttingProxy:
 
     def __init__(self, target_port: int, allow: int | None = None) -> None:
         self.target_port, self.allow = target_port, allow
-        self.refuse = False             # accepts and closes at once
-        self.swallow_answers = 0        # so many requests reach the server, and their answers nobody
+        self.refuse = False  # accepts and closes at once
+        self.swallow_answers = 0  # so many requests reach the server, and their answers nobody
         self.cuts = 0
         self._open: set[asyncio.StreamWriter] = set()
         self._server: asyncio.Server | None = None
@@ -25,8 +25,9 @@ class CuttingProxy:
         self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
         return self
 
-    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None,
-                        trace: TracebackType | None) -> None:
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         assert self._server
         self._server.close()
         self.cut()
@@ -112,8 +113,9 @@ class ClosingProxy:
         self.url = f"http://127.0.0.1:{site._server.sockets[0].getsockname()[1]}"  # type: ignore[attr-defined]
         return self
 
-    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None,
-                        trace: TracebackType | None) -> None:
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         await self._session.close()
         await self._runner.cleanup()
 

@@ -24,7 +24,7 @@ from grpo_wizard.steps.clients.ray_jobs import (
     new_job_id,
 )
 
-LIMIT_S = 90                # a mistake shall fail, not wait; on an idle machine no test takes 15
+LIMIT_S = 90  # a mistake shall fail, not wait; on an idle machine no test takes 15
 TOKEN = "a-token-of-this-test-only-0123456789"
 
 # Carriage returns, both newlines, halves of characters between two writes, bytes that are no UTF-8 (when
@@ -81,7 +81,7 @@ class Told:
             assert event.offset == len(self.text), "bytes lost or doubled"
             self.text += event.data
         elif isinstance(event, Rewound):
-            del self.text[event.offset:]
+            del self.text[event.offset :]
 
     @property
     def statuses(self) -> list[str]:
@@ -159,14 +159,17 @@ def test_the_log_is_the_heads_own_file_although_the_connection_is_cut_ten_times(
     async def cut_often(proxies: list[CuttingProxy], told: Told) -> None:
         for _ in range(10):
             size = len(told.text)
-            while len(told.text) < size + 400:          # each cut meets a stream that flows
+            while len(told.text) < size + 400:  # each cut meets a stream that flows
                 await asyncio.sleep(0.02)
             for proxy in proxies:
                 proxy.cut()
 
     async def run() -> tuple[Told, str]:
-        async with (CuttingProxy(head.dashboard) as proxy, CuttingProxy(head.agent, allow=1500) as agent,
-                    RayJobs(proxy.url, TOKEN) as jobs):
+        async with (
+            CuttingProxy(head.dashboard) as proxy,
+            CuttingProxy(head.agent, allow=1500) as agent,
+            RayJobs(proxy.url, TOKEN) as jobs,
+        ):
             job = await submitted(jobs, talker(60, 0.1, odd=True))
             told = Told()
             cutter = asyncio.create_task(cut_often([proxy, agent], told))
@@ -232,11 +235,14 @@ def test_text_stands_in_for_a_silent_agent_and_is_replaced_by_the_bytes(
 def test_the_end_of_a_stream_is_not_the_end_of_the_job(
     head: RayHead, tmp_path: Path, code: int, times: int
 ) -> None:
-    ends = 2 if code == 1000 else 1         # after 1009 the text is fetched whole, not streamed again
+    ends = 2 if code == 1000 else 1  # after 1009 the text is fetched whole, not streamed again
 
     async def run() -> tuple[Told, str, int]:
-        async with (ClosingProxy(head.url, code, 1, times) as proxy, RayJobs(proxy.url, TOKEN) as jobs,
-                    RayJobs(head.url, TOKEN) as direct):
+        async with (
+            ClosingProxy(head.url, code, 1, times) as proxy,
+            RayJobs(proxy.url, TOKEN) as jobs,
+            RayJobs(head.url, TOKEN) as direct,
+        ):
             job = await submitted(direct, talker(5, 0.1, last=LONG_LINE, until=tmp_path / "go"))
             told = Told()
             async for event in follow(jobs, job.id, tmp_path / "spool", poll_s=0.2, status_s=0.5):
@@ -276,12 +282,18 @@ def test_a_job_that_the_head_has_forgotten_is_lost_and_not_submitted_again(
     async def run() -> tuple[Told, bytes, list[str]]:
         async with RayJobs(head.url, TOKEN) as jobs:
             job = await submitted(jobs, talker(3, 0.1))
-            first = await listen(follow(jobs, job.id, tmp_path / "spool", head.agent_url, status_s=0.5), Told())
+            first = await listen(
+                follow(jobs, job.id, tmp_path / "spool", head.agent_url, status_s=0.5), Told()
+            )
             await jobs.delete(job.id)
             told = Told()
             told.text += first.text
             await listen(follow(jobs, job.id, tmp_path / "spool", head.agent_url, status_s=0.5), told)
-            return told, bytes(first.text), [known.id for known in await jobs.list_jobs() if known.id == job.id]
+            return (
+                told,
+                bytes(first.text),
+                [known.id for known in await jobs.list_jobs() if known.id == job.id],
+            )
 
     told, before, known = asyncio.run(asyncio.wait_for(run(), LIMIT_S))
     assert told.statuses == ["LOST"] and len(told.events) == 1, "one question, then no more"

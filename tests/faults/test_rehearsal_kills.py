@@ -143,7 +143,9 @@ def story(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     with road(tmp_path_factory.mktemp("kills") / "home", speed=SPEED) as walk:
         walk.init()
         applied = through(walk, APPLY, applying)
-        until(lambda: {row["state"] for row in walk.server.world() if row["kind"] == "raycluster"} == {"ready"})
+        until(
+            lambda: {row["state"] for row in walk.server.world() if row["kind"] == "raycluster"} == {"ready"}
+        )
         world, state = comparable(walk.server.world()), walk.state()
         twice = {thing: count for thing, count in made(walk.writes()).items() if count > 1}
         old, now = applied.pairs[-1]

@@ -14,7 +14,9 @@ LEAN = 3
 @pytest.fixture(scope="module")
 def spread(deployed: Deployed) -> list[Moment]:
     print(f"seed {SEED}")
-    return moments(SEED, LEAN, len(deployed.writes) - 8, len(deployed.apply) - 30, float(deployed.apply[-1]["seconds"]))
+    return moments(
+        SEED, LEAN, len(deployed.writes) - 8, len(deployed.apply) - 30, float(deployed.apply[-1]["seconds"])
+    )
 
 
 @pytest.mark.parametrize("number", range(LEAN))

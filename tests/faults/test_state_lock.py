@@ -60,7 +60,9 @@ def test_a_second_process_is_refused_with_pid_host_command_and_since_when(home: 
             pass
         error = caught.value
         assert (error.pid, error.host, error.holder_command) == (
-            child.pid, socket.gethostname(), "grpo-wizard apply --yes",
+            child.pid,
+            socket.gethostname(),
+            "grpo-wizard apply --yes",
         )
         assert all(part in error.detail for part in (str(child.pid), error.since, "grpo-wizard apply --yes"))
         seen = holder(home, NAME)
@@ -97,12 +99,21 @@ def test_a_look_makes_nothing_and_keeps_nobody_out(home: Home) -> None:
     assert not home.folder(NAME).exists()
     with Lock(home, NAME, "a"):
         pass
-    looker = subprocess.Popen([sys.executable, "-c", (
-        "import sys; from pathlib import Path; from grpo_wizard.state.home import Home\n"
-        "from grpo_wizard.state.lock import holder\n"
-        "print(flush=True)\n"
-        "while True: holder(Home(Path(sys.argv[1])), 'nemo-cluster')"
-    ), str(home.root)], stdout=subprocess.PIPE, text=True)
+    looker = subprocess.Popen(
+        [
+            sys.executable,
+            "-c",
+            (
+                "import sys; from pathlib import Path; from grpo_wizard.state.home import Home\n"
+                "from grpo_wizard.state.lock import holder\n"
+                "print(flush=True)\n"
+                "while True: holder(Home(Path(sys.argv[1])), 'nemo-cluster')"
+            ),
+            str(home.root),
+        ],
+        stdout=subprocess.PIPE,
+        text=True,
+    )
     try:
         assert looker.stdout is not None and looker.stdout.readline()
         until = time.monotonic() + 1

@@ -86,8 +86,12 @@ def _monitor() -> ComposeResult:
     with Horizontal():
         with Vertical(id="tiles"):
             for name, values in (
-                ("reward", REWARDS), ("loss", (0.02, 0.018, 0.019, 0.012)), ("KL err", (4e-4, 5e-4, 3e-4)),
-                ("length", (412.0, 390.0, 300.0, 212.0)), ("tok/s", (340.0, 344.0, math.nan)), ("idle", ()),
+                ("reward", REWARDS),
+                ("loss", (0.02, 0.018, 0.019, 0.012)),
+                ("KL err", (4e-4, 5e-4, 3e-4)),
+                ("length", (412.0, 390.0, 300.0, 212.0)),
+                ("tok/s", (340.0, 344.0, math.nan)),
+                ("idle", ()),
             ):
                 tile = MetricTile(name)
                 tile.show(values)

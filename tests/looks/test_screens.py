@@ -56,9 +56,7 @@ def home(shared_rehearsal: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
     time.tzset()
 
 
-_JOB = {
-    "grpo.job.nemo": ResourceRecord(kind="job", name="nemo", step="grpo", origin="created")
-}
+_JOB = {"grpo.job.nemo": ResourceRecord(kind="job", name="nemo", step="grpo", origin="created")}
 
 
 def _deployment(

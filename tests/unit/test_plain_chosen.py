@@ -33,7 +33,9 @@ def _config(folder: Path, name: str = "default", text: str = ON, active: str = "
         ({}, ""),
     ],
 )
-def test_each_switch_is_named_by_its_own_words(environment: dict[str, str], said: str, tmp_path: Path) -> None:
+def test_each_switch_is_named_by_its_own_words(
+    environment: dict[str, str], said: str, tmp_path: Path
+) -> None:
     assert chosen_by(False, {"HOME": str(tmp_path), **environment}) == said
 
 
@@ -59,6 +61,8 @@ def test_the_propertys_variable_overrules_the_file(tmp_path: Path) -> None:
     assert not gcloud_screen_reader(environment)
 
 
-@pytest.mark.parametrize("text", ["", "no section\n", "[accessibility]\nscreen_reader\n", "\x00\xff[[", "[a]\n%(x)s=%(y)s\n"])
+@pytest.mark.parametrize(
+    "text", ["", "no section\n", "[accessibility]\nscreen_reader\n", "\x00\xff[[", "[a]\n%(x)s=%(y)s\n"]
+)
 def test_a_damaged_file_switches_nothing_on_and_breaks_nothing(text: str, tmp_path: Path) -> None:
     assert not gcloud_screen_reader(_config(tmp_path, text=text))

@@ -104,10 +104,23 @@ def test_a_headless_note_names_its_thing_once(capsys: pytest.CaptureFixture[str]
 
 def test_a_failure_ends_with_why_fix_and_command(told: Told) -> None:
     teller, _lines, send = told
-    send("resource_failed", 9, POOL, title="no capacity", detail="the zone is full", fix="try later", command="gcloud x")
+    send(
+        "resource_failed",
+        9,
+        POOL,
+        title="no capacity",
+        detail="the zone is full",
+        fix="try later",
+        command="gcloud x",
+    )
     send("summary", 10, ok=False, failed=[])
     ending = teller.ending()
-    assert ending == ["Failed: node pool gpu-pool: no capacity.", "Why: the zone is full", "Fix: try later", "Command: gcloud x"]
+    assert ending == [
+        "Failed: node pool gpu-pool: no capacity.",
+        "Why: the zone is full",
+        "Fix: try later",
+        "Command: gcloud x",
+    ]
 
 
 def test_nothing_left_is_said_in_these_words(told: Told) -> None:
@@ -117,24 +130,39 @@ def test_nothing_left_is_said_in_these_words(told: Told) -> None:
 
 
 def _row(step: int, reward: float, checkpoint: bool = False) -> dict[str, Any]:
-    return {"step": step, "avg_reward": reward, "loss": 0.02, "generation_kl_error": 0.001, "total_step_seconds": 60.0, "checkpoint": checkpoint}
+    return {
+        "step": step,
+        "avg_reward": reward,
+        "loss": 0.02,
+        "generation_kl_error": 0.001,
+        "total_step_seconds": 60.0,
+        "checkpoint": checkpoint,
+    }
 
 
 def test_a_training_step_is_one_line_and_is_said_once() -> None:
     lines = JobLines()
-    picture = Picture("job-1", "RUNNING", rows=(_row(1, 0.1), _row(2, 0.2)), total_steps=10, verdict="healthy")
+    picture = Picture(
+        "job-1", "RUNNING", rows=(_row(1, 0.1), _row(2, 0.2)), total_steps=10, verdict="healthy"
+    )
     said = lines.news(picture, 0.0)
     assert said[0] == "job job-1: RUNNING"
     assert said[1] == "step 1 of 10: reward 0.100, loss 0.020, KL error 0.001, 1 m 00 s"
-    assert said[2].startswith("step 2 of 10: reward 0.200 rising, loss 0.020, KL error 0.001, 1 m 00 s, 8 m 00 s left, ends about ")
+    assert said[2].startswith(
+        "step 2 of 10: reward 0.200 rising, loss 0.020, KL error 0.001, 1 m 00 s, 8 m 00 s left, ends about "
+    )
     assert said[3:] == ["health: healthy"]
     assert lines.news(picture, 1.0) == []
 
 
 def test_from_the_second_epoch_on_a_step_names_its_epoch() -> None:
     lines, rows = JobLines(), ({**_row(3, 0.1), "epoch": 1}, {**_row(4, 0.2), "epoch": 2})
-    assert lines.news(Picture("j", "RUNNING", rows=rows[:1], total_steps=6), 0.0)[1].startswith("step 3 of 6: reward")
-    assert lines.news(Picture("j", "RUNNING", rows=rows, total_steps=6), 0.0)[0].startswith("step 4 of 6: epoch 2, reward")
+    assert lines.news(Picture("j", "RUNNING", rows=rows[:1], total_steps=6), 0.0)[1].startswith(
+        "step 3 of 6: reward"
+    )
+    assert lines.news(Picture("j", "RUNNING", rows=rows, total_steps=6), 0.0)[0].startswith(
+        "step 4 of 6: epoch 2, reward"
+    )
 
 
 def test_health_and_checkpoints_are_said_when_they_change() -> None:
@@ -142,14 +170,23 @@ def test_health_and_checkpoints_are_said_when_they_change() -> None:
     rows = (_row(1, 0.0, True), _row(2, 0.0))
     lines.news(Picture("j", "RUNNING", rows=rows[:1], total_steps=10, verdict="healthy", saved=(1,)), 0.0)
     finding = Finding("zero_reward", "critical", 2, "every reward is 0", "", "look at the answers", "")
-    picture = Picture("j", "RUNNING", rows=rows, total_steps=10, verdict="critical", findings=(finding,), saved=(1, 2))
+    picture = Picture(
+        "j", "RUNNING", rows=rows, total_steps=10, verdict="critical", findings=(finding,), saved=(1, 2)
+    )
     said = lines.news(picture, 0.0)
-    assert said[1:] == ["checkpoint: step_2", "health: critical", "health: critical: every reward is 0. Advice: look at the answers"]
+    assert said[1:] == [
+        "checkpoint: step_2",
+        "health: critical",
+        "health: critical: every reward is 0. Advice: look at the answers",
+    ]
 
 
 def test_a_silent_training_says_how_far_it_is_and_since_when() -> None:
     picture = Picture("j", "RUNNING", rows=(_row(3, 0.1),), total_steps=10, phase="generation")
-    assert JobLines().still(picture, 31.0) == "still RUNNING, step 3 of 10 is done, generation; nothing new for 31 s"
+    assert (
+        JobLines().still(picture, 31.0)
+        == "still RUNNING, step 3 of 10 is done, generation; nothing new for 31 s"
+    )
 
 
 def _typed(monkeypatch: pytest.MonkeyPatch, *lines: str) -> Talk:
@@ -157,7 +194,9 @@ def _typed(monkeypatch: pytest.MonkeyPatch, *lines: str) -> Talk:
     return Talk()
 
 
-def test_arrow_keys_are_refused_in_words(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_arrow_keys_are_refused_in_words(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert _typed(monkeypatch, "\x1b[A", " yes ").ask("Name:") == "yes"
     assert "Refused: only text" in capsys.readouterr().out
 

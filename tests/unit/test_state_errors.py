@@ -9,12 +9,15 @@ from grpo_wizard.state import errors
 
 FILE = Path("/home/a user/state.json")
 ALL = [
-    errors.HomeUnusable(FILE.parent, "Permission denied"), errors.StateMissing("a", FILE),
+    errors.HomeUnusable(FILE.parent, "Permission denied"),
+    errors.StateMissing("a", FILE),
     errors.StateExists("a", FILE),
     errors.StateUnreadable(FILE, "it is empty", None, None),
     errors.StateUnreadable(FILE, "it is empty", Path("/c"), FILE.with_name("state.json.bak")),
-    errors.StateNewer(FILE, 9), errors.StateNotSaved(FILE, "No space left on device", "2026-01-31T09:30:00Z"),
-    errors.StateInvalid("nan"), errors.StateChanged(FILE, 1, 2),
+    errors.StateNewer(FILE, 9),
+    errors.StateNotSaved(FILE, "No space left on device", "2026-01-31T09:30:00Z"),
+    errors.StateInvalid("nan"),
+    errors.StateChanged(FILE, 1, 2),
     errors.LockHeld("a", 12, "host", "now", "apply"),
 ]
 
@@ -24,7 +27,10 @@ def test_every_state_error_says_what_why_and_how_to_go_on(error: errors.WizardEr
     assert error.title and error.detail and error.fix
     assert error.exit_code == 1
     assert error.as_dict() == {
-        "title": error.title, "detail": error.detail, "fix": error.fix, "command": error.command,
+        "title": error.title,
+        "detail": error.detail,
+        "fix": error.fix,
+        "command": error.command,
     }
     assert error.title in str(error) and error.fix in str(error)
     shlex.split(error.command)

@@ -57,8 +57,10 @@ def test_only_folders_with_a_trace_of_a_state_are_deployments(tmp_path: Path) ->
 @settings(derandomize=True, deadline=None, max_examples=200)
 @given(st.text(max_size=50) | st.from_regex(r"[a-z][-a-z0-9]{0,42}\n?", fullmatch=True))
 def test_a_name_is_taken_as_it_is_or_refused_and_never_leads_out_of_the_home(name: str) -> None:
-    allowed = 1 <= len(name) <= 40 and name[0] in "abcdefghijklmnopqrstuvwxyz" and not set(name) - set(
-        "abcdefghijklmnopqrstuvwxyz0123456789-"
+    allowed = (
+        1 <= len(name) <= 40
+        and name[0] in "abcdefghijklmnopqrstuvwxyz"
+        and not set(name) - set("abcdefghijklmnopqrstuvwxyz0123456789-")
     )
     if allowed:
         assert valid_name(name) == name

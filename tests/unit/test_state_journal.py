@@ -129,7 +129,10 @@ def test_an_audit_line_has_who_what_and_when_and_masks_credentials(tmp_path: Pat
     line = json.loads(audit.path.read_text())
     assert line.pop("time").endswith("Z")
     assert line == {
-        "identity": "me@example.com", "method": "POST", "operation": "operation-1", "result": "200",
+        "identity": "me@example.com",
+        "method": "POST",
+        "operation": "operation-1",
+        "result": "200",
         "url": "https://compute.googleapis.com/v1/projects/p/global/networks?requestId=1&access_token=***&key=***#f",
     }
     assert stat.S_IMODE(audit.path.stat().st_mode) == 0o600

@@ -15,7 +15,10 @@ def test_the_recorded_document_of_version_1_is_read_with_every_value() -> None:
     deployment = decode(V1.read_bytes(), "nemo-cluster")
     assert deployment.serial == 41
     assert deployment.answers["grpo"] == {
-        "colocated": False, "learning_rate": 5e-07, "overrides": ["a.b=1", "c=日本"], "seed": None,
+        "colocated": False,
+        "learning_rate": 5e-07,
+        "overrides": ["a.b=1", "c=日本"],
+        "seed": None,
     }
     assert deployment.resources["networks.network.nemo-net"].facts == {"mtu": "8896"}
     assert deployment.job is not None and deployment.job.extra == {"from_step": 10}

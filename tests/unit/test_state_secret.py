@@ -69,13 +69,22 @@ def test_blanks_at_the_ends_are_trimmed_with_a_note(raw: str) -> None:
     assert clean(TOKEN) == (secret, None)
 
 
-@pytest.mark.parametrize(("raw", "said"), [
-    ("hf_EX AMPLE", "a blank (U+0020) as its character 6"), ("hf_EX\nAMPLE", "U+000A"),
-    ("hf_EXAMPLE\u200b", "zero width space (U+200B)"),
-    ("\ufeffhf_EXAMPLE", "zero width no-break space (U+FEFF)"),
-    ("hf_EX\u00a0AMPLE", "a blank (U+00A0)"), ("hf_EXÄMPLE", "beyond ASCII"), ("hf_EX\x00AMPLE", "U+0000"),
-    ("hf_EX\udcffAMPLE", "U+DCFF"), ("", "empty"), (" \n", "empty"), ("x" * 5000, "too long"),
-])
+@pytest.mark.parametrize(
+    ("raw", "said"),
+    [
+        ("hf_EX AMPLE", "a blank (U+0020) as its character 6"),
+        ("hf_EX\nAMPLE", "U+000A"),
+        ("hf_EXAMPLE\u200b", "zero width space (U+200B)"),
+        ("\ufeffhf_EXAMPLE", "zero width no-break space (U+FEFF)"),
+        ("hf_EX\u00a0AMPLE", "a blank (U+00A0)"),
+        ("hf_EXÄMPLE", "beyond ASCII"),
+        ("hf_EX\x00AMPLE", "U+0000"),
+        ("hf_EX\udcffAMPLE", "U+DCFF"),
+        ("", "empty"),
+        (" \n", "empty"),
+        ("x" * 5000, "too long"),
+    ],
+)
 def test_blanks_inside_and_signs_that_nobody_sees_are_refused_by_name(raw: str, said: str) -> None:
     with pytest.raises(SecretRefused) as caught:
         clean(raw)

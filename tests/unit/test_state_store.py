@@ -32,18 +32,33 @@ SCALAR = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, 
 VALUE = SCALAR | st.lists(SCALAR, max_size=3)
 ANSWERS = st.dictionaries(TEXT, st.dictionaries(TEXT, VALUE, max_size=3), max_size=3)
 RESOURCE = st.builds(
-    ResourceRecord, kind=TEXT, name=TEXT, step=TEXT,
-    origin=st.sampled_from(["intended", "created", "adopted"]), request_id=TEXT,
-    operation=TEXT, identity=TEXT, facts=st.dictionaries(TEXT, TEXT, max_size=2),
+    ResourceRecord,
+    kind=TEXT,
+    name=TEXT,
+    step=TEXT,
+    origin=st.sampled_from(["intended", "created", "adopted"]),
+    request_id=TEXT,
+    operation=TEXT,
+    identity=TEXT,
+    facts=st.dictionaries(TEXT, TEXT, max_size=2),
 )
 JOB = st.none() | st.builds(
-    JobRecord, submission_id=TEXT, parameters_hash=TEXT, status=TEXT, attempt=st.integers(1, 99),
+    JobRecord,
+    submission_id=TEXT,
+    parameters_hash=TEXT,
+    status=TEXT,
+    attempt=st.integers(1, 99),
     extra=st.dictionaries(TEXT, VALUE, max_size=2),
 )
 DEPLOYMENT = st.builds(
-    Deployment, serial=st.integers(0, 10**9), lineage=st.from_regex(r"[a-z][a-z0-9]{3,10}", fullmatch=True),
-    mode=st.sampled_from(["real", "rehearsal"]), name=st.just(NAME), answers=ANSWERS,
-    resources=st.dictionaries(TEXT, RESOURCE, max_size=2), job=JOB,
+    Deployment,
+    serial=st.integers(0, 10**9),
+    lineage=st.from_regex(r"[a-z][a-z0-9]{3,10}", fullmatch=True),
+    mode=st.sampled_from(["real", "rehearsal"]),
+    name=st.just(NAME),
+    answers=ANSWERS,
+    resources=st.dictionaries(TEXT, RESOURCE, max_size=2),
+    job=JOB,
     timings=st.dictionaries(TEXT, st.floats(allow_nan=False, allow_infinity=False), max_size=2),
 )
 
@@ -83,7 +98,7 @@ def test_a_document_cut_short_or_overwritten_is_read_whole_or_refused_in_words(
     with pytest.raises(ValueError, match=r"\S"):
         decode(cut, NAME)
     try:
-        decode(cut + rubbish + data[len(cut) + len(rubbish):], NAME)
+        decode(cut + rubbish + data[len(cut) + len(rubbish) :], NAME)
     except ValueError as error:
         assert str(error)
 
@@ -114,7 +129,9 @@ def test_a_save_raises_the_serial_and_keeps_the_one_before_as_backup(home: Home)
     assert home.backup_file(NAME).read_bytes() == before
     assert store.load(NAME) == deployment
     assert sorted(path.name for path in home.folder(NAME).iterdir()) == [
-        ".state.json.guard", "state.json", "state.json.bak",
+        ".state.json.guard",
+        "state.json",
+        "state.json.bak",
     ]
 
 
@@ -194,10 +211,23 @@ def test_a_deployment_that_never_was_is_missing_and_nothing_is_made(home: Home) 
     assert not home.folder(NAME).exists()
 
 
-@pytest.mark.parametrize("damage", [
-    b"", b"\0" * 300, b"{", b'{"version": 1, "serial"', b"[]", b"null", b"\xff\xfe{}", b"[" * 100_000, b"{}",
-    b'{"version": "1"}', b'{"version": 0}', b'{"version": true}',
-])
+@pytest.mark.parametrize(
+    "damage",
+    [
+        b"",
+        b"\0" * 300,
+        b"{",
+        b'{"version": 1, "serial"',
+        b"[]",
+        b"null",
+        b"\xff\xfe{}",
+        b"[" * 100_000,
+        b"{}",
+        b'{"version": "1"}',
+        b'{"version": 0}',
+        b'{"version": true}',
+    ],
+)
 def test_a_damaged_state_is_named_kept_and_its_backup_offered(home: Home, damage: bytes) -> None:
     store, file = Store(home), home.state_file(NAME)
     store.save(begun(home))

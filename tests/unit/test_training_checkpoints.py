@@ -13,15 +13,24 @@ from grpo_wizard.steps.training.checkpoints import parse_du, read
 def saved(
     name: str, *, without: str = "", size: int = 10, weights: str = ".metadata"
 ) -> list[tuple[str, int]]:
-    names = ["training_info.json", "config.yaml", "train_dataloader.pt", f"policy/weights/{weights}",
-             "policy/optimizer/.metadata", "policy/tokenizer/tokenizer.json"]
+    names = [
+        "training_info.json",
+        "config.yaml",
+        "train_dataloader.pt",
+        f"policy/weights/{weights}",
+        "policy/optimizer/.metadata",
+        "policy/tokenizer/tokenizer.json",
+    ]
     return [(f"/data/run/{name}/{file}", size) for file in names if not without or without not in file]
 
 
 def test_complete_checkpoints_have_their_size_and_the_newest_is_where_a_run_goes_on() -> None:
     found = read(saved("step_10", size=7) + saved("step_2") + saved("step_4"))
     assert [(row.step, row.complete, row.size_bytes, row.latest) for row in found.rows] == [
-        (2, True, 60, False), (4, True, 60, False), (10, True, 42, True)]
+        (2, True, 60, False),
+        (4, True, 60, False),
+        (10, True, 42, True),
+    ]
     assert (found.latest_step, found.resume_step, found.warning) == (10, 10, "")
 
 
@@ -58,8 +67,10 @@ def test_every_layout_of_weights_counts() -> None:
 
 
 def test_du_gives_files_without_its_folder_sums() -> None:
-    text = "7\t/data/run/step_2/training_info.json\n5\t/data/run/step_2/policy/weights/.metadata\n" \
-           "4101\t/data/run/step_2/policy/weights\n8197\t/data/run/step_2/policy\n12300\t/data/run/step_2\n16396\t/data/run\n"
+    text = (
+        "7\t/data/run/step_2/training_info.json\n5\t/data/run/step_2/policy/weights/.metadata\n"
+        "4101\t/data/run/step_2/policy/weights\n8197\t/data/run/step_2/policy\n12300\t/data/run/step_2\n16396\t/data/run\n"
+    )
     assert parse_du(text) == [
         ("/data/run/step_2/training_info.json", 7),
         ("/data/run/step_2/policy/weights/.metadata", 5),

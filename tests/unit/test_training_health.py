@@ -147,14 +147,17 @@ def test_a_failure_without_a_known_sign_shows_the_last_exception() -> None:
     assert [(f.id, f.evidence) for f in verdict.findings] == [("job_failed", "ValueError: bad shape")]
 
 
-@pytest.mark.parametrize(("rows", "found"), [
-    ([("0.0008", "200")] * 3, []),
-    ([("0.0008", "200")] * 3 + [("0.0500", "200")], ["kl_error"]),
-    ([("0.0020", "200")] * 3, ["kl_error"]),
-    ([("0.0003", "200")] * 5 + [("0.0003", "450")], ["length_explosion"]),
-    ([("0.0003", "200")] * 5 + [("0.0003", "40")], ["length_collapse"]),
-    ([("0.0003", "500")] * 2, ["length_limit"]),
-])
+@pytest.mark.parametrize(
+    ("rows", "found"),
+    [
+        ([("0.0008", "200")] * 3, []),
+        ([("0.0008", "200")] * 3 + [("0.0500", "200")], ["kl_error"]),
+        ([("0.0020", "200")] * 3, ["kl_error"]),
+        ([("0.0003", "200")] * 5 + [("0.0003", "450")], ["length_explosion"]),
+        ([("0.0003", "200")] * 5 + [("0.0003", "40")], ["length_collapse"]),
+        ([("0.0003", "500")] * 2, ["length_limit"]),
+    ],
+)
 def test_rules_over_rows(rows: list[tuple[str, str]], found: list[str]) -> None:
     log = CONFIG + "".join(step(n, 99, kl=kl, length=length) for n, (kl, length) in enumerate(rows, 1))
     assert ids(look(log)) == found
@@ -167,8 +170,10 @@ def test_longer_answers_with_a_better_reward_are_welcome() -> None:
 
 def test_validation_that_does_not_follow_the_reward_is_a_warning() -> None:
     part = "▶ Starting validation at step {0}...\n\n📊 Validation Results:\n    • Accuracy: {1}\n"
-    log = "".join(step(n, 9, reward=f"0.{4 + n}000", tail=part.format(n, acc))
-                  for n, acc in ((1, "0.5000"), (2, "0.4900"), (3, "0.4900"), (4, "0.4800")))
+    log = "".join(
+        step(n, 9, reward=f"0.{4 + n}000", tail=part.format(n, acc))
+        for n, acc in ((1, "0.5000"), (2, "0.4900"), (3, "0.4900"), (4, "0.4800"))
+    )
     assert ids(look(log)) == ["validation_gap"]
 
 
@@ -195,8 +200,10 @@ def test_groups_without_spread_are_counted_from_the_training_samples() -> None:
 
 
 def test_trouble_that_the_run_left_behind_is_no_finding_unless_it_lasts() -> None:
-    log = ("Not enough GPUs available. Requested 16 GPUs, but only 8 are available in the cluster.\n"
-           "OSError: [Errno 28] No space left on device\n")
+    log = (
+        "Not enough GPUs available. Requested 16 GPUs, but only 8 are available in the cluster.\n"
+        "OSError: [Errno 28] No space left on device\n"
+    )
     assert ids(look(log)) == ["disk_full", "too_few_gpus"]
     assert ids(look(log + step(1, 9))) == ["disk_full"]
 

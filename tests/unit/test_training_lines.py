@@ -104,7 +104,7 @@ def test_text_that_only_resembles_a_prefix_or_a_line_is_left_in_one_piece() -> N
 
 def test_a_line_of_1_3_million_characters_is_kept_whole_and_cut_for_a_screen() -> None:
     raw = b"before\n" + b"y" * 1_300_000 + "\n  • Loss: 0.0420\n".encode()
-    lines = read(*(raw[i:i + 20_000] for i in range(0, len(raw), 20_000)))
+    lines = read(*(raw[i : i + 20_000] for i in range(0, len(raw), 20_000)))
     assert [len(line.text) for line in lines] == [6, 1_300_000, 16]
     assert cut(lines[1].text).endswith("… [+1298000 characters]")
     assert grammar.parse(lines[2].text) == grammar.Value("training", "Loss", 0.042)
@@ -113,7 +113,7 @@ def test_a_line_of_1_3_million_characters_is_kept_whole_and_cut_for_a_screen() -
 def test_offsets_find_the_line_in_the_stream() -> None:
     raw = recorded("rl_loop.log")
     for line in read(raw)[::97]:
-        assert raw[line.offset:].split(b"\n")[0].decode() == line.text
+        assert raw[line.offset :].split(b"\n")[0].decode() == line.text
 
 
 @exact
@@ -124,7 +124,7 @@ def test_any_chunks_give_the_same_lines(sizes: list[int]) -> None:
     start = 0
     while start < len(raw):
         size = sizes[len(chunks) % len(sizes)]
-        chunks.append(raw[start:start + size])
+        chunks.append(raw[start : start + size])
         start += size
     assert read(*chunks) == read(raw)
 
@@ -137,8 +137,11 @@ def test_no_bytes_at_all_break_it(raw: bytes) -> None:
 
 
 @exact
-@given(st.text(st.characters(codec="utf-8", exclude_characters="\r\n\x1b(%"), max_size=80),
-       st.sampled_from(["DTensorPolicyWorker[rank=3]", "Policy", "A_b.c"]), st.integers(1, 10**6))
+@given(
+    st.text(st.characters(codec="utf-8", exclude_characters="\r\n\x1b(%"), max_size=80),
+    st.sampled_from(["DTensorPolicyWorker[rank=3]", "Policy", "A_b.c"]),
+    st.integers(1, 10**6),
+)
 def test_text_behind_a_prefix_is_not_changed(text: str, actor: str, pid: int) -> None:
     (line,) = clean(f"\x1b[36m({actor} pid={pid})\x1b[0m {text}")
     assert line.sources[0].actor == actor and line.sources[0].pid == pid

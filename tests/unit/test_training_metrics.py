@@ -109,7 +109,13 @@ def test_every_line_that_the_tested_patterns_know_is_read_as_the_same_thing() ->
 def test_steps_count_over_the_epochs() -> None:
     reader = metrics.read(recorded("two_epochs.log"))
     assert [(row.step, row.epoch, row.total_steps, row.avg_reward) for row in reader.rows] == [
-        (1, 1, 6, 0.11), (2, 1, 6, 0.12), (3, 1, 6, 0.13), (4, 2, 6, 0.21), (5, 2, 6, 0.22), (6, 2, 6, 0.23)]
+        (1, 1, 6, 0.11),
+        (2, 1, 6, 0.12),
+        (3, 1, 6, 0.13),
+        (4, 2, 6, 0.21),
+        (5, 2, 6, 0.22),
+        (6, 2, 6, 0.23),
+    ]
 
 
 def test_joined_late_in_a_later_epoch_the_logs_own_numbers_place_the_step() -> None:
@@ -213,7 +219,7 @@ def test_any_portions_give_the_same_rows(size: int) -> None:
     raw = recorded("two_epochs.log") + recorded("carriage_returns.log")
     reader = metrics.Reader()
     for start in range(0, len(raw), size):
-        reader.feed(raw[start:start + size])
+        reader.feed(raw[start : start + size])
     reader.close()
     assert reader.rows == metrics.read(raw).rows
 
@@ -225,7 +231,7 @@ def test_the_published_log_takes_less_than_50_ms() -> None:
 
 
 def _seconds(raw: bytes) -> float:
-    start = time.process_time()         # the machine may be busy with other tests
+    start = time.process_time()  # the machine may be busy with other tests
     metrics.read(raw)
     return time.process_time() - start
 

@@ -12,8 +12,18 @@ def recorded(name: str) -> bytes:
     return (FOLDER / name).read_bytes()
 
 
-def step(number: int, of: int, *, loss: str = "0.0100", kl: str = "0.0004", reward: str = "0.5000",
-         length: str = "200.0000", samples: int = 512, seconds: str = "92.24", tail: str = "") -> str:
+def step(
+    number: int,
+    of: int,
+    *,
+    loss: str = "0.0100",
+    kl: str = "0.0004",
+    reward: str = "0.5000",
+    length: str = "200.0000",
+    samples: int = 512,
+    seconds: str = "92.24",
+    tail: str = "",
+) -> str:
     """One training step as the driver prints it."""
     return (
         f"\n========================= Step {number}/{of} =========================\n"

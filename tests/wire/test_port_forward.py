@@ -80,8 +80,11 @@ def access(world: Running) -> KubeAccess:
 
 def ask(world: Running, method: str, path: str, body: Any = None) -> Any:
     request = urllib.request.Request(
-        world.url + path, method=method, data=json.dumps(body).encode() if body else None,
-        headers={"Authorization": f"Bearer {TOKEN}", "Content-Type": "application/json"})
+        world.url + path,
+        method=method,
+        data=json.dumps(body).encode() if body else None,
+        headers={"Authorization": f"Bearer {TOKEN}", "Content-Type": "application/json"},
+    )
     with urllib.request.urlopen(request, context=access(world).ssl_context(), timeout=10) as answer:
         return json.load(answer)
 
@@ -89,8 +92,12 @@ def ask(world: Running, method: str, path: str, body: Any = None) -> Any:
 def make_head(world: Running, name: str) -> None:
     labels = {"ray.io/cluster": "ray-cluster-kuberay", "ray.io/node-type": "head"}
     spec = {"containers": [{"name": "ray-head", "image": "nvcr.io/nvidia/nemo-rl:v0.5.0"}]}
-    ask(world, "POST", "/api/v1/namespaces/default/pods",
-        {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "labels": labels}, "spec": spec})
+    ask(
+        world,
+        "POST",
+        "/api/v1/namespaces/default/pods",
+        {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "labels": labels}, "spec": spec},
+    )
     path = f"/api/v1/namespaces/default/pods/{name}"
     until(lambda: ask(world, "GET", path)["status"].get("phase") == "Running")
 
@@ -202,7 +209,7 @@ def test_a_client_that_does_not_read_slows_the_pod_down(world: Running, pod: Pod
             writer.write(b"flood\n")
             await eventually(lambda: asyncio.sleep(0, pod.sent > 0))
             before = -1
-            while before != pod.sent:       # until nothing moves any more
+            while before != pod.sent:  # until nothing moves any more
                 before = pod.sent
                 await asyncio.sleep(0.7)
             writer.transport.abort()
@@ -299,7 +306,10 @@ def test_the_newest_running_pod_is_chosen() -> None:
     def row(name: str, phase: str, created: str, **more: str) -> dict[str, Any]:
         return {"metadata": {"name": name, "creationTimestamp": created, **more}, "status": {"phase": phase}}
 
-    rows = [row("old", "Running", "2026-01-01T00:00:00Z"), row("new", "Running", "2026-01-02T00:00:00Z"),
-            row("going", "Running", "2026-01-03T00:00:00Z", deletionTimestamp="2026-01-03T01:00:00Z"),
-            row("coming", "Pending", "2026-01-04T00:00:00Z")]
+    rows = [
+        row("old", "Running", "2026-01-01T00:00:00Z"),
+        row("new", "Running", "2026-01-02T00:00:00Z"),
+        row("going", "Running", "2026-01-03T00:00:00Z", deletionTimestamp="2026-01-03T01:00:00Z"),
+        row("coming", "Pending", "2026-01-04T00:00:00Z"),
+    ]
     assert newest_running(rows) == "new" and newest_running(rows[3:]) is None

@@ -227,7 +227,9 @@ class StepScreen(WizardScreen):
         shown.show(found)
         self.desk.note_checks(self.step.name, any(finding.level == "block" for finding in found))
         self._draw_refused()
-        if self.checks.wants_apis != self._apis_offered:  # the footer is drawn anew, and this is asked at each key
+        if (
+            self.checks.wants_apis != self._apis_offered
+        ):  # the footer is drawn anew, and this is asked at each key
             self._apis_offered = self.checks.wants_apis
             self.refresh_bindings()
 
