@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from grpo_wizard.state.lines import Lines
+from grpo_wizard.state.jsonl import Lines
 from grpo_wizard.state.model import now
 
 _CREDENTIAL = re.compile(r"(?i)([?&][^=&#]*(?:token|key|secret|password|signature)[^=&#]*=)[^&#]*")

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from grpo_wizard.state.lines import Lines, read
+from grpo_wizard.state.jsonl import Lines, read
 
 
 class Journal:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 from rehearsing import Rehearsal, start_rehearsal, stop_rehearsal
 
-from grpo_wizard.steps.rehearsal import life
+from grpo_wizard.steps.emulator import process
 
 if TYPE_CHECKING:
     from road import Deployed
@@ -31,7 +31,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(autouse=True)
 def _no_strangers_server(monkeypatch: pytest.MonkeyPatch) -> None:
     """A developer's own rehearsal, or home, is not what tests run on."""
-    for name in (life.URL, life.TOKEN, life.TOKEN_FILE, "GRPO_WIZARD_HOME"):
+    for name in (process.URL, process.TOKEN, process.TOKEN_FILE, "GRPO_WIZARD_HOME"):
         monkeypatch.delenv(name, raising=False)
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from grpo_wizard.steps.rehearsal import life
+from grpo_wizard.steps.emulator import process
 
 JSON = dict[str, Any]
 _NO_PROXY = urllib.request.build_opener(urllib.request.ProxyHandler({}))
@@ -22,7 +22,7 @@ _NO_PROXY = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 class Rehearsal:
     """A running server on a home folder of its own."""
 
-    address: life.Address
+    address: process.Address
     home: Path
     record: Path
 
@@ -41,7 +41,7 @@ class Rehearsal:
 
     def world(self) -> list[JSON]:
         """The rows of `/_rehearsal/world`."""
-        return life.world(self.address)
+        return process.world(self.address)
 
     def recorded(self) -> list[JSON]:
         """Every request so far."""
@@ -84,15 +84,15 @@ def start_rehearsal(home: Path, speed: str = "max", **options: Any) -> Rehearsal
     record = home / "requests.jsonl"
     home.mkdir(parents=True, exist_ok=True)
     fixed = {"record": record, "idle_minutes": 10, "check_answers": True}
-    address = life.start(home, speed, **{**fixed, **options})
+    address = process.start(home, speed, **{**fixed, **options})
     return Rehearsal(address, home, record)
 
 
 def stop_rehearsal(server: Rehearsal) -> None:
     """Stops a server, and fails where one of its answers broke Google's own schema of it."""
-    alive = life.own(server.home)
+    alive = process.own(server.home)
     violations = server.ask("GET", "/_rehearsal/answers")[1]["violations"] if alive else []
-    life.stop(server.home)
+    process.stop(server.home)
     assert violations == []
 
 

@@ -17,7 +17,7 @@ from typing import Any
 from rehearsing import Rehearsal, start_rehearsal
 from warm import Command
 
-from grpo_wizard.steps.rehearsal import life
+from grpo_wizard.steps.emulator import process as emulator_process
 
 JSON = dict[str, Any]
 NAME = "nemo-cluster"
@@ -174,7 +174,7 @@ def road(
     try:
         yield Road(server, cold or ray == "real")
     finally:
-        life.stop(home)
+        emulator_process.stop(home)
 
 
 @dataclass(frozen=True)

@@ -19,17 +19,17 @@ from textual.screen import Screen
 
 from grpo_wizard.state.errors import WizardError
 from grpo_wizard.state.home import Home
-from grpo_wizard.tui.background import in_thread
-from grpo_wizard.tui.i18n import _
+from grpo_wizard.tui.controllers.threads import in_thread
 from grpo_wizard.tui.screens.base import WizardScreen
-from grpo_wizard.tui.theme import WizardLook
-from grpo_wizard.tui.title import TitleState
+from grpo_wizard.tui.style.i18n import _
+from grpo_wizard.tui.style.theme import WizardLook
+from grpo_wizard.tui.widgets.title_bar import TitleState
 
 if TYPE_CHECKING:
     from textual.command import Provider
 
-    from grpo_wizard.tui.desk import Desk
-    from grpo_wizard.tui.engine_run import EngineRun
+    from grpo_wizard.tui.controllers.deployment import Desk
+    from grpo_wizard.tui.controllers.engine_runner import EngineRun
 
 # How long a thread that imports an SDK may keep the screen waiting at a time; Python's own 5 ms add up over a key's way.
 _SWITCH_SECONDS = 0.0005
@@ -45,7 +45,7 @@ _SCREENS = {
 
 def _actions() -> type[Provider]:
     """The palette is loaded when it is opened: textual.command brings half of the widgets along."""
-    from grpo_wizard.tui.palette import Actions
+    from grpo_wizard.tui.screens.command_palette import Actions
 
     return Actions
 
@@ -101,7 +101,7 @@ class Wizard(WizardLook[int]):
 
     def on_mount(self) -> None:
         """The opening, or the deployment that was named."""
-        from grpo_wizard.tui.screens.opening import OpeningScreen
+        from grpo_wizard.tui.screens.home import OpeningScreen
 
         sys.setswitchinterval(_SWITCH_SECONDS)
         self.push_screen(OpeningScreen())
@@ -117,7 +117,7 @@ class Wizard(WizardLook[int]):
         """Behind the first picture; whoever needs a client earlier waits for Python's own import lock."""
 
         def load() -> None:
-            from grpo_wizard.steps.clients.warm import warm
+            from grpo_wizard.steps.clients.preload import warm
 
             warm()
 
@@ -148,7 +148,7 @@ class Wizard(WizardLook[int]):
         """Asks the rehearsal where one runs; never starts it."""
 
         def ask() -> tuple[str, ...]:
-            from grpo_wizard.steps.rehearsal.drill_client import running
+            from grpo_wizard.steps.emulator.drills.client import running
 
             return running(Path(self.home.root))
 
@@ -169,7 +169,7 @@ class Wizard(WizardLook[int]):
 
     def begin(self, *, rehearsal: bool, prefill: dict[str, dict[str, Any]] | None = None) -> None:
         """Asks for a name, makes the deployment, opens step 1."""
-        from grpo_wizard.steps.parse import deployment_name
+        from grpo_wizard.steps.core.validators import deployment_name
         from grpo_wizard.tui.screens.dialogs import AskName
 
         known = self.home.deployments()
@@ -195,7 +195,7 @@ class Wizard(WizardLook[int]):
 
     def take_over(self) -> None:
         """Begins a deployment with the tutorial's variables as its answers; Review then offers to adopt what is there."""
-        from grpo_wizard.tui.prefill import environment, variables
+        from grpo_wizard.tui.controllers.prefill import environment, variables
 
         given = environment()
         if not given:
@@ -276,7 +276,7 @@ class Wizard(WizardLook[int]):
         """What the title line says of the deployment on the desk."""
         if self.desk is None:
             return TitleState(rehearsal=self.rehearse, drills=self.drills)
-        from grpo_wizard.tui.heading import heading
+        from grpo_wizard.tui.viewmodels.title import heading
 
         return heading(self.desk, sign, self.clock(), self.drills)
 
@@ -287,7 +287,7 @@ class Wizard(WizardLook[int]):
     async def action_quit(self) -> None:
         """Leaves at once, or asks first what becomes of the work that is going on."""
         if self.engine is not None and self.engine.is_running:
-            from grpo_wizard.tui.leaving import ask, is_asking
+            from grpo_wizard.tui.screens.quit_dialog import ask, is_asking
 
             if not is_asking(self):
                 ask(self)
@@ -315,8 +315,8 @@ def _open_desk(
     prefill: dict[str, dict[str, Any]] | None,
 ) -> Desk:
     from grpo_wizard.state.store import Store
-    from grpo_wizard.tui.desk import Desk
-    from grpo_wizard.tui.prefill import for_mode
+    from grpo_wizard.tui.controllers.deployment import Desk
+    from grpo_wizard.tui.controllers.prefill import for_mode
 
     if create and not home.known(name):
         Store(home).create(name, "rehearsal" if rehearsal else "real", {})

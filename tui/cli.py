@@ -344,17 +344,17 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _speed_is_one(speed: str | None) -> None:
     if speed is not None:
         from grpo_wizard.state.errors import WrongUsage
-        from grpo_wizard.steps.rehearsal import life
+        from grpo_wizard.steps.emulator import process
 
         try:
-            life.normal_speed(speed)
-        except life.RehearsalError as error:
+            process.normal_speed(speed)
+        except process.RehearsalError as error:
             raise WrongUsage(str(error)) from error
 
 
 def _begin_drills(arguments: argparse.Namespace) -> None:
     if arguments.drill and arguments.command != "rehearsal":
-        from grpo_wizard.tui.drills import begin_asked
+        from grpo_wizard.tui.controllers.drills import begin_asked
 
         begin_asked(arguments)
 
@@ -374,7 +374,7 @@ def _tell(error: Exception, args: argparse.Namespace) -> int:
 
     if not isinstance(error, WizardError):
         raise error
-    from grpo_wizard.tui.output import problem
+    from grpo_wizard.tui.commands._output import problem
 
     problem(error, args)
     return error.exit_code

@@ -9,10 +9,9 @@ from typing import Any
 
 from grpo_wizard.state.errors import WrongUsage
 from grpo_wizard.state.secret import Secret
-
-from ..rehearsal import life
-from . import identity
-from .cloud import AuditSink, Cloud
+from grpo_wizard.steps.clients.context import AuditSink, Cloud
+from grpo_wizard.steps.clients.credentials import find
+from grpo_wizard.steps.emulator import process
 
 REHEARSAL_IDENTITY = "rehearsal-user@example.com"
 _MADE_UP_TOKEN = "hf_rehearsal_made_up"  # a rehearsal needs some text; it opens nothing
@@ -25,8 +24,8 @@ def rehearsal(home: Path, speed: str | None, audit: AuditSink, secrets: Mapping[
     """
     _loopback_by_no_proxy()
     try:
-        address = life.start(home, speed)
-    except life.RehearsalError as error:
+        address = process.start(home, speed)
+    except process.RehearsalError as error:
         raise WrongUsage(str(error)) from error
     pace = float("inf") if address.speed == "max" else float(address.speed)
     made_up = {"hf_token": Secret(_MADE_UP_TOKEN)} if "hf_token" not in secrets else {}
@@ -43,7 +42,7 @@ def rehearsal(home: Path, speed: str | None, audit: AuditSink, secrets: Mapping[
     )
 
 
-def _renewable(address: life.Address) -> Any:
+def _renewable(address: process.Address) -> Any:
     """Credentials that google-auth renews at the rehearsal's own token service, as it renews a user's at Google's."""
     from google.oauth2.credentials import Credentials
 
@@ -66,7 +65,7 @@ def _loopback_by_no_proxy() -> None:
 
 def real(audit: AuditSink, secrets: Mapping[str, Secret]) -> Cloud:
     """Application default credentials: gcloud's, a service account's file, an external account's file, or the metadata server's."""
-    credentials, who = identity.find()
+    credentials, who = find()
     return Cloud("real", credentials, who.account, "", "", 1.0, audit, dict(secrets), who)
 
 

@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from ..step import Resource, Sight
+from grpo_wizard.steps.core.model import Resource, Sight
 
 if TYPE_CHECKING:
-    from .cloud import Cloud
+    from grpo_wizard.steps.clients.context import Cloud
 
 Tell = Callable[[str], None]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from ..catalogue import asset
-from ..step import Answers, SecretValue
+from grpo_wizard.steps.core.catalog import asset
+from grpo_wizard.steps.core.model import Answers, SecretValue
 
 SECRETS_PATH = "/etc/grpo-wizard/secrets"
 RELEASE_PATH = "/etc/grpo-wizard/release"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..step import Answers
+from grpo_wizard.steps.core.model import Answers
 
 # Pinned: the tutorial takes :latest (tutorial-defects 20).
 _IMAGE = "fluent/fluent-bit:3.2.10"

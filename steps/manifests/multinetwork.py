@@ -6,8 +6,8 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..naming import resource_id
-from ..step import Answers, Resource
+from grpo_wizard.steps.core.model import Answers, Resource
+from grpo_wizard.steps.gcp.naming import resource_id
 
 RDMA_SUBNETS = 8  # one for each GPU's own network card
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from .. import capacity, catalogue
-from ..step import Answers
-from .access import RELEASE_PATH, SECRETS_PATH, account_name, tokens_name
-from .fluentbit import fluentbit_container, fluentbit_volumes
-from .multinetwork import interfaces_annotation
-from .storage import PVC_NAME
+from grpo_wizard.steps.core import catalog
+from grpo_wizard.steps.core.model import Answers
+from grpo_wizard.steps.gcp import provisioning
+from grpo_wizard.steps.manifests.access import RELEASE_PATH, SECRETS_PATH, account_name, tokens_name
+from grpo_wizard.steps.manifests.fluentbit import fluentbit_container, fluentbit_volumes
+from grpo_wizard.steps.manifests.multinetwork import interfaces_annotation
+from grpo_wizard.steps.manifests.storage import PVC_NAME
 
 WORKER_GROUP = "worker-grp-0"
 _HEAD = {"cpu": "64", "memory": "500G"}
@@ -159,7 +160,7 @@ def _worker_env(answers: Answers) -> list[dict[str, Any]]:
         "NCCL_CROSS_NIC": "0",
         "NCCL_SOCKET_IFNAME": "eth0",
         "TP_SOCKET_IFNAME": "eth0",
-        "NCCL_TUNER_CONFIG_PATH": catalogue.gpu(answers["quotas"]["gpu_type"])["tuner"],
+        "NCCL_TUNER_CONFIG_PATH": catalog.gpu(answers["quotas"]["gpu_type"])["tuner"],
         "NCCL_NET_GDR_LEVEL": "PIX",
         "LD_LIBRARY_PATH": f"{_NVIDIA}/lib64",
     }
@@ -192,13 +193,13 @@ def _worker(answers: Answers) -> dict[str, Any]:
     return {
         "nodeSelector": {
             "cloud.google.com/gke-accelerator": answers["quotas"]["gpu_type"],
-            **capacity.node_selector(answers),
+            **provisioning.node_selector(answers),
         },
         "tolerations": [
             {"key": key, "operator": "Exists"}
             for key in ("nvidia.com/gpu", "cloud.google.com/impending-node-termination", "user-workload")
         ]
-        + capacity.tolerations(answers),
+        + provisioning.tolerations(answers),
         "initContainers": [wait],
         "containers": [ray, *fluentbit_container(answers, _WORKER_ENV)],
         "volumes": [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..step import Answers, Fact
+from grpo_wizard.steps.core.model import Answers, Fact
 
 PV_NAME, PVC_NAME = "lustre-pv", "lustre-pvc"
 

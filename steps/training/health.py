@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from grpo_wizard.steps.training.metrics import Reader
-from grpo_wizard.steps.training.rules import Context, rules
+from grpo_wizard.steps.training.health_rules import Context, rules
+from grpo_wizard.steps.training.reader import Reader
 from grpo_wizard.steps.training.samples import Groups
 from grpo_wizard.steps.training.signatures import Seen
 

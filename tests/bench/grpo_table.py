@@ -21,8 +21,8 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "faults"))
 
 from toy_jobs import Jobs, jobs, pod, tutorial
 
-from grpo_wizard.steps.rehearsal.heads import RayHeads
-from grpo_wizard.steps.training import metrics
+from grpo_wizard.steps.emulator.ray.heads import RayHeads
+from grpo_wizard.steps.training import reader
 
 
 def thirds(rewards: list[float]) -> tuple[float, float]:
@@ -35,7 +35,7 @@ async def row(ray: Jobs, steps: int, seed: int) -> bool:
     name = f"s{steps}-{seed}"
     await ray.submit(name, tutorial(steps, seed, name))
     done = await ray.ended(name)
-    rewards = [float(step.avg_reward) for step in metrics.read(done.log).rows if step.avg_reward is not None]
+    rewards = [float(step.avg_reward) for step in reader.read(done.log).rows if step.avg_reward is not None]
     if done.info["status"] != "SUCCEEDED" or len(rewards) != steps:
         print(f"{steps:5} {seed:5}  {done.info['status']} with {len(rewards)} steps")
         return False

@@ -21,7 +21,7 @@ from pathlib import Path
 
 import pyte
 
-from grpo_wizard.steps.rehearsal import life
+from grpo_wizard.steps.emulator import process
 
 P99_MS, MAX_MS = 100.0, 250.0
 _SLOW = [{"match": {}, "do": {"delay_s": 5}}]
@@ -77,7 +77,7 @@ def reactions(keys: int) -> list[float]:
         home, faults = Path(folder) / "home", Path(folder) / "slow.json"
         home.mkdir()
         faults.write_text(json.dumps(_SLOW))
-        life.start(home, "max", faults=faults, ray="none", idle_minutes=10)
+        process.start(home, "max", faults=faults, ray="none", idle_minutes=10)
         terminal = Terminal(home)
         try:
             terminal.until("Step 1 of 7", 60)
@@ -98,7 +98,7 @@ def reactions(keys: int) -> list[float]:
                     terminal.read(0.005)
         finally:
             terminal.close()
-            life.stop(home)
+            process.stop(home)
     return found
 
 

@@ -20,7 +20,7 @@ import threading
 import time
 from pathlib import Path
 
-from grpo_wizard.tui.theme import WizardLook
+from grpo_wizard.tui.style.theme import WizardLook
 from grpo_wizard.tui.widgets.log_view import LogView
 
 _WRITER = r"""

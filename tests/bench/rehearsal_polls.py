@@ -25,7 +25,7 @@ from typing import Any
 import aiohttp
 import psutil
 
-from grpo_wizard.steps.rehearsal import life
+from grpo_wizard.steps.emulator import process
 
 P99_MS = 50.0
 CLIENTS, PODS, MAKERS = 200, 2000, 4
@@ -42,7 +42,7 @@ _MANY = aiohttp.ClientTimeout(total=120)
 class Bench:
     """A server with one cluster, and what is asked of it."""
 
-    def __init__(self, session: aiohttp.ClientSession, address: life.Address) -> None:
+    def __init__(self, session: aiohttp.ClientSession, address: process.Address) -> None:
         self.session, self.base = session, address.base_url
         self.process = psutil.Process(address.pid)
         self.kube, self.context, self.node = "", ssl.create_default_context(), ""
@@ -141,7 +141,7 @@ class Bench:
 
 async def run(folder: Path, waiting: bool, seconds: float) -> dict[str, Any]:
     """One server, filled, polled, left alone; its figures."""
-    address = life.start(folder, "max", ray="none")
+    address = process.start(folder, "max", ray="none")
     headers = {"Authorization": f"Bearer {address.token}"}
     try:
         async with aiohttp.ClientSession(headers=headers, connector=aiohttp.TCPConnector(limit=0)) as session:
@@ -152,11 +152,11 @@ async def run(folder: Path, waiting: bool, seconds: float) -> dict[str, Any]:
                 **await filled(bench, waiting),
                 **await steady(bench, seconds),
                 **await alone(bench, min(seconds, 35)),
-                "file_mib": round((life.folder(folder) / "world.json").stat().st_size / 2**20, 1),
+                "file_mib": round((process.folder(folder) / "world.json").stat().st_size / 2**20, 1),
                 "load": round(os.getloadavg()[0], 2),
             }
     finally:
-        life.stop(folder)
+        process.stop(folder)
 
 
 async def filled(bench: Bench, waiting: bool) -> dict[str, Any]:

@@ -13,8 +13,7 @@ import pytest
 from proxies import ClosingProxy, CuttingProxy
 from ray_head import RayHead, free_port
 
-from grpo_wizard.steps.clients.follow import Following, Notice, Output, Rewound, StatusChange, follow
-from grpo_wizard.steps.clients.ray_jobs import (
+from grpo_wizard.steps.clients.ray.jobs_api import (
     Job,
     JobExists,
     JobUnknown,
@@ -22,6 +21,14 @@ from grpo_wizard.steps.clients.ray_jobs import (
     RayRefused,
     RayUnreachable,
     new_job_id,
+)
+from grpo_wizard.steps.clients.ray.log_follower import (
+    Following,
+    Notice,
+    Output,
+    Rewound,
+    StatusChange,
+    follow,
 )
 
 LIMIT_S = 90  # a mistake shall fail, not wait; on an idle machine no test takes 15

@@ -13,8 +13,9 @@ from typing import Any
 import pytest
 from toy_jobs import Ended, Jobs, jobs, pod, tutorial
 
-from grpo_wizard.steps.rehearsal.heads import RayHeads
-from grpo_wizard.steps.training import checkpoints, metrics
+from grpo_wizard.steps.emulator.ray.heads import RayHeads
+from grpo_wizard.steps.training import checkpoints
+from grpo_wizard.steps.training import reader as metrics
 
 CANARY = "hf_canary0123456789abcdefghijklmnop"
 

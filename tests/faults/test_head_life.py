@@ -17,14 +17,14 @@ import psutil
 import pytest
 from toy_jobs import TOKEN, jobs, pod
 
-from grpo_wizard.steps.rehearsal.head_processes import ours
-from grpo_wizard.steps.rehearsal.heads import RayHeads
+from grpo_wizard.steps.emulator.ray.heads import RayHeads
+from grpo_wizard.steps.emulator.ray.processes import ours
 
 SERVER = """
 import asyncio, pathlib, sys
 sys.path.insert(0, {tests!r})
 from toy_jobs import pod
-from grpo_wizard.steps.rehearsal.heads import RayHeads
+from grpo_wizard.steps.emulator.ray.heads import RayHeads
 async def main():
     heads = RayHeads(pathlib.Path(sys.argv[1]))
     print(*await heads.connect(pod(pathlib.Path(sys.argv[1])), 8265), flush=True)

@@ -19,8 +19,8 @@ from kubethings import as_yaml, claim, pods, ray, ray_objects, ready, volume
 from kubeworld import Running, running, until
 from toy_jobs import jobs
 
-from grpo_wizard.steps.rehearsal.heads import RayHeads
-from grpo_wizard.steps.rehearsal.kube import environment
+from grpo_wizard.steps.emulator.kube.node import environment
+from grpo_wizard.steps.emulator.ray.heads import RayHeads
 
 NAME, PLACE = "ray-cluster-kuberay", "/etc/grpo-wizard/release"
 SPEED = 120.0

@@ -16,8 +16,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rehearsing import Rehearsal, start_rehearsal, until
 
-from grpo_wizard.steps.rehearsal import life, world_file
-from grpo_wizard.steps.rehearsal.contract import Record
+from grpo_wizard.steps.emulator import process as emulator_process
+from grpo_wizard.steps.emulator.server.context import Record
+from grpo_wizard.steps.emulator.store import world_file
 
 NETWORKS = "/compute/v1/projects/my-project/global/networks"
 JSON = dict[str, Any]
@@ -37,7 +38,7 @@ def kept(home: Path) -> bytes:
     server = start_rehearsal(home, ray="none")
     server.enable("compute.googleapis.com")
     network(server, "here")
-    assert life.stop(home)
+    assert emulator_process.stop(home)
     return world(home).read_bytes()
 
 
@@ -56,7 +57,7 @@ def test_a_world_that_cannot_be_read_is_refused_by_name_and_kept(tmp_path: Path)
     }
     for why, data in damaged.items():
         world(tmp_path).write_bytes(data)
-        with pytest.raises(life.RehearsalError) as refusal:
+        with pytest.raises(emulator_process.RehearsalError) as refusal:
             start_rehearsal(tmp_path, ray="none")
         assert str(world(tmp_path)) in str(refusal.value) and why in str(refusal.value)
         assert "move it away" in str(refusal.value) and "Traceback" not in str(refusal.value)
@@ -64,7 +65,7 @@ def test_a_world_that_cannot_be_read_is_refused_by_name_and_kept(tmp_path: Path)
     world(tmp_path).write_bytes(good)
     server = start_rehearsal(tmp_path, ray="none")
     assert server.ask("GET", f"{NETWORKS}/here")[0] == 200
-    assert life.stop(tmp_path)
+    assert emulator_process.stop(tmp_path)
 
 
 @settings(derandomize=True, max_examples=150, deadline=None)
@@ -98,18 +99,18 @@ def test_a_disk_that_is_full_costs_no_answer_and_tears_no_file(tmp_path: Path) -
     before, unlimited = path.read_bytes(), (resource.RLIM_INFINITY, resource.RLIM_INFINITY)
     process.rlimit(resource.RLIMIT_FSIZE, (len(before) // 2, resource.RLIM_INFINITY))
     network(server, "meanwhile")
-    said = until(lambda: life.status(tmp_path).get("unsaved"))
+    said = until(lambda: emulator_process.status(tmp_path).get("unsaved"))
     assert str(path) in said and "File too large" in said
     assert server.ask("GET", f"{NETWORKS}/meanwhile")[0] == 200, "the server goes on"
     assert path.read_bytes() == before and not path.with_suffix(".tmp").exists()
     process.rlimit(resource.RLIMIT_FSIZE, unlimited)
-    until(lambda: "unsaved" not in life.status(tmp_path))
+    until(lambda: "unsaved" not in emulator_process.status(tmp_path))
     os.kill(server.address.pid, signal.SIGKILL)
     log = (tmp_path / "rehearsal" / "server.log").read_text()
     assert log.count("cannot be written") == 1 and "Traceback" not in log, "told once"
     again = start_rehearsal(tmp_path, ray="none")
     assert again.ask("GET", f"{NETWORKS}/meanwhile")[0] == 200, "once there is room, it catches up"
-    assert life.stop(tmp_path)
+    assert emulator_process.stop(tmp_path)
 
 
 def test_a_signal_to_end_leaves_the_world_whole(tmp_path: Path) -> None:
@@ -121,7 +122,7 @@ def test_a_signal_to_end_leaves_the_world_whole(tmp_path: Path) -> None:
     until(lambda: not (tmp_path / "rehearsal" / "address.json").exists())
     again = start_rehearsal(tmp_path, ray="none")
     assert {json.dumps(row, sort_keys=True) for row in again.world()} == before
-    assert life.stop(tmp_path)
+    assert emulator_process.stop(tmp_path)
 
 
 def test_ports_that_others_have_taken_meanwhile_are_given_up_and_the_world_comes_up_all_the_same(
@@ -146,7 +147,7 @@ def test_ports_that_others_have_taken_meanwhile_are_given_up_and_the_world_comes
     asked = {"name": "kept", "network": "here", "subnetwork": "here", "initialNodeCount": 1}
     assert server.ask("POST", clusters, {"cluster": asked})[0] == 200
     endpoint = until(lambda: server.ask("GET", f"{clusters}/kept")[1].get("endpoint"))
-    assert life.stop(tmp_path)
+    assert emulator_process.stop(tmp_path)
     taken = []
     for address in (endpoint, server.base_url):
         other = socket.create_server(("127.0.0.1", int(address.rpartition(":")[2])))
@@ -160,6 +161,6 @@ def test_ports_that_others_have_taken_meanwhile_are_given_up_and_the_world_comes
         f"port {endpoint.rpartition(':')[2]} of cluster kept is taken"
         in (tmp_path / "rehearsal" / "server.log").read_text()
     )
-    assert life.stop(tmp_path)
+    assert emulator_process.stop(tmp_path)
     for other in taken:
         other.close()

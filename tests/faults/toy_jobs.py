@@ -13,9 +13,9 @@ from typing import Any
 
 import aiohttp
 
-from grpo_wizard.steps.rehearsal.contract import PodView
-from grpo_wizard.steps.rehearsal.heads import RayHeads
-from grpo_wizard.steps.training.entrypoint import entrypoint
+from grpo_wizard.steps.emulator.ray.heads import RayHeads
+from grpo_wizard.steps.emulator.server.context import PodView
+from grpo_wizard.steps.grpo.entrypoint import entrypoint
 
 RECIPE = "grpo-gemma3-27b-it-8n4g-fsdp2tp4-actckpt-long"
 TOKEN = "0123456789abcdef0123456789abcdef"

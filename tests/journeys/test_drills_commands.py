@@ -12,8 +12,9 @@ from plain_pty import Terminal
 from road import ANSWERS, clean_environment
 from warm import Command
 
-from grpo_wizard.steps.rehearsal import drill_client, life
-from grpo_wizard.steps.rehearsal.drill_texts import NAMES
+from grpo_wizard.steps.emulator import process
+from grpo_wizard.steps.emulator.drills import client
+from grpo_wizard.steps.emulator.drills.catalog import NAMES
 
 LOGIN = "gcloud auth application-default login"
 
@@ -22,7 +23,7 @@ LOGIN = "gcloud auth application-default login"
 def home(tmp_path: Path) -> Iterator[Path]:
     """A home folder in which no rehearsal runs yet."""
     yield tmp_path / "home"
-    life.stop(tmp_path / "home")
+    process.stop(tmp_path / "home")
 
 
 def typed(home: Path, *words: str) -> subprocess.CompletedProcess[str]:
@@ -35,14 +36,14 @@ def typed(home: Path, *words: str) -> subprocess.CompletedProcess[str]:
 
 def test_drills_are_listed_without_a_server_and_begun_with_one_that_is_started(home: Path) -> None:
     listed = typed(home, "rehearsal", "drills")
-    assert listed.returncode == 0 and "No rehearsal runs" in listed.stdout and life.own(home) is None
+    assert listed.returncode == 0 and "No rehearsal runs" in listed.stdout and process.own(home) is None
     for words in (*NAMES, "The zone has no machines left", "no check can see it before", "issues/2764"):
         assert words in " ".join(listed.stdout.split())  # however wide the terminal is
     assert typed(home, "rehearsal", "end-drill").stdout == "no drill was running\n"
     begun = typed(home, "rehearsal", "drill", "stock-out", "head-lost", "--speed", "max")
     assert begun.returncode == 0 and "started the rehearsal" in begun.stdout
     assert "began stock-out: The zone has no machines left" in begun.stdout
-    assert drill_client.running(home) == ("stock-out", "head-lost")
+    assert client.running(home) == ("stock-out", "head-lost")
     document = json.loads(typed(home, "rehearsal", "drills", "--json").stdout)
     assert (document["schema"], document["mode"], document["rehearsal_running"]) == (1, "rehearsal", True)
     assert [drill["name"] for drill in document["drills"] if drill["running"]] == ["stock-out", "head-lost"]
@@ -51,12 +52,12 @@ def test_drills_are_listed_without_a_server_and_begun_with_one_that_is_started(h
     one = typed(home, "rehearsal", "end-drill", "head-lost", "image-gone").stdout
     assert "ended head-lost." in one and "image-gone was not running" in one
     assert "ended stock-out." in typed(home, "rehearsal", "end-drill").stdout
-    assert drill_client.running(home) == ()
+    assert client.running(home) == ()
 
 
 def test_a_drill_outlives_the_server_and_can_be_ended_when_none_runs(home: Path) -> None:
     typed(home, "rehearsal", "drill", "quota-short", "--speed", "max")
-    life.stop(home)
+    process.stop(home)
     assert "runs again with it" in typed(home, "rehearsal", "drills").stdout
     assert "ended quota-short." in typed(home, "rehearsal", "end-drill", "--speed", "max").stdout
 
@@ -64,16 +65,16 @@ def test_a_drill_outlives_the_server_and_can_be_ended_when_none_runs(home: Path)
 def test_a_server_that_is_gone_or_not_on_this_machine_is_not_asked(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    life.start(home, "max", ray="none", drills=("head-lost",))
+    process.start(home, "max", ray="none", drills=("head-lost",))
     written = (home / "rehearsal" / "address.json").read_text()
-    assert drill_client.running(home) == ("head-lost",)
-    life.stop(home)
+    assert client.running(home) == ("head-lost",)
+    process.stop(home)
     (home / "rehearsal" / "address.json").write_text(written)  # as a kill leaves it
-    assert drill_client.running(home) == ()
-    monkeypatch.setenv(life.URL, "http://192.0.2.1:80")
-    monkeypatch.setenv(life.TOKEN, "secret")
-    assert drill_client.running(home) == ()
-    monkeypatch.delenv(life.URL)
+    assert client.running(home) == ()
+    monkeypatch.setenv(process.URL, "http://192.0.2.1:80")
+    monkeypatch.setenv(process.TOKEN, "secret")
+    assert client.running(home) == ()
+    monkeypatch.delenv(process.URL)
 
 
 def test_any_command_of_a_rehearsal_begins_a_drill_and_says_that_it_runs(home: Path) -> None:
@@ -91,7 +92,7 @@ def test_the_readme_names_every_drill_and_no_other() -> None:
 
 
 def test_plain_mode_has_them_in_its_menu_and_says_which_run(home: Path) -> None:
-    life.start(home, "max", ray="none")
+    process.start(home, "max", ray="none")
     with Terminal(home) as terminal:
         terminal.reply("x for drills", "x")
         terminal.until("1. stock-out: The zone has no machines left.")
@@ -101,13 +102,13 @@ def test_plain_mode_has_them_in_its_menu_and_says_which_run(home: Path) -> None:
         terminal.until("Refused: a number from 1 to")
         terminal.reply("begin or end one", "1")
         terminal.until("Began: stock-out")
-        assert drill_client.running(home) == ("stock-out",)
+        assert client.running(home) == ("stock-out",)
         terminal.reply("begin or end one", "")
         terminal.reply("x for drills", "x")
         terminal.until("Rehearsal. Drill: stock-out. Drills.")
         terminal.reply("begin or end one", "stock-out")
         terminal.until("Ended: stock-out")
-        assert drill_client.running(home) == ()
+        assert client.running(home) == ()
 
 
 @pytest.mark.parametrize(
@@ -127,4 +128,4 @@ def test_what_is_typed_wrongly_is_told_and_starts_nothing(
 ) -> None:
     refused = typed(home, *words)
     assert refused.returncode == 2 and said in refused.stderr
-    assert life.own(home) is None
+    assert process.own(home) is None

@@ -10,8 +10,8 @@ from field_texts import TOKENS, right, wrong
 
 from grpo_wizard.state.errors import SecretRefused
 from grpo_wizard.steps.clients.connect import secrets_from
-from grpo_wizard.steps.step import Field, Refused, Step
-from grpo_wizard.steps.steps import fields
+from grpo_wizard.steps.core.model import Field, Refused, Step
+from grpo_wizard.steps.registry import fields
 from grpo_wizard.tui.cli import main
 
 ANSWERS = str(Path(__file__).parents[2] / "assets" / "answers-tutorial.toml")

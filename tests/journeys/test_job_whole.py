@@ -15,11 +15,11 @@ import psutil
 import pytest
 from road import ANSWERS, JSON, NAME, Road, road
 
-from grpo_wizard.steps.clients.head import Head
-from grpo_wizard.steps.clients.kube import connect
-from grpo_wizard.steps.following import JobWatch, job_resource
-from grpo_wizard.steps.rehearsal import life
-from grpo_wizard.tui.opening import open_session
+from grpo_wizard.steps.clients.kubernetes.api import connect
+from grpo_wizard.steps.clients.ray.head import Head
+from grpo_wizard.steps.emulator import process as emulator_process
+from grpo_wizard.steps.jobs.watch import JobWatch, job_resource
+from grpo_wizard.tui.commands._session import open_session
 
 CANARY = "hf_canaryXq7Zp0nothingelselookslikethis"
 _JOB = "grpo.job."
@@ -209,7 +209,7 @@ def _wait_for_step(walk: Road, step: int) -> None:
 def test_nothing_of_ours_is_left_after_the_end(trained: Road) -> None:
     """Last of the file: it takes everything down."""
     assert trained.lines("destroy", "--confirm", NAME, "--json")[-1]["ok"]
-    life.stop(trained.home)
+    emulator_process.stop(trained.home)
     left = []
     for process in psutil.process_iter():
         try:

@@ -14,9 +14,9 @@ from rehearsing import Rehearsal, start_rehearsal, stop_rehearsal
 
 from grpo_wizard.state.home import Home
 from grpo_wizard.state.store import Store
-from grpo_wizard.steps.access import APIS
-from grpo_wizard.steps.step import Field, Step
-from grpo_wizard.steps.steps import NAMES, STEPS, fields
+from grpo_wizard.steps.core.model import Field, Step
+from grpo_wizard.steps.project.permissions import APIS
+from grpo_wizard.steps.registry import NAMES, STEPS, fields
 
 
 @pytest.fixture

@@ -16,10 +16,11 @@ from road import ANSWERS, clean_environment
 
 from grpo_wizard.state.home import Home
 from grpo_wizard.state.store import Store
-from grpo_wizard.steps.events import Event
-from grpo_wizard.steps.rehearsal import drill_client, life
-from grpo_wizard.steps.steps import NAMES
-from grpo_wizard.tui.rendering import Renderer
+from grpo_wizard.steps.core.events import Event
+from grpo_wizard.steps.emulator import process
+from grpo_wizard.steps.emulator.drills import client
+from grpo_wizard.steps.registry import NAMES
+from grpo_wizard.tui.commands._events import Renderer
 
 COLUMNS = 80
 
@@ -130,7 +131,7 @@ def test_drills_are_in_the_menu_of_a_step_and_e_says_what_it_ended(
     tmp_path: Path, server: dict[str, str]
 ) -> None:
     Store(Home(tmp_path)).create("alpha", "rehearsal", {})
-    address = life.join(server[life.URL], server[life.TOKEN])
+    address = process.join(server[process.URL], server[process.TOKEN])
     with Terminal(tmp_path, "--deployment", "alpha", **server) as terminal:
         terminal.until("Step 1 of 7")
         while "/x/" not in terminal.question():
@@ -140,7 +141,7 @@ def test_drills_are_in_the_menu_of_a_step_and_e_says_what_it_ended(
         terminal.until("Began: stock-out")
         terminal.reply("begin or end one", "e")
         terminal.until("Ended: stock-out. No drill runs now.")
-        assert not any(drill["running"] for drill in drill_client.listed(address))
+        assert not any(drill["running"] for drill in client.listed(address))
         terminal.reply("begin or end one", "e")
         terminal.until("No drill runs.")
         terminal.reply("begin or end one", "")

@@ -15,13 +15,13 @@ from grpo_wizard.state.home import Home
 from grpo_wizard.state.journal import Journal
 from grpo_wizard.state.model import ResourceRecord
 from grpo_wizard.state.store import Store
-from grpo_wizard.steps.rehearsal import life
+from grpo_wizard.steps.emulator import process
 
 NOTE = (
     "note: this shell points at a rehearsal (GRPO_WIZARD_REHEARSAL_URL); this is a real deployment: "
     "add --rehearse for the rehearsal\n"
 )
-POINTS = {life.URL: "http://127.0.0.1:9", life.TOKEN: "a-token"}
+POINTS = {process.URL: "http://127.0.0.1:9", process.TOKEN: "a-token"}
 
 
 def typed(home: Path, *words: str, **environment: str) -> subprocess.CompletedProcess[str]:

@@ -11,7 +11,7 @@ import pytest
 import schemas
 from road import DESTROY, JSON, Deployed, lasting, made, road
 
-from grpo_wizard.tui.output import plan_counts
+from grpo_wizard.tui.commands._output import plan_counts
 
 LIMIT_S = 60.0  # of the whole road at speed max, on two cores that do nothing else
 _BUSY = 4  # how much longer it may take where they do

@@ -11,18 +11,18 @@ from textual.widgets import Collapsible, Static
 
 from grpo_wizard.state.home import Home
 from grpo_wizard.state.store import Store
-from grpo_wizard.steps.step import Field, Refused, Step
-from grpo_wizard.steps.steps import NAMES, STEPS, step
+from grpo_wizard.steps.core.model import Field, Refused, Step
+from grpo_wizard.steps.registry import NAMES, STEPS, step
 from grpo_wizard.tui.app import Wizard
-from grpo_wizard.tui.glyphs import sign
-from grpo_wizard.tui.places import rail_items
 from grpo_wizard.tui.screens.dialogs import Choose
-from grpo_wizard.tui.screens.opening import OpeningScreen
+from grpo_wizard.tui.screens.home import OpeningScreen
 from grpo_wizard.tui.screens.review import ReviewScreen
 from grpo_wizard.tui.screens.step import StepScreen
-from grpo_wizard.tui.widgets.controls import Choice, Line, Listed, YesNo
+from grpo_wizard.tui.style.icons import sign
+from grpo_wizard.tui.viewmodels.navigation import rail_items
 from grpo_wizard.tui.widgets.field_row import FieldRow
-from grpo_wizard.tui.widgets.options import Found
+from grpo_wizard.tui.widgets.inputs import Choice, Line, Listed, YesNo
+from grpo_wizard.tui.widgets.picker import Found
 
 __all__ = ["joined"]
 _REFUSED = ("-", "Ä", "0", "-1", "9" * 16, "x" * 200, "two words here")

@@ -10,12 +10,13 @@ from screens import Drive, joined, on, play, run_ended, shown, until, wizard
 
 from grpo_wizard.state.home import Home
 from grpo_wizard.state.store import Store
-from grpo_wizard.steps.rehearsal import drill_client, life
-from grpo_wizard.steps.steps import NAMES
+from grpo_wizard.steps.emulator import process
+from grpo_wizard.steps.emulator.drills import client
+from grpo_wizard.steps.registry import NAMES
 from grpo_wizard.tui.app import Wizard
-from grpo_wizard.tui.palette import keys_of
+from grpo_wizard.tui.screens.command_palette import keys_of
 from grpo_wizard.tui.screens.drills import DrillsBox
-from grpo_wizard.tui.screens.opening import OpeningScreen
+from grpo_wizard.tui.screens.home import OpeningScreen
 from grpo_wizard.tui.screens.review import ReviewScreen
 from grpo_wizard.tui.screens.run import RunScreen
 
@@ -81,8 +82,8 @@ def test_an_expired_sign_in_is_said_on_review_and_on_teardown(joined: Path) -> N
     deployment = store.create("beta", "rehearsal", {name: {} for name in NAMES})
     deployment.place = "review"
     store.save(deployment)
-    address = life.join(os.environ[life.URL], os.environ[life.TOKEN])
-    drill_client.begin(address, ["expired-credentials"])
+    address = process.join(os.environ[process.URL], os.environ[process.TOKEN])
+    client.begin(address, ["expired-credentials"])
 
     async def journey() -> None:
         async with wizard(joined, start="beta") as pilot:
@@ -100,17 +101,17 @@ def test_an_expired_sign_in_is_said_on_review_and_on_teardown(joined: Path) -> N
     try:
         play(journey)
     finally:
-        drill_client.end(address)
+        client.end(address)
 
 
 def test_a_drill_of_another_terminal_is_seen_and_several_are_counted(joined: Path) -> None:
     async def journey() -> None:
         async with wizard(joined) as pilot:
             await until(pilot, lambda: on(pilot, OpeningScreen), "the opening")
-            address = life.join(os.environ[life.URL], os.environ[life.TOKEN])
-            drill_client.begin(address, ["head-lost", "image-gone"])
+            address = process.join(os.environ[process.URL], os.environ[process.TOKEN])
+            client.begin(address, ["head-lost", "image-gone"])
             await until(pilot, lambda: "REHEARSAL · 2 drills" in shown(pilot), "the badge")
-            drill_client.end(address)
+            client.end(address)
             await until(pilot, lambda: "2 drills" not in shown(pilot), "no badge")
 
     play(journey)

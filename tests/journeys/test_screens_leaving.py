@@ -11,12 +11,12 @@ from screens import Drive, joined, on, play, shown, until, wizard
 
 from grpo_wizard.state.home import Home
 from grpo_wizard.state.store import Store
-from grpo_wizard.steps.events import Event
-from grpo_wizard.steps.session import Session
-from grpo_wizard.steps.steps import complete
+from grpo_wizard.steps.core.events import Event
+from grpo_wizard.steps.deployment.session import Session
+from grpo_wizard.steps.registry import complete
 from grpo_wizard.tui.app import Wizard
-from grpo_wizard.tui.engine_run import EngineRun
-from grpo_wizard.tui.prefill import tutorial
+from grpo_wizard.tui.controllers.engine_runner import EngineRun
+from grpo_wizard.tui.controllers.prefill import tutorial
 from grpo_wizard.tui.screens.dialogs import Choose
 from grpo_wizard.tui.screens.run import RunScreen
 

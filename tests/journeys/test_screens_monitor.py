@@ -10,19 +10,19 @@ from grpo_wizard.state.home import Home
 from grpo_wizard.state.journal import Journal
 from grpo_wizard.state.model import JobRecord, ResourceRecord
 from grpo_wizard.state.store import Store
-from grpo_wizard.steps.following import job_resource
-from grpo_wizard.steps.job_record import remember_job
-from grpo_wizard.steps.step import Sight
-from grpo_wizard.steps.steps import complete
+from grpo_wizard.steps.core.model import Sight
+from grpo_wizard.steps.jobs.history import remember_job
+from grpo_wizard.steps.jobs.watch import job_resource
+from grpo_wizard.steps.registry import complete
 from grpo_wizard.tui.app import Wizard
-from grpo_wizard.tui.places import rail_items
-from grpo_wizard.tui.prefill import tutorial
+from grpo_wizard.tui.controllers.prefill import tutorial
 from grpo_wizard.tui.screens.monitor import MonitorScreen
 from grpo_wizard.tui.screens.monitor_panes import Nodes
 from grpo_wizard.tui.screens.review import ReviewScreen
 from grpo_wizard.tui.screens.run import RunScreen
-from grpo_wizard.tui.story import Story
-from grpo_wizard.tui.summaries import moment, summary
+from grpo_wizard.tui.viewmodels.deployments import moment, summary
+from grpo_wizard.tui.viewmodels.navigation import rail_items
+from grpo_wizard.tui.viewmodels.run_progress import Story
 from grpo_wizard.tui.widgets.confirm import Confirm
 
 __all__ = ["joined"]

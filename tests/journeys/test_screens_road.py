@@ -18,17 +18,17 @@ from grpo_wizard.state.home import Home
 from grpo_wizard.state.journal import Journal
 from grpo_wizard.state.lock import Lock
 from grpo_wizard.state.store import Store
-from grpo_wizard.steps.rehearsal import life
-from grpo_wizard.steps.steps import NAMES
+from grpo_wizard.steps.emulator import process
+from grpo_wizard.steps.registry import NAMES
 from grpo_wizard.tui.app import Wizard
 from grpo_wizard.tui.cli import main
+from grpo_wizard.tui.screens.home import OpeningScreen
 from grpo_wizard.tui.screens.monitor import MonitorScreen
-from grpo_wizard.tui.screens.opening import OpeningScreen
 from grpo_wizard.tui.screens.review import ReviewScreen
 from grpo_wizard.tui.screens.run import RunScreen
 from grpo_wizard.tui.screens.step import StepScreen
 from grpo_wizard.tui.screens.teardown import TeardownScreen
-from grpo_wizard.tui.summaries import summary, works
+from grpo_wizard.tui.viewmodels.deployments import summary, works
 from grpo_wizard.tui.widgets.confirm import Confirm
 
 __all__ = ["joined"]
@@ -66,11 +66,11 @@ async def _tear_down(pilot: Drive, name: str, staying: str = "") -> None:
 
 def _left(home: Path) -> list[str]:
     """Resources that are there and that neither stay by design nor were made by controllers."""
-    address = life.find(home)
+    address = process.find(home)
     assert address is not None
     return [
         f"{row['kind']} {row['name']}"
-        for row in life.world(address)
+        for row in process.world(address)
         if not row["kept_by_design"] and not row["derived"]
     ]
 
@@ -107,7 +107,7 @@ def test_from_the_first_set_up_to_a_rising_curve_and_back_to_nothing_left(tmp_pa
     try:
         play(journey)
     finally:
-        life.stop(home)
+        process.stop(home)
 
 
 def test_a_failing_step_says_why_and_goes_on_when_it_is_tried_again(tmp_path: Path) -> None:
@@ -173,7 +173,7 @@ def test_a_failing_step_says_why_and_goes_on_when_it_is_tried_again(tmp_path: Pa
         with Lock(Home(home), "rehearsal", "test"):
             pass  # it was given back
     finally:
-        life.stop(home)
+        process.stop(home)
 
 
 def test_what_was_adopted_stays_and_the_end_says_nothing_left(tmp_path: Path) -> None:
@@ -198,7 +198,7 @@ def test_what_was_adopted_stays_and_the_end_says_nothing_left(tmp_path: Path) ->
         play(journey)
         assert {name for name in _left(server.home) if "subnet" not in name} == {"network nemo-net"}
     finally:
-        life.stop(server.home)
+        process.stop(server.home)
 
 
 def _telling(home: Home, name: str) -> Callable[..., None]:

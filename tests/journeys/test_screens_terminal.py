@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from rehearsing import start_rehearsal
 
-from grpo_wizard.steps.rehearsal import life
+from grpo_wizard.steps.emulator import process
 
 _HEAVY = ("google", "googleapiclient", "kubernetes", "ray", "aiohttp", "numpy")
 _FIRST_PAINT = """
@@ -133,4 +133,4 @@ def test_by_keys_from_step_one_to_a_paused_run_with_a_resize_in_the_middle(
         text = terminal.until("rehearsal is paused", "To go on", patience=120)
         assert "Traceback" not in text
     finally:
-        life.stop(home)
+        process.stop(home)

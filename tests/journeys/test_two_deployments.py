@@ -12,7 +12,7 @@ import pytest
 from road import ANSWERS, APPLY, JSON, Road, clean_environment, fault, lasting, made, road
 from warm import Command
 
-from grpo_wizard.steps.rehearsal import life
+from grpo_wizard.steps.emulator import process as emulator_process
 
 # What makes the second deployment another one; its VPC too, unless it shares the first's.
 PLACES = (
@@ -39,8 +39,8 @@ class Side:
     name: str
 
     def start(self, *words: str) -> Command:
-        joined = {} if self.home == self.walk.home else {life.URL: self.walk.server.base_url}
-        token = {life.TOKEN: self.walk.server.token} if joined else {}
+        joined = {} if self.home == self.walk.home else {emulator_process.URL: self.walk.server.base_url}
+        token = {emulator_process.TOKEN: self.walk.server.token} if joined else {}
         command = [words[0], "--home", str(self.home), "--rehearse", "--deployment", self.name, *words[1:]]
         return Command(command, clean_environment(**joined, **token))
 

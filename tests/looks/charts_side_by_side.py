@@ -15,7 +15,7 @@ from pictures import to_png  # type: ignore[import-not-found]
 from textual.app import ComposeResult
 from textual_plot import HiResMode, PlotWidget
 
-from grpo_wizard.tui.theme import WizardLook
+from grpo_wizard.tui.style.theme import WizardLook
 from grpo_wizard.tui.widgets.braille import Series
 from grpo_wizard.tui.widgets.chart import Chart
 

@@ -15,17 +15,17 @@ from textual.binding import Binding
 from textual.containers import Container, Horizontal, Vertical
 from textual.widgets import Footer, Label
 
-from grpo_wizard.tui.theme import WizardLook
-from grpo_wizard.tui.title import Title, TitleState
+from grpo_wizard.tui.style.theme import WizardLook
 from grpo_wizard.tui.widgets.braille import Series
 from grpo_wizard.tui.widgets.chart import Chart
 from grpo_wizard.tui.widgets.checks import Checks, Finding
-from grpo_wizard.tui.widgets.commandline import CommandLine
+from grpo_wizard.tui.widgets.command_line import CommandLine
 from grpo_wizard.tui.widgets.confirm import Confirm
 from grpo_wizard.tui.widgets.lane import Lane, LaneState
 from grpo_wizard.tui.widgets.log_pane import LogPane
-from grpo_wizard.tui.widgets.rail import Rail, RailItem
+from grpo_wizard.tui.widgets.stepper import Rail, RailItem
 from grpo_wizard.tui.widgets.tiles import MetricTile
+from grpo_wizard.tui.widgets.title_bar import Title, TitleState
 
 STEPS = ("Project", "Quotas", "Networks", "Cluster", "Lustre", "RayCluster", "GRPO")
 FINDINGS = (

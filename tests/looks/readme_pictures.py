@@ -21,8 +21,8 @@ from rehearsing import start_rehearsal
 from screens import Drive, on, run_ended, step_settled, until
 
 from grpo_wizard.state.home import Home
-from grpo_wizard.steps.rehearsal import life
-from grpo_wizard.steps.steps import NAMES
+from grpo_wizard.steps.emulator import process
+from grpo_wizard.steps.registry import NAMES
 from grpo_wizard.tui.app import Wizard
 from grpo_wizard.tui.screens.monitor import MonitorScreen
 from grpo_wizard.tui.screens.review import ReviewScreen
@@ -71,7 +71,7 @@ def main() -> None:
         try:
             asyncio.run(road(home, folder))
         finally:
-            life.stop(home)
+            process.stop(home)
 
 
 if __name__ == "__main__":

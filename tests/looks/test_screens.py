@@ -20,17 +20,17 @@ from grpo_wizard.state.home import Home
 from grpo_wizard.state.journal import Journal
 from grpo_wizard.state.model import JobRecord, ResourceRecord
 from grpo_wizard.state.store import Store
-from grpo_wizard.steps.steps import NAMES, all_resources, complete
+from grpo_wizard.steps.registry import NAMES, all_resources, complete
 from grpo_wizard.steps.training.health import diagnose
-from grpo_wizard.steps.training.metrics import read
+from grpo_wizard.steps.training.reader import read
 from grpo_wizard.tui.app import Wizard
-from grpo_wizard.tui.job_run import Picture
-from grpo_wizard.tui.prefill import tutorial
+from grpo_wizard.tui.controllers.job_monitor import Picture
+from grpo_wizard.tui.controllers.prefill import tutorial
 from grpo_wizard.tui.screens.monitor import MonitorScreen
 from grpo_wizard.tui.screens.review import ReviewScreen
 from grpo_wizard.tui.screens.step import StepScreen
 from grpo_wizard.tui.screens.teardown import TeardownScreen
-from grpo_wizard.tui.summaries import moment
+from grpo_wizard.tui.viewmodels.deployments import moment
 from grpo_wizard.tui.widgets.log_view import LogView
 
 SIZES = {"80x24": (80, 24), "120x40": (120, 40)}
@@ -304,7 +304,7 @@ def test_monitor_looks_as_it_was_seen(
 @sized
 @pytest.mark.parametrize("asked", [False, True], ids=["lists", "name"])
 def test_teardown_looks_as_it_was_seen(asked: bool, size: str, home: Home, snap_compare: Snap) -> None:
-    from grpo_wizard.tui.teardown_view import Fate
+    from grpo_wizard.tui.viewmodels.destroy import Fate
 
     _deployment(home, "gsm8k-27b", "teardown", answers=complete(tutorial()))
     home.spool_file("gsm8k-27b").write_bytes(LOG.read_bytes())
@@ -356,7 +356,7 @@ def test_box_looks_as_it_was_seen(box: str, size: str, home: Home, snap_compare:
         if box == "error":
             app.show_error(error)
         elif box == "leave":
-            from grpo_wizard.tui.leaving import ask
+            from grpo_wizard.tui.screens.quit_dialog import ask
 
             ask(app)
         else:

@@ -7,7 +7,7 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-from grpo_wizard.steps.steps import complete
+from grpo_wizard.steps.registry import complete
 
 TUTORIAL = tomllib.loads(
     (Path(__file__).parents[2] / "assets" / "answers-tutorial.toml").read_text(encoding="utf-8")

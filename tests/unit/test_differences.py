@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from grpo_wizard.steps import differences
-from grpo_wizard.steps.steps import STEPS, all_resources, complete, step
+from grpo_wizard.steps.core import tutorial_differences
+from grpo_wizard.steps.registry import STEPS, all_resources, complete, step
 
 TUTORIAL = Path(__file__).parents[2] / "assets" / "answers-tutorial.toml"
 
@@ -21,19 +21,21 @@ def _answers(**above: dict[str, Any]) -> dict[str, dict[str, Any]]:
     return complete({name: {**given.get(name, {}), **above.get(name, {})} for name in {*given, *above}})
 
 
-@pytest.mark.parametrize("row", differences.DIFFERENCES, ids=lambda row: row.name)
-def test_a_row_says_what_and_why_in_one_clause_each(row: differences.Difference) -> None:
+@pytest.mark.parametrize("row", tutorial_differences.DIFFERENCES, ids=lambda row: row.name)
+def test_a_row_says_what_and_why_in_one_clause_each(row: tutorial_differences.Difference) -> None:
     assert 10 < len(row.what) <= 110 and 10 < len(row.why) <= 110
     assert not row.what.endswith(".") and not row.why.endswith(".")
 
 
 def test_names_are_told_apart() -> None:
-    names = [row.name for row in differences.DIFFERENCES]
+    names = [row.name for row in tutorial_differences.DIFFERENCES]
     assert len(names) == len(set(names)) >= 20
 
 
-@pytest.mark.parametrize("row", [d for d in differences.DIFFERENCES if d.switch], ids=lambda row: row.name)
-def test_a_switch_is_a_field_that_takes_its_own_text(row: differences.Difference) -> None:
+@pytest.mark.parametrize(
+    "row", [d for d in tutorial_differences.DIFFERENCES if d.switch], ids=lambda row: row.name
+)
+def test_a_switch_is_a_field_that_takes_its_own_text(row: tutorial_differences.Difference) -> None:
     key, _, value = str(row.switched_off_by).partition("=")
     name, _, field = key.partition(".")
     assert row.switch is not None
@@ -42,14 +44,14 @@ def test_a_switch_is_a_field_that_takes_its_own_text(row: differences.Difference
 
 
 def test_all_are_on_for_the_tutorials_answers_but_what_only_h200_needs() -> None:
-    off = [row["name"] for row in differences.rows(_answers()) if not row["on"]]
+    off = [row["name"] for row in tutorial_differences.rows(_answers()) if not row["on"]]
     assert off == ["h200_boot_disk"]
     h200 = {"gpu_type": "nvidia-h200-141gb", "machine_type": "a3-ultragpu-8g"}
-    assert all(row["on"] for row in differences.rows(_answers(quotas=h200)))
+    assert all(row["on"] for row in tutorial_differences.rows(_answers(quotas=h200)))
 
 
 def test_switched_off_leaves_only_what_has_no_switch() -> None:
-    rows = differences.rows(_answers(**differences.switched_off()))
+    rows = tutorial_differences.rows(_answers(**tutorial_differences.switched_off()))
     assert [row["name"] for row in rows if row["on"] and row["switch"]] == []
     assert any(row["on"] for row in rows)
 
@@ -57,7 +59,7 @@ def test_switched_off_leaves_only_what_has_no_switch() -> None:
 def test_a_row_shows_in_resources_that_some_deployment_has() -> None:
     some = [_answers(), _answers(raycluster={"fluentbit": True})]
     kinds = {f"{r.step}.{r.kind}" for answers in some for r in all_resources(answers)}
-    assert {place for row in differences.DIFFERENCES for place in row.where} <= kinds
+    assert {place for row in tutorial_differences.DIFFERENCES for place in row.where} <= kinds
 
 
 def test_every_advanced_switch_that_defaults_to_the_better_way_is_in_the_table() -> None:
@@ -67,7 +69,7 @@ def test_every_advanced_switch_that_defaults_to_the_better_way_is_in_the_table()
         for field in each.fields
         if field.kind == "switch" and field.advanced and field.default is True
     }
-    assert switches <= {row.switch[0] for row in differences.DIFFERENCES if row.switch}
+    assert switches <= {row.switch[0] for row in tutorial_differences.DIFFERENCES if row.switch}
 
 
 def test_the_table_loads_no_sdk() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as some
 
-from grpo_wizard.steps.step import Drift
+from grpo_wizard.steps.core.model import Drift
 
 
 def test_short_values_stand_whole_and_long_ones_from_their_first_difference() -> None:

@@ -16,10 +16,11 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from grpo_wizard.steps import differences, export
-from grpo_wizard.steps.export_answers import answers_toml
-from grpo_wizard.steps.export_shell import here_document
-from grpo_wizard.steps.steps import STEPS, all_resources, complete
+from grpo_wizard.steps.core import tutorial_differences
+from grpo_wizard.steps.export import script as export
+from grpo_wizard.steps.export.answers import answers_toml
+from grpo_wizard.steps.export.bash import here_document
+from grpo_wizard.steps.registry import STEPS, all_resources, complete
 
 JSON = dict[str, Any]
 TUTORIAL = Path(__file__).parents[2] / "assets" / "answers-tutorial.toml"
@@ -31,7 +32,7 @@ EVERYTHING = {
 }
 VARIANTS: dict[str, JSON] = {
     "tutorial": {},
-    "exact": differences.switched_off(),
+    "exact": tutorial_differences.switched_off(),
     "h200": {"quotas": H200},
     "everything": EVERYTHING,
     "there already": {"networks": {"use_existing": True}, "cluster": {"use_existing": True}},
@@ -94,8 +95,8 @@ def test_the_raycluster_begins_with_no_workers_and_is_raised_once_its_head_is_re
 def test_every_difference_that_is_on_is_named_in_a_comment_and_none_that_is_off() -> None:
     for above in VARIANTS.values():
         text = " ".join(line.lstrip("# ") for line in _script(above).splitlines() if line.startswith("#"))
-        for row in differences.rows(_answers(above)):
-            where = next(d.where for d in differences.DIFFERENCES if d.name == row["name"])
+        for row in tutorial_differences.rows(_answers(above)):
+            where = next(d.where for d in tutorial_differences.DIFFERENCES if d.name == row["name"])
             here = {f"{r.step}.{r.kind}" for r in all_resources(_answers(above))}
             shows = row["on"] and (not where or here & set(where))
             assert (f"Better than the tutorial: {row['what']};" in text) == bool(shows), row["name"]

@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from grpo_wizard.steps.rehearsal.contract import ApiError
-from grpo_wizard.steps.rehearsal.google.compute_reservations import parse as parse_reservation
-from grpo_wizard.steps.rehearsal.google.container_versions import choose, order
-from grpo_wizard.steps.rehearsal.google.durations import SPANS, seconds
-from grpo_wizard.steps.rehearsal.google.filters import parse
-from grpo_wizard.steps.rehearsal.google.links import tail
+from grpo_wizard.steps.emulator.google.compute.reservations import parse as parse_reservation
+from grpo_wizard.steps.emulator.google.container.versions import choose, order
+from grpo_wizard.steps.emulator.google.shared.durations import SPANS, seconds
+from grpo_wizard.steps.emulator.google.shared.filters import parse
+from grpo_wizard.steps.emulator.google.shared.self_links import tail
+from grpo_wizard.steps.emulator.server.context import ApiError
 
 _NAMES = st.from_regex(r"[a-z][-a-z0-9]{0,20}", fullmatch=True)
 _PROFILE = settings(derandomize=True, max_examples=150)

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from token_service import GRANTED, TokenService, token_service
 
-from grpo_wizard.steps.clients import identity
+from grpo_wizard.steps.clients import credentials as identity
 from grpo_wizard.steps.clients.errors import CloudError
 
 JSON = dict[str, Any]

@@ -10,14 +10,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from grpo_wizard.state.errors import SecretRefused
-from grpo_wizard.steps import parse
-from grpo_wizard.steps.clients.cloud import plain_colons
 from grpo_wizard.steps.clients.connect import secrets_from
-from grpo_wizard.steps.lustre_checks import nearest_sizes
-from grpo_wizard.steps.naming import is_ai_zone, region_of, workload_pool
-from grpo_wizard.steps.reservation import affinity_value, reservation_parts
-from grpo_wizard.steps.step import Field, Refused
-from grpo_wizard.steps.steps import step
+from grpo_wizard.steps.clients.context import plain_colons
+from grpo_wizard.steps.core import validators
+from grpo_wizard.steps.core.model import Field, Refused
+from grpo_wizard.steps.gcp.naming import is_ai_zone, region_of, workload_pool
+from grpo_wizard.steps.gcp.reservations import affinity_value, reservation_parts
+from grpo_wizard.steps.lustre.checks import nearest_sizes
+from grpo_wizard.steps.registry import step
 
 settings.register_profile("fixed", derandomize=True, max_examples=100, deadline=None)
 settings.load_profile("fixed")
@@ -152,7 +152,7 @@ def test_blanks_and_invisible_signs_inside_a_token_are_refused_without_showing_i
 
 def test_a_service_accounts_address_is_one() -> None:
     good = "nodes@my-project.iam.gserviceaccount.com"
-    assert parse.service_account(good) == good
+    assert validators.service_account(good) == good
     assert "a service account's address" in refused("cluster.node_service_account", "user@example.com")
 
 

@@ -11,14 +11,14 @@ from grpo_wizard.state.home import Home
 from grpo_wizard.state.journal import Journal
 from grpo_wizard.state.model import JobRecord, ResourceRecord
 from grpo_wizard.state.store import Store
-from grpo_wizard.steps.clients.jobs import parameters
-from grpo_wizard.steps.following import job_resource
-from grpo_wizard.steps.job_record import ended_as, note_end, remembered, seen_end
-from grpo_wizard.steps.plan import decide
-from grpo_wizard.steps.session import Session
-from grpo_wizard.steps.step import ABSENT, Sight
-from grpo_wizard.steps.steps import complete
-from grpo_wizard.tui.prefill import tutorial
+from grpo_wizard.steps.clients.ray.job_driver import parameters
+from grpo_wizard.steps.core.model import ABSENT, Sight
+from grpo_wizard.steps.deployment.session import Session
+from grpo_wizard.steps.engine.plan import decide
+from grpo_wizard.steps.jobs.history import ended_as, note_end, remembered, seen_end
+from grpo_wizard.steps.jobs.watch import job_resource
+from grpo_wizard.steps.registry import complete
+from grpo_wizard.tui.controllers.prefill import tutorial
 
 ID = "grpo-1"
 LOG = Path(__file__).parent / "fixtures" / "training" / "rl_loop.log"

@@ -13,21 +13,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from grpo_wizard.steps.rehearsal.kube import (
-    apply,
+from grpo_wizard.steps.emulator.kube.api import (
     kinds,
-    machines,
     patches,
     protobuf,
     quantities,
     schemas,
     selectors,
-    shell,
-    spdy,
+    server_side_apply,
     status,
     tables,
 )
-from grpo_wizard.steps.rehearsal.kube.podfiles import PodFiles
+from grpo_wizard.steps.emulator.kube.node import machines, shell
+from grpo_wizard.steps.emulator.kube.node.pod_files import PodFiles
+from grpo_wizard.steps.emulator.kube.streams import spdy
 
 settings.register_profile("kube", derandomize=True, max_examples=60, deadline=None)
 settings.load_profile("kube")
@@ -135,8 +134,8 @@ def test_apply_keeps_fields_of_others_and_drops_its_own_when_left_out() -> None:
         return {"metadata": {"name": "p"}, "spec": {"containers": [{"name": n, "image": n} for n in names]}}
 
     live = {**pod("a", "b"), "metadata": {"name": "p", "managedFields": []}}
-    one = apply.apply(node, live, pod("a", "b", "c"), "one", False, "t")
-    two = apply.apply(node, one, pod("a"), "one", False, "t")
+    one = server_side_apply.apply(node, live, pod("a", "b", "c"), "one", False, "t")
+    two = server_side_apply.apply(node, one, pod("a"), "one", False, "t")
     assert [c["name"] for c in two["spec"]["containers"]] == ["a"]
 
 

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from grpo_wizard.state.errors import WizardError
-from grpo_wizard.steps import kubeconfig
+from grpo_wizard.steps.clients.kubernetes import kubeconfig
 
 NAME = kubeconfig.context_name("my-project", "us-central1", "nemo-cluster", "real")
 OTHERS = """\

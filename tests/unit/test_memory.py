@@ -9,12 +9,12 @@ from answers_for import answers, mended
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from grpo_wizard.steps import memory
-from grpo_wizard.steps.grpo_checks import CHECKS
-from grpo_wizard.steps.memory import Load, on_gpu
-from grpo_wizard.steps.recipes import Model, by_name, checkpoint_gb, fitting, model
-from grpo_wizard.steps.step import Finding
-from grpo_wizard.steps.training_time import training_time
+from grpo_wizard.steps.core.model import Finding
+from grpo_wizard.steps.grpo import memory
+from grpo_wizard.steps.grpo.checks import CHECKS
+from grpo_wizard.steps.grpo.duration import training_time
+from grpo_wizard.steps.grpo.memory import Load, fitting, on_gpu
+from grpo_wizard.steps.grpo.recipes import Model, by_name, checkpoint_gb, model
 
 H200, B200 = "nvidia-h200-141gb", "nvidia-b200"
 
@@ -145,9 +145,9 @@ def test_choices_are_offered_from_the_smallest_up_and_all_of_them_are_there() ->
 
 
 def _models() -> dict[str, Any]:
-    from grpo_wizard.steps import catalogue
+    from grpo_wizard.steps.core import catalog
 
-    found: dict[str, Any] = catalogue.load("recipes")["models"]
+    found: dict[str, Any] = catalog.load("recipes")["models"]
     return found
 
 

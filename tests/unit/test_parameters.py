@@ -9,9 +9,9 @@ from answers_for import answers, mended
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from grpo_wizard.steps.parameters import RULES, broken, broken_rules
-from grpo_wizard.steps.recipes import by_name
-from grpo_wizard.steps.rule import Broken
+from grpo_wizard.steps.grpo.constraints.evaluate import RULES, broken, broken_rules
+from grpo_wizard.steps.grpo.constraints.model import Broken
+from grpo_wizard.steps.grpo.recipes import by_name
 
 LLAMA = "grpo-llama3.1-8b-instruct-2n8g-fsdp2tp1-noncolocated"
 GEMMA1 = "grpo-gemma3-1b-it-1n8g-fsdp2tp1"

@@ -16,13 +16,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from omegaconf import OmegaConf
 
-from grpo_wizard.steps.grpo import STEP
-from grpo_wizard.steps.grpo_checks import CHECKS, unscorable
-from grpo_wizard.steps.recipes import by_name
-from grpo_wizard.steps.rehearsal.head_home import recipe_file
-from grpo_wizard.steps.settings import effective, parse_override, split_overrides
-from grpo_wizard.steps.step import Finding, Refused
-from grpo_wizard.steps.steps import Refusals, all_resources
+from grpo_wizard.steps.core.model import Finding, Refused
+from grpo_wizard.steps.emulator.ray.head_home import recipe_file
+from grpo_wizard.steps.grpo.checks import CHECKS, unscorable
+from grpo_wizard.steps.grpo.nemo_config import effective, parse_override, split_overrides
+from grpo_wizard.steps.grpo.recipes import by_name
+from grpo_wizard.steps.grpo.step import STEP
+from grpo_wizard.steps.registry import Refusals, all_resources
 
 _UV = """#!/bin/sh
 case "$2 $3" in "python -") cat > /dev/null; exit 0;; esac

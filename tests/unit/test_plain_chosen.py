@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from grpo_wizard.tui.plain.chosen import chosen_by, gcloud_screen_reader
+from grpo_wizard.tui.plain.detect import chosen_by, gcloud_screen_reader
 
 ON = "[core]\nproject = p-1\n[accessibility]\nscreen_reader = True\n"
 OFF = "[accessibility]\nscreen_reader = false\n"

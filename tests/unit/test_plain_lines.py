@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from grpo_wizard.steps.events import Event
+from grpo_wizard.steps.core.events import Event
 from grpo_wizard.steps.training.health import Finding
-from grpo_wizard.tui.job_run import Picture
+from grpo_wizard.tui.commands._events import Renderer
+from grpo_wizard.tui.controllers.job_monitor import Picture
+from grpo_wizard.tui.plain.console import Talk
+from grpo_wizard.tui.plain.event_printer import Teller
 from grpo_wizard.tui.plain.monitor import JobLines
-from grpo_wizard.tui.plain.talk import Talk
-from grpo_wizard.tui.plain.telling import Teller
-from grpo_wizard.tui.rendering import Renderer
 
 LUSTRE, POOL = "lustre.lustre.nemo-lustre", "cluster.node_pool.gpu-pool"
 Told = tuple[Teller, list[str], Callable[..., None]]

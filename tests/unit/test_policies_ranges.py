@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from grpo_wizard.steps.policies import places, verdict
-from grpo_wizard.steps.ranges import free, parsed
+from grpo_wizard.steps.gcp.cidr import free, parsed
+from grpo_wizard.steps.project.org_policies import places, verdict
 
 HERE = places("us-central1", "us-central1-b")
 JSON = dict[str, Any]

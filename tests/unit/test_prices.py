@@ -12,9 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from grpo_wizard.state.model import Deployment, JobRecord, ResourceRecord
-from grpo_wizard.steps import catalogue
-from grpo_wizard.steps.clients.billing_catalog import KEPT_S, keep, kept
-from grpo_wizard.steps.plan import (
+from grpo_wizard.steps.clients.google.billing_catalog import KEPT_S, keep, kept
+from grpo_wizard.steps.core import catalog
+from grpo_wizard.steps.core.model import ABSENT, Resource, Sight
+from grpo_wizard.steps.engine.plan import (
     Decision,
     expected_parts,
     expected_range,
@@ -23,11 +24,10 @@ from grpo_wizard.steps.plan import (
     make_plan,
     price,
 )
-from grpo_wizard.steps.prices import Book, priced, read_sku, sources, wanted_skus
-from grpo_wizard.steps.spending import Meter, limit_of, moment, note_release, settle, spent
-from grpo_wizard.steps.step import ABSENT, Resource, Sight
-from grpo_wizard.steps.steps import all_resources
-from grpo_wizard.steps.training_time import Training, training_time
+from grpo_wizard.steps.grpo.duration import Training, training_time
+from grpo_wizard.steps.pricing.book import Book, priced, read_sku, sources, wanted_skus
+from grpo_wizard.steps.pricing.budget import Meter, limit_of, moment, note_release, settle, spent
+from grpo_wizard.steps.registry import all_resources
 
 SKUS: list[dict[str, Any]] = json.loads((Path(__file__).parent / "fixtures" / "skus.json").read_text("utf-8"))
 READ = "2026-11-30T00:00:00Z"
@@ -76,7 +76,7 @@ def test_each_way_to_capacity_has_its_own_price(capacity: str, usd: float | None
 
 
 def test_every_price_in_the_assets_says_where_and_when_from() -> None:
-    known = catalogue.load("prices")
+    known = catalog.load("prices")
     rows = [*known["on_demand"].values(), *known["spot"].values(), known["gke_cluster"]]
     assert all(row["source"] and row["date"].startswith("20") for row in rows)
     told = sources(all_resources(answers(**H200)), answers(**H200), Book())

@@ -14,11 +14,11 @@ import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from grpo_wizard.steps.rehearsal.contract import Record
-from grpo_wizard.steps.rehearsal.kube import kinds
-from grpo_wizard.steps.rehearsal.kube.store import Store as Objects
-from grpo_wizard.steps.rehearsal.sweeps import Sweeps
-from grpo_wizard.steps.rehearsal.world import FastClock, Store
+from grpo_wizard.steps.emulator.kube.api import kinds
+from grpo_wizard.steps.emulator.kube.api.store import Store as Objects
+from grpo_wizard.steps.emulator.server.context import Record
+from grpo_wizard.steps.emulator.store.gc_tuning import Sweeps
+from grpo_wizard.steps.emulator.store.world import FastClock, Store
 
 _CLOCK = FastClock(float("inf"))
 

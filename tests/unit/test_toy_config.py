@@ -9,7 +9,7 @@ import toy_home
 from hydra.errors import HydraException
 from toy_grpo import config, faults, rules
 
-from grpo_wizard.steps.rehearsal.head_home import assemble
+from grpo_wizard.steps.emulator.ray.head_home import assemble
 
 OVERRIDES = [
     "cluster.num_nodes=2",

@@ -13,7 +13,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from omegaconf import OmegaConf
 
-from grpo_wizard.steps.training.entrypoint import entrypoint, hydra_quote
+from grpo_wizard.steps.grpo.entrypoint import entrypoint, hydra_quote
 
 VALUES = st.one_of(
     st.none(),

@@ -8,7 +8,8 @@ import re
 import pytest
 from training_logs import CONFIG, recorded, step
 
-from grpo_wizard.steps.training import metrics, rules, samples, signatures
+from grpo_wizard.steps.training import health_rules, samples, signatures
+from grpo_wizard.steps.training import reader as metrics
 from grpo_wizard.steps.training.health import Verdict, diagnose
 from grpo_wizard.steps.training.lines import Line
 
@@ -265,8 +266,8 @@ def test_every_entry_of_both_tables_says_what_it_is_and_whence() -> None:
         assert sign.level in ("critical", "warning") and sign.needles and sign.advice and sign.source
         groups = re.compile(sign.pattern).groupindex if sign.pattern else {}
         sign.title.format(**dict.fromkeys([*groups, "minutes"], "1"))
-    assert len({rule.id for rule in rules.rules()}) == len(rules.rules())
-    for rule in rules.rules():
+    assert len({rule.id for rule in health_rules.rules()}) == len(health_rules.rules())
+    for rule in health_rules.rules():
         assert rule.level in ("critical", "warning", "info") and rule.advice and rule.source
 
 

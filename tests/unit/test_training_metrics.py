@@ -13,7 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from training_logs import CONFIG, recorded, step
 
-from grpo_wizard.steps.training import grammar, metrics
+from grpo_wizard.steps.training import grammar
+from grpo_wizard.steps.training import reader as metrics
 from grpo_wizard.steps.training.lines import LineReader
 from grpo_wizard.steps.training.rows import Row
 

@@ -18,17 +18,17 @@ from textual.widget import Widget
 from textual.widgets import Button, Static
 
 from grpo_wizard.state.errors import WizardError
-from grpo_wizard.steps.durations import duration, span
+from grpo_wizard.steps.core.durations import duration, span
 from grpo_wizard.tui.screens.dialogs import ErrorBox
-from grpo_wizard.tui.theme import WizardLook
-from grpo_wizard.tui.title import Title, TitleState
+from grpo_wizard.tui.style.theme import WizardLook
 from grpo_wizard.tui.widgets.checks import Checks, Finding
-from grpo_wizard.tui.widgets.commandline import CommandLine, fold
+from grpo_wizard.tui.widgets.command_line import CommandLine, fold
 from grpo_wizard.tui.widgets.confirm import Confirm
 from grpo_wizard.tui.widgets.lane import LaneState, bar
 from grpo_wizard.tui.widgets.log_pane import LogPane
 from grpo_wizard.tui.widgets.log_view import LogView
-from grpo_wizard.tui.widgets.rail import Rail, RailItem
+from grpo_wizard.tui.widgets.stepper import Rail, RailItem
+from grpo_wizard.tui.widgets.title_bar import Title, TitleState
 
 
 class Stage(WizardLook[None]):
@@ -322,7 +322,7 @@ def test_a_lane_lies_on_the_common_axis_and_shows_no_percentage() -> None:
 
 def test_no_widget_loads_an_sdk_or_numpy_before_the_first_paint() -> None:
     code = (
-        "import importlib, pkgutil, sys; import grpo_wizard.tui.widgets as w, grpo_wizard.tui.title;"
+        "import importlib, pkgutil, sys; import grpo_wizard.tui.widgets as w, grpo_wizard.tui.widgets.title_bar;"
         "[importlib.import_module(f'{w.__name__}.{m.name}') for m in pkgutil.iter_modules(w.__path__)];"
         "print(sorted({'google', 'kubernetes', 'ray', 'numpy', 'aiohttp', 'pydantic'} & set(sys.modules)))"
     )

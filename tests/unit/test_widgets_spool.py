@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from grpo_wizard.tui.widgets import spool as module
-from grpo_wizard.tui.widgets.spool import ERROR, Spool
+from grpo_wizard.tui.widgets import log_index as module
+from grpo_wizard.tui.widgets.log_index import ERROR, Spool
 
 
 def _read(path: Path) -> Spool:

@@ -9,8 +9,8 @@ from rich.cells import cell_len
 from rich.console import Console
 from textual.color import Color
 
-from grpo_wizard.tui.glyphs import can_unicode, fit, signs, to_ascii
-from grpo_wizard.tui.theme import DARK, LIGHT
+from grpo_wizard.tui.style.icons import can_unicode, fit, signs, to_ascii
+from grpo_wizard.tui.style.theme import DARK, LIGHT
 from grpo_wizard.tui.widgets.log_text import MAX_CELLS, coloured, shown
 
 RULES = ("actor", "time", "error", "warn", "step", "number", "found")

@@ -15,11 +15,11 @@ from google.oauth2.credentials import Credentials
 from rehearsing import Rehearsal, start_rehearsal, stop_rehearsal
 
 from grpo_wizard.state.secret import Secret
-from grpo_wizard.steps.access import APIS
-from grpo_wizard.steps.checking import Checked, run_checks
-from grpo_wizard.steps.clients.cloud import Cloud
-from grpo_wizard.steps.clients.world import LiveWorld
-from grpo_wizard.steps.steps import STEPS, complete
+from grpo_wizard.steps.clients.context import Cloud
+from grpo_wizard.steps.clients.queries.cached import LiveWorld
+from grpo_wizard.steps.engine.preflight import Checked, run_checks
+from grpo_wizard.steps.project.permissions import APIS
+from grpo_wizard.steps.registry import STEPS, complete
 
 JSON = dict[str, Any]
 TUTORIAL = Path(__file__).parents[2] / "assets" / "answers-tutorial.toml"

@@ -20,9 +20,9 @@ from gcloud_bodies import leaves
 from gcloud_kinds import ADDRESS, LUSTRE
 from road import APPLY, Road, road
 
-from grpo_wizard.steps.step import Resource, SecretValue
-from grpo_wizard.steps.steps import STEPS, complete
-from grpo_wizard.steps.survey import resolve
+from grpo_wizard.steps.core.model import Resource, SecretValue
+from grpo_wizard.steps.engine.refresh import resolve
+from grpo_wizard.steps.registry import STEPS, complete
 
 JSON = dict[str, Any]
 TOOLS = ("gcloud", "kubectl", "gke-gcloud-auth-plugin")

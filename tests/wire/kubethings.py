@@ -9,7 +9,7 @@ from typing import Any
 import yaml
 from kubeworld import ZONE, Running, until
 
-from grpo_wizard.steps.rehearsal.contract import JSON
+from grpo_wizard.steps.emulator.server.context import JSON
 
 MANIFESTS = Path(__file__).with_name("fixtures") / "manifests"
 RAY = ("ray.io", "v1", "default", "rayclusters", "ray-cluster-kuberay")

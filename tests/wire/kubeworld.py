@@ -21,9 +21,9 @@ from typing import Any
 
 from rehearsing import until as until  # for those who import it from here
 
-from grpo_wizard.steps.rehearsal.contract import JSON, Heads
-from grpo_wizard.steps.rehearsal.kube.server import KubeCluster
-from grpo_wizard.steps.rehearsal.tls import Authority
+from grpo_wizard.steps.emulator.kube.server import KubeCluster
+from grpo_wizard.steps.emulator.server.context import JSON, Heads
+from grpo_wizard.steps.emulator.server.tls import Authority
 
 TOKEN = "rehearsal-token-of-the-tests"
 ZONE = "us-central1-b"

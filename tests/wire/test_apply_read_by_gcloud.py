@@ -31,7 +31,7 @@ from gcloud_reads import (
 from gcloud_tables import FEW, TABLES
 from google_clients import PROJECT, REGION, ZONE, Clients
 
-from grpo_wizard.steps.clients.wire import document
+from grpo_wizard.steps.clients.serialization import document
 
 JSON = dict[str, Any]
 pytestmark = pytest.mark.skipif(bool(MISSING), reason=f"not installed here: {', '.join(MISSING)}")

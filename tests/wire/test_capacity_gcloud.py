@@ -12,12 +12,12 @@ from checked import Ground, answers
 from gcloud_bodies import normal, unlike
 from rehearsing import Rehearsal
 
-from grpo_wizard.steps.capacity import CHOICES
 from grpo_wizard.steps.clients.driver import Task
-from grpo_wizard.steps.clients.drivers import driver
 from grpo_wizard.steps.clients.errors import CloudError
-from grpo_wizard.steps.step import Resource
-from grpo_wizard.steps.steps import step
+from grpo_wizard.steps.clients.registry import driver
+from grpo_wizard.steps.core.model import Resource
+from grpo_wizard.steps.gcp.provisioning import CHOICES
+from grpo_wizard.steps.registry import step
 
 JSON = dict[str, Any]
 CLUSTERS = "/container/v1/projects/my-project/locations/us-central1/clusters"

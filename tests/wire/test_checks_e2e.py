@@ -11,7 +11,7 @@ import pytest
 from checked import Ground
 from road import NAME, Road, road
 
-from grpo_wizard.steps.access import APIS
+from grpo_wizard.steps.project.permissions import APIS
 
 JSON = dict[str, Any]
 OLD = "example.com:my-proj"

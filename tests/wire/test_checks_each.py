@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from checked import Ground, answers, blocks, get, ground
 
-from grpo_wizard.steps.candidates import Candidate, candidates
-from grpo_wizard.steps.checking import Checked
-from grpo_wizard.steps.clients.world import LiveWorld
-from grpo_wizard.steps.steps import step
+from grpo_wizard.steps.clients.queries.cached import LiveWorld
+from grpo_wizard.steps.core.suggestions import Candidate, candidates
+from grpo_wizard.steps.engine.preflight import Checked
+from grpo_wizard.steps.registry import step
 
 JSON = dict[str, Any]
 P, MINE, CALLER = "my-project", "0123456789ab", "user:rehearsal-user@example.com"

@@ -10,11 +10,11 @@ from checked import Ground, answers, blocks, ground
 from road import road
 
 from grpo_wizard.state.errors import WizardError
-from grpo_wizard.steps.access import APIS, PERMISSIONS
-from grpo_wizard.steps.checking import blocking, run_check, unanswered
-from grpo_wizard.steps.clients.question import QUESTIONS
-from grpo_wizard.steps.clients.world import LiveWorld
-from grpo_wizard.steps.steps import step
+from grpo_wizard.steps.clients.queries.cached import LiveWorld
+from grpo_wizard.steps.clients.queries.registry import QUESTIONS
+from grpo_wizard.steps.engine.preflight import blocking, run_check, unanswered
+from grpo_wizard.steps.project.permissions import APIS, PERMISSIONS
+from grpo_wizard.steps.registry import step
 
 NOWHERE, BARE = "acme-rl-lab", "bare-project"
 _ABOUT: dict[str, Any] = {

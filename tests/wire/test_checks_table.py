@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from checked import Ground, answers, blocks, get, ground
 
-from grpo_wizard.steps.steps import Refusals
+from grpo_wizard.steps.registry import Refusals
 
 JSON = dict[str, Any]
 P, BUSY, OWNER = "my-project", "rules-used-up", "owner-project"

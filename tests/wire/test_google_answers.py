@@ -30,19 +30,19 @@ from rehearsing import Rehearsal
 from test_google_lustre import PARENT as LUSTRE_PARENT
 from test_google_lustre import connect, create, ranged
 
-from grpo_wizard.steps.rehearsal import life
+from grpo_wizard.steps.emulator import process as emulator_process
 
 
 @pytest.fixture
 def checked(tmp_path: Path) -> Iterator[Rehearsal]:
     """A world whose server checks its own answers."""
     options = ["--home", str(tmp_path), "--speed", "max", "--ray", "none", "--check-answers"]
-    command = [sys.executable, "-m", "grpo_wizard.steps.rehearsal", "serve", *options]
+    command = [sys.executable, "-m", "grpo_wizard.steps.emulator", "serve", *options]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
-        address = life.Address(**json.loads(process.stdout.readline()))
+        address = emulator_process.Address(**json.loads(process.stdout.readline()))
         yield Rehearsal(address, tmp_path, tmp_path / "requests.jsonl")
-        life.stop(tmp_path)
+        emulator_process.stop(tmp_path)
 
 
 def _make(clients: Clients, server: Rehearsal) -> None:

@@ -13,7 +13,7 @@ from google.cloud import compute_v1
 from google_clients import APIS, CLUSTER, PARENT, PROJECT, ZONE, Clients, cluster, gpu_pool, network
 from rehearsing import Rehearsal, start_rehearsal
 
-from grpo_wizard.steps.rehearsal import life
+from grpo_wizard.steps.emulator import process
 
 
 @pytest.fixture(scope="module")
@@ -160,7 +160,7 @@ def faulty(tmp_path: Path) -> Iterator[Clients]:
     server = start_rehearsal(tmp_path / "home", faults=file, ray="none")
     server.enable(*APIS)
     yield Clients(server)
-    life.stop(server.home)
+    process.stop(server.home)
 
 
 def test_failed_operations_leave_what_google_leaves_and_a_pool_in_error_may_heal(faulty: Clients) -> None:

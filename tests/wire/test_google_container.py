@@ -17,7 +17,7 @@ from google.cloud import container_v1
 from google_clients import APIS, CLUSTER, PARENT, PROJECT, REGION, ZONE, Clients, cluster, gpu_pool, network
 from rehearsing import Rehearsal, start_rehearsal
 
-from grpo_wizard.steps.rehearsal import life
+from grpo_wizard.steps.emulator import process
 
 
 def _ready(server: Rehearsal) -> Clients:
@@ -213,7 +213,7 @@ def test_deleting_leaves_one_firewall_rule_behind_that_holds_the_network(tmp_pat
         clients.made(clients.compute("Networks").delete_unary(project=PROJECT, network="nemo-net"))
         assert [row for row in server.world() if not row["kept_by_design"]] == []
     finally:
-        life.stop(server.home)
+        process.stop(server.home)
 
 
 @pytest.fixture
@@ -242,7 +242,7 @@ def slow(tmp_path: Path) -> Iterator[Rehearsal]:
     )
     server = start_rehearsal(tmp_path / "home", speed="600", faults=faults, ray="none")
     yield server
-    life.stop(server.home)
+    process.stop(server.home)
 
 
 def test_while_a_cluster_is_made_it_is_busy_and_counts_its_progress_and_a_stockout_leaves_a_pool_in_error(
@@ -294,4 +294,4 @@ def test_a_server_killed_while_a_cluster_is_made_ends_it_after_its_restart(tmp_p
         got = clients.container.get_cluster(name=CLUSTER)
         assert got.status == container_v1.Cluster.Status.RUNNING and got.endpoint and got.location == REGION
     finally:
-        life.stop(home)
+        process.stop(home)

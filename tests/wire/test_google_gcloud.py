@@ -19,7 +19,7 @@ import pytest
 from google_clients import APIS, PROJECT, Clients, network
 from rehearsing import Rehearsal, start_rehearsal
 
-from grpo_wizard.steps.rehearsal import life
+from grpo_wizard.steps.emulator import process
 
 pytestmark = pytest.mark.skipif(
     shutil.which("gcloud") is None, reason="the real gcloud is not installed here"
@@ -121,7 +121,7 @@ def _replay(tmp_path: Path, names: list[str]) -> Shell:
         print(f"{len(names)} commands of gcloud in {time.monotonic() - begun:.0f} s")
         _check_left(server)
     finally:
-        life.stop(server.home)
+        process.stop(server.home)
     return shell
 
 

@@ -14,8 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rehearsing import Rehearsal
 
-from grpo_wizard.steps.rehearsal.contract import ApiError
-from grpo_wizard.steps.rehearsal.google.lustre_tiers import TIERS, check
+from grpo_wizard.steps.emulator.google.lustre.tiers import TIERS, check
+from grpo_wizard.steps.emulator.server.context import ApiError
 
 PARENT = f"projects/{PROJECT}/locations/{ZONE}"
 

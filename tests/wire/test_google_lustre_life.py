@@ -19,8 +19,8 @@ from test_google_lustre import PARENT, connect, instance, ranged
 
 from grpo_wizard.steps.clients.connect import rehearsal
 from grpo_wizard.steps.clients.driver import Task
-from grpo_wizard.steps.clients.lustre import LustreDriver
-from grpo_wizard.steps.step import Resource
+from grpo_wizard.steps.clients.google.lustre import LustreDriver
+from grpo_wizard.steps.core.model import Resource
 
 SPEED = "1200"
 HELD = "Producer services (e.g. CloudSQL, Cloud Memstore, etc.) are still using this connection."

@@ -13,7 +13,7 @@ import pytest
 from google_clients import APIS, CLUSTER, PARENT, Clients, cluster, gpu_pool, network
 from rehearsing import Rehearsal, start_rehearsal, stop_rehearsal
 
-from grpo_wizard.steps.rehearsal.google.durations import SPANS, seconds
+from grpo_wizard.steps.emulator.google.shared.durations import SPANS, seconds
 
 JSON = dict[str, Any]
 P, ZONE = "my-project", "us-central1-b"

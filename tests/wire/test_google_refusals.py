@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from rehearsing import Rehearsal, start_rehearsal
 
-from grpo_wizard.steps.rehearsal import life
+from grpo_wizard.steps.emulator import process
 
 JSON = dict[str, Any]
 P, NUMBER, ZONE = "my-project", "123456789012", "us-central1-b"
@@ -278,4 +278,4 @@ def test_an_enabled_api_is_felt_only_after_its_minute(tmp_path: Path) -> None:
             time.sleep(0.02)
         assert time.monotonic() - begun >= enabled + 0.5
     finally:
-        life.stop(server.home)
+        process.stop(server.home)

@@ -15,7 +15,7 @@ import msgspec
 from kubeworld import Running, SmallGround, cpu_pool, running
 from rehearsing import Rehearsal, start_rehearsal, until
 
-from grpo_wizard.steps.rehearsal import life
+from grpo_wizard.steps.emulator import process
 
 _PODS = "/api/v1/namespaces/default/pods"
 
@@ -77,7 +77,7 @@ def test_a_crowded_world_killed_again_and_again_while_it_is_written_comes_back_w
             saved = _filled_and_killed(server, turn, saved)
         assert len([name for name in saved if name.startswith("p-")]) == 450
     finally:
-        life.stop(tmp_path)
+        process.stop(tmp_path)
 
 
 def _filled_and_killed(server: Rehearsal, turn: int, saved: set[str]) -> set[str]:
@@ -97,7 +97,7 @@ def _filled_and_killed(server: Rehearsal, turn: int, saved: set[str]) -> set[str
 
 def _names_in_file(server: Rehearsal) -> set[str]:
     """The pods in the world's file, which is whole whenever it is read."""
-    records = msgspec.json.decode((life.folder(server.home) / "world.json").read_bytes())["records"]
+    records = msgspec.json.decode((process.folder(server.home) / "world.json").read_bytes())["records"]
     kubes = [r["extra"]["kube"]["store"]["objects"] for r in records if "kube" in r["extra"]]
     metas = [p["metadata"] for kube in kubes for kind, rows in kube if kind == "pods" for p in rows]
     return {meta["name"] for meta in metas if meta["namespace"] == "default"}

@@ -15,7 +15,7 @@ import pytest
 from kubethings import as_yaml, claim, deploy, manifest, pods, ray_objects, ready, volume
 from kubeworld import Running, kubectl_binary, running, tutorial_ground, until
 
-from grpo_wizard.steps.rehearsal.wire import Recorder, Wire
+from grpo_wizard.steps.emulator.server.recorder import Recorder, Wire
 
 _SDK = Path("/usr/lib/google-cloud-sdk/bin")
 BINARIES = [kubectl_binary(), *(str(p) for v in ("1.31", "1.33") if (p := _SDK / f"kubectl.{v}").exists())]

@@ -28,7 +28,7 @@ from kubethings import (
 )
 from kubeworld import LocalHeads, Running, cpu_pool, gpu_pool, running, tutorial_ground, until
 
-from grpo_wizard.steps.rehearsal.kube import schemas
+from grpo_wizard.steps.emulator.kube.api import schemas
 
 NAME = "ray-cluster-kuberay"
 

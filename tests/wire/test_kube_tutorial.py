@@ -13,7 +13,7 @@ from kubethings import as_yaml, pods, ready
 from kubeworld import Running, SmallGround, cpu_pool, gpu_pool, running, until
 from test_manifests_golden import google, manifests, tutorial
 
-from grpo_wizard.steps.rehearsal.kube import schemas
+from grpo_wizard.steps.emulator.kube.api import schemas
 
 JSON = dict[str, Any]
 INTERFACES = [f"eth{n}" for n in range(10)]  # the pod network, gVNIC, eight RDMA

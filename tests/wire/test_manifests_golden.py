@@ -17,9 +17,9 @@ import kubernetes_validate
 import pytest
 from gcloud_bodies import unlike
 
-from grpo_wizard.steps import differences
-from grpo_wizard.steps.step import Fact, SecretValue
-from grpo_wizard.steps.steps import all_resources, complete
+from grpo_wizard.steps.core import tutorial_differences
+from grpo_wizard.steps.core.model import Fact, SecretValue
+from grpo_wizard.steps.registry import all_resources, complete
 
 JSON = dict[str, Any]
 HERE = Path(__file__).parent
@@ -127,7 +127,7 @@ def test_the_raycluster_is_the_charts_but_for_what_the_table_names(which: str) -
 
 
 def test_every_claim_is_a_row_of_the_table() -> None:
-    rows = {row["name"]: row for row in differences.rows(tutorial(exact()))}
+    rows = {row["name"]: row for row in tutorial_differences.rows(tutorial(exact()))}
     assert set(ALWAYS) | set(SHIPPING) | set(SWITCHED) <= set(rows)
     assert [name for name in SWITCHED if rows[name]["on"]] == []
 

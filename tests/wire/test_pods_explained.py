@@ -12,11 +12,12 @@ from typing import Any
 
 import pytest
 
-from grpo_wizard.steps import pace, work
 from grpo_wizard.steps.clients.errors import CloudError
-from grpo_wizard.steps.clients.pod_rules import RULES, diagnose
-from grpo_wizard.steps.clients.pod_signs import Seen
-from grpo_wizard.steps.step import Resource, Trouble, Usual
+from grpo_wizard.steps.clients.kubernetes.pod_diagnosis.rules import RULES, diagnose
+from grpo_wizard.steps.clients.kubernetes.pod_diagnosis.symptoms import Seen
+from grpo_wizard.steps.core.model import Resource, Trouble, Usual
+from grpo_wizard.steps.engine import backoff as pace
+from grpo_wizard.steps.engine import reconcile
 
 JSON = dict[str, Any]
 CASES = Path(__file__).with_name("fixtures") / "pods"
@@ -464,7 +465,7 @@ def test_what_no_waiting_mends_ends_it_sooner_and_all_of_it_shrinks_with_the_pac
 
 @pytest.mark.parametrize(("seconds", "ends"), [(1000.0, False), (1200.0, True)])
 def test_a_time_out_fails_with_the_trouble_and_its_fix(seconds: float, ends: bool) -> None:
-    pursuit = object.__new__(work._Pursuit)  # no session is needed to judge a wait
+    pursuit = object.__new__(reconcile._Pursuit)  # no session is needed to judge a wait
     pursuit.resource, pursuit.pace, pursuit.said = RAY, 1.0, "waiting for the head: …"
     pursuit.trouble = Trouble("head: image x does not exist", "correct raycluster.image", 900.0)
 

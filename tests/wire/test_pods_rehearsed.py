@@ -11,10 +11,10 @@ import pytest
 from kubethings import as_yaml, claim, deploy, manifest, pods, ray_objects, ready, volume
 from kubeworld import TOKEN, Running, running, tutorial_ground, until
 
-from grpo_wizard.steps.clients.cloud import Cloud
-from grpo_wizard.steps.clients.kube import ClusterAccess, Kube
-from grpo_wizard.steps.clients.pods import explain
-from grpo_wizard.steps.clients.rayclusters import head_is_ready
+from grpo_wizard.steps.clients.context import Cloud
+from grpo_wizard.steps.clients.kubernetes.api import ClusterAccess, Kube
+from grpo_wizard.steps.clients.kubernetes.pod_diagnosis.pods import explain
+from grpo_wizard.steps.clients.kubernetes.rayclusters import head_is_ready
 
 NAME = "ray-cluster-kuberay"
 CASES = Path(__file__).with_name("fixtures") / "pods"

@@ -17,8 +17,8 @@ from typing import Any
 import pytest
 from kubeworld import TOKEN, LocalHeads, Running, running, until
 
-from grpo_wizard.steps.clients.kube_access import KubeAccess
-from grpo_wizard.steps.clients.port_forward import Forward, Forwarding, head_pod, newest_running
+from grpo_wizard.steps.clients.kubernetes.access import KubeAccess
+from grpo_wizard.steps.clients.kubernetes.port_forward import Forward, Forwarding, head_pod, newest_running
 
 BODY = os.urandom(1 << 20) * 9
 

@@ -15,11 +15,11 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from google.oauth2.credentials import Credentials
 
-from grpo_wizard.steps.clients import billing_catalog
-from grpo_wizard.steps.clients.billing_catalog import skus
-from grpo_wizard.steps.clients.cloud import Cloud
+from grpo_wizard.steps.clients.context import Cloud
 from grpo_wizard.steps.clients.errors import CloudError
-from grpo_wizard.steps.prices import Book, wanted_skus
+from grpo_wizard.steps.clients.google import billing_catalog
+from grpo_wizard.steps.clients.google.billing_catalog import skus
+from grpo_wizard.steps.pricing.book import Book, wanted_skus
 
 ROWS: list[dict[str, Any]] = json.loads(
     (Path(__file__).parents[1] / "unit" / "fixtures" / "skus.json").read_text("utf-8")

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from grpo_wizard.steps.rehearsal import payload
-from grpo_wizard.steps.rehearsal.checks import camel, check_body, snake
-from grpo_wizard.steps.rehearsal.contract import ApiError
-from grpo_wizard.steps.rehearsal.documents import DOCUMENTS, Document, Method, load
+from grpo_wizard.steps.emulator.server import payload
+from grpo_wizard.steps.emulator.server.context import ApiError
+from grpo_wizard.steps.emulator.server.discovery_documents import DOCUMENTS, Document, Method, load
+from grpo_wizard.steps.emulator.server.schema_checks import camel, check_body, snake
 
 JSON = dict[str, Any]
 FIXED = settings(derandomize=True, max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))

@@ -44,7 +44,7 @@ def test_service_usage_enables_lists_and_disables(rehearsal: Rehearsal) -> None:
 def test_enabling_is_felt_only_after_a_while(tmp_path_factory: pytest.TempPathFactory) -> None:
     from rehearsing import start_rehearsal
 
-    from grpo_wizard.steps.rehearsal import life
+    from grpo_wizard.steps.emulator import process
 
     server = start_rehearsal(
         tmp_path_factory.mktemp("slow"), "40", ray="none"
@@ -58,7 +58,7 @@ def test_enabling_is_felt_only_after_a_while(tmp_path_factory: pytest.TempPathFa
             assert time.monotonic() < deadline
             time.sleep(0.05)
     finally:
-        life.stop(server.home)
+        process.stop(server.home)
 
 
 def test_policies_are_written_only_over_what_was_read(rehearsal: Rehearsal) -> None:

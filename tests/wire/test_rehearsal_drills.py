@@ -10,8 +10,8 @@ import pytest
 from rehearsing import Rehearsal, start_rehearsal, stop_rehearsal
 
 from grpo_wizard.steps.clients.errors import from_message
-from grpo_wizard.steps.rehearsal import life
-from grpo_wizard.steps.rehearsal.drill_texts import CATALOGUE, NAMES
+from grpo_wizard.steps.emulator import process
+from grpo_wizard.steps.emulator.drills.catalog import CATALOGUE, NAMES
 
 DRILLS = "/_rehearsal/drills"
 GKE = "/container/v1/projects/my-project/locations/europe-west4/clusters"
@@ -69,22 +69,22 @@ def test_drills_outlive_the_server_and_a_fault_file_outlives_the_drills(tmp_path
     teapot = {"status": 418, "body": {"error": {"code": 418, "message": "short and stout"}}}
     file.write_text(json.dumps([{"match": {"service": "compute.googleapis.com"}, "do": teapot}]))
     start_rehearsal(tmp_path, ray="none", drills=("head-lost", "quota-short"))
-    life.stop(tmp_path)
+    process.stop(tmp_path)
     server = start_rehearsal(tmp_path, ray="none", faults=file)
     try:
         assert running(server) == ["quota-short", "head-lost"]
         server.ask("DELETE", DRILLS)
         assert running(server) == [] and server.ask("GET", RESERVATIONS)[0] == 418
     finally:
-        life.stop(tmp_path)
+        process.stop(tmp_path)
     server = start_rehearsal(tmp_path, ray="none")
     assert running(server) == []
-    life.stop(tmp_path)
+    process.stop(tmp_path)
 
 
 def test_a_drill_that_is_not_known_keeps_the_server_from_starting(tmp_path: Path) -> None:
-    with pytest.raises(life.RehearsalError, match="did you mean stock-out"):
-        life.start(tmp_path, "max", ray="none", drills=("stok-out",))
+    with pytest.raises(process.RehearsalError, match="did you mean stock-out"):
+        process.start(tmp_path, "max", ray="none", drills=("stok-out",))
 
 
 def test_looking_at_the_drills_is_no_use_of_the_place(rehearsal: Rehearsal) -> None:

@@ -17,15 +17,15 @@ import psutil
 import pytest
 from rehearsing import Rehearsal, start_rehearsal
 
-from grpo_wizard.steps.rehearsal import life
+from grpo_wizard.steps.emulator import process as emulator_process
 
-MODULE = [sys.executable, "-m", "grpo_wizard.steps.rehearsal"]
+MODULE = [sys.executable, "-m", "grpo_wizard.steps.emulator"]
 
 
 def test_two_starts_at_once_end_with_one_server(tmp_path: Path) -> None:
-    found: list[life.Address] = []
+    found: list[emulator_process.Address] = []
     threads = [
-        threading.Thread(target=lambda: found.append(life.start(tmp_path, "max", ray="none")))
+        threading.Thread(target=lambda: found.append(emulator_process.start(tmp_path, "max", ray="none")))
         for _ in range(4)
     ]
     for thread in threads:
@@ -36,45 +36,45 @@ def test_two_starts_at_once_end_with_one_server(tmp_path: Path) -> None:
         assert len(found) == 4
         assert len({(a.pid, a.base_url) for a in found}) == 1
     finally:
-        life.stop(tmp_path)
+        emulator_process.stop(tmp_path)
 
 
 def test_another_speed_is_refused_in_one_sentence(rehearsal: Rehearsal) -> None:
-    with pytest.raises(life.RehearsalError, match="runs at speed max, not 60"):
-        life.start(rehearsal.home, 60)
-    with pytest.raises(life.RehearsalError, match="runs at speed max, not 60"):
-        life.join(rehearsal.base_url, rehearsal.token, 60)
-    assert life.start(rehearsal.home).pid == rehearsal.address.pid
+    with pytest.raises(emulator_process.RehearsalError, match="runs at speed max, not 60"):
+        emulator_process.start(rehearsal.home, 60)
+    with pytest.raises(emulator_process.RehearsalError, match="runs at speed max, not 60"):
+        emulator_process.join(rehearsal.base_url, rehearsal.token, 60)
+    assert emulator_process.start(rehearsal.home).pid == rehearsal.address.pid
 
 
 @pytest.mark.parametrize("speed", ["0", "-1", "nan", "fast"])
 def test_a_speed_that_is_none_is_refused(tmp_path: Path, speed: str) -> None:
-    with pytest.raises(life.RehearsalError, match="above 0"):
-        life.start(tmp_path, speed)
+    with pytest.raises(emulator_process.RehearsalError, match="above 0"):
+        emulator_process.start(tmp_path, speed)
 
 
 def test_a_server_named_by_the_environment_is_joined(
     rehearsal: Rehearsal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv(life.URL, rehearsal.base_url)
-    with pytest.raises(life.RehearsalError, match=life.TOKEN):
-        life.find(tmp_path)
-    monkeypatch.setenv(life.TOKEN_FILE, rehearsal.address.token_file)
-    joined = life.start(tmp_path / "other", "max")
+    monkeypatch.setenv(emulator_process.URL, rehearsal.base_url)
+    with pytest.raises(emulator_process.RehearsalError, match=emulator_process.TOKEN):
+        emulator_process.find(tmp_path)
+    monkeypatch.setenv(emulator_process.TOKEN_FILE, rehearsal.address.token_file)
+    joined = emulator_process.start(tmp_path / "other", "max")
     assert (joined.pid, joined.token) == (rehearsal.address.pid, rehearsal.token)
-    monkeypatch.setenv(life.TOKEN, "wrong")
-    with pytest.raises(life.RehearsalError, match="401"):
-        life.find(tmp_path)
+    monkeypatch.setenv(emulator_process.TOKEN, "wrong")
+    with pytest.raises(emulator_process.RehearsalError, match="401"):
+        emulator_process.find(tmp_path)
 
 
 @pytest.mark.parametrize("url", ["http://198.51.100.1:80", "https://example.com", "nowhere"])
 def test_a_server_beyond_loopback_is_not_asked(
     tmp_path: Path, url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv(life.URL, url)
-    monkeypatch.setenv(life.TOKEN, "some-token")
-    with pytest.raises(life.RehearsalError, match=r"must name a server on 127\.0\.0\.1"):
-        life.start(tmp_path)
+    monkeypatch.setenv(emulator_process.URL, url)
+    monkeypatch.setenv(emulator_process.TOKEN, "some-token")
+    with pytest.raises(emulator_process.RehearsalError, match=r"must name a server on 127\.0\.0\.1"):
+        emulator_process.start(tmp_path)
 
 
 def test_the_servers_environment_holds_no_token_of_ours(
@@ -83,19 +83,19 @@ def test_the_servers_environment_holds_no_token_of_ours(
     monkeypatch.setenv("HF_TOKEN", "hf_canary")
     monkeypatch.setenv("WANDB_API_KEY", "wandb-canary")
     try:
-        address = life.start(tmp_path, "max", ray="none")
+        address = emulator_process.start(tmp_path, "max", ray="none")
         assert not {"HF_TOKEN", "WANDB_API_KEY"} & set(psutil.Process(address.pid).environ())
     finally:
-        life.stop(tmp_path)
+        emulator_process.stop(tmp_path)
 
 
 def test_stop_ends_the_process_and_a_second_stop_finds_none(tmp_path: Path) -> None:
     server = start_rehearsal(tmp_path, ray="none")
-    assert life.status(tmp_path)["running"]
-    assert life.stop(tmp_path)
-    assert life.find(tmp_path) is None
-    assert not life.stop(tmp_path)
-    assert life.status(tmp_path) == {"running": False}
+    assert emulator_process.status(tmp_path)["running"]
+    assert emulator_process.stop(tmp_path)
+    assert emulator_process.find(tmp_path) is None
+    assert not emulator_process.stop(tmp_path)
+    assert emulator_process.status(tmp_path) == {"running": False}
     with pytest.raises(OSError):
         socket.create_connection(("127.0.0.1", int(server.base_url.rpartition(":")[2])), 1).close()
 
@@ -112,7 +112,13 @@ def test_serve_prints_one_line_and_says_how_to_use_it(tmp_path: Path) -> None:
         assert process.stdout.read() == ""
     assert {"base_url", "pid", "kube_urls", "token_file", "env"} <= set(line)
     assert line["pid"] == process.pid
-    assert {"HTTPS_PROXY", "CLOUDSDK_CONFIG", "KUBECONFIG", life.URL, life.TOKEN} <= set(line["env"])
+    assert {
+        "HTTPS_PROXY",
+        "CLOUDSDK_CONFIG",
+        "KUBECONFIG",
+        emulator_process.URL,
+        emulator_process.TOKEN,
+    } <= set(line["env"])
     assert f"export KUBECONFIG={line['env']['KUBECONFIG']}" in env_file.read_text()
     assert stat.S_IMODE(Path(line["token_file"]).stat().st_mode) == 0o600
     assert stat.S_IMODE(env_file.stat().st_mode) == 0o600
@@ -137,7 +143,7 @@ def test_killed_in_the_middle_it_comes_back_with_its_world_and_what_was_to_come(
         assert again.ask("GET", path)[1]["state"] == "ENABLED"
         assert [row["name"] for row in again.world()] == ["lustre.googleapis.com"]
     finally:
-        life.stop(tmp_path)
+        emulator_process.stop(tmp_path)
 
 
 def test_files_with_secrets_are_for_their_owner_only(rehearsal: Rehearsal) -> None:
@@ -176,7 +182,7 @@ def test_every_path_wants_the_token(rehearsal: Rehearsal) -> None:
 
 def test_life_is_light_to_import() -> None:
     script = (
-        "import sys; import grpo_wizard.steps.rehearsal.life; "
+        "import sys; import grpo_wizard.steps.emulator.process; "
         "print([m for m in ('aiohttp', 'cryptography', 'msgspec', 'google', 'asyncio') if m in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)

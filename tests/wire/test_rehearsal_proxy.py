@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from rehearsing import Rehearsal
 
-from grpo_wizard.steps.rehearsal.tls import Authority
+from grpo_wizard.steps.emulator.server.tls import Authority
 
 PATH = "/v1/projects/my-project/services/compute.googleapis.com"
 

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from rehearsing import Rehearsal, start_rehearsal
 
-from grpo_wizard.steps.rehearsal import life
-from grpo_wizard.steps.rehearsal.wire import Recorder, masked, read_faults
+from grpo_wizard.steps.emulator import process
+from grpo_wizard.steps.emulator.server.recorder import Recorder, masked, read_faults
 
 JSON = dict[str, Any]
 QUOTAS = "projects/my-project/locations/global/services/compute.googleapis.com/quotaInfos"
@@ -174,7 +174,7 @@ def test_faults_answer_count_delay_drop_and_truncate(tmp_path: Path) -> None:
             assert server.ask("GET", path)[1]["state"] == state
         assert [line["status"] for line in server.recorded() if line["method"] == "GET"][1] == 503
     finally:
-        life.stop(server.home)
+        process.stop(server.home)
 
 
 def test_a_fault_can_be_an_operations_end(tmp_path: Path) -> None:
@@ -187,7 +187,7 @@ def test_a_fault_can_be_an_operations_end(tmp_path: Path) -> None:
         assert operation["error"] == error
         assert server.world() == []
     finally:
-        life.stop(server.home)
+        process.stop(server.home)
 
 
 @pytest.mark.parametrize(

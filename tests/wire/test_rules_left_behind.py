@@ -8,11 +8,11 @@ from pathlib import Path
 from google_clients import APIS, PARENT, Clients, cluster, firewall, network
 from rehearsing import start_rehearsal, stop_rehearsal
 
-from grpo_wizard.steps.clients.compute import NetworkDriver
 from grpo_wizard.steps.clients.connect import rehearsal
 from grpo_wizard.steps.clients.driver import Task
 from grpo_wizard.steps.clients.errors import CloudError
-from grpo_wizard.steps.step import Resource, Sight
+from grpo_wizard.steps.clients.google.compute import NetworkDriver
+from grpo_wizard.steps.core.model import Resource, Sight
 
 PROJECT = "my-project"
 TAG = "gke-nemo-cluster-0a1b2c3d-node"

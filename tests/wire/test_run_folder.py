@@ -10,11 +10,11 @@ import pytest
 from road import JSON, NAME, Deployed, Road, road
 
 from grpo_wizard.steps.clients.errors import CloudError
-from grpo_wizard.steps.clients.jobs import JobDriver, no_step_left
-from grpo_wizard.steps.following import job_resource
-from grpo_wizard.steps.survey import task_for
+from grpo_wizard.steps.clients.ray.job_driver import JobDriver, no_step_left
+from grpo_wizard.steps.engine.refresh import task_for
+from grpo_wizard.steps.jobs.watch import job_resource
 from grpo_wizard.steps.training.checkpoints import Listing
-from grpo_wizard.tui.opening import open_session
+from grpo_wizard.tui.commands._session import open_session
 
 FOLDER = "nemo_rl_gemma3_27b"
 

@@ -14,8 +14,8 @@ import pytest
 from gcloud_bodies import golden, key, normal, unlike
 from rehearsing import Rehearsal, start_rehearsal
 
-from grpo_wizard.steps import differences
-from grpo_wizard.steps.rehearsal import life
+from grpo_wizard.steps.core import tutorial_differences
+from grpo_wizard.steps.emulator import process
 
 HERE = Path(__file__).parent
 TUTORIAL, EXACT = HERE.parents[1] / "assets" / "answers-tutorial.toml", HERE / "tutorial_exact.toml"
@@ -65,7 +65,7 @@ def sent(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
         posts = [r for r in server.recorded() if r["method"] == "POST" and r["status"] == 200]
         yield request.param, {key(r): r for r in posts if r["service"].endswith(".googleapis.com")}
     finally:
-        life.stop(server.home)
+        process.stop(server.home)
 
 
 def test_every_create_request_is_gclouds_but_for_what_the_table_names(sent: Any) -> None:
@@ -136,4 +136,4 @@ def test_a_new_project_and_a_role_are_asked_for_as_gcloud_does(rehearsal: Rehear
 
 
 def test_tutorial_exact_switches_off_all_that_can_be_and_nothing_else() -> None:
-    assert tomllib.loads(EXACT.read_text("utf-8")) == differences.switched_off()
+    assert tomllib.loads(EXACT.read_text("utf-8")) == tutorial_differences.switched_off()

@@ -15,8 +15,8 @@ import pytest
 from rehearsing import Rehearsal
 from wrong_requests import Wrong, allowed, documents, path_of, served, wrong
 
-from grpo_wizard.steps.rehearsal.contract import HANDLERS
-from grpo_wizard.steps.rehearsal.documents import Document
+from grpo_wizard.steps.emulator.server.context import HANDLERS
+from grpo_wizard.steps.emulator.server.discovery_documents import Document
 
 JSON = dict[str, Any]
 CONSTRAINTS = Path(__file__).parents[2] / "constraints.txt"

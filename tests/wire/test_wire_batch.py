@@ -11,7 +11,7 @@ import pytest
 from clients import discovered
 from rehearsing import Rehearsal, start_rehearsal
 
-from grpo_wizard.steps.rehearsal import life
+from grpo_wizard.steps.emulator import process
 
 JSON = dict[str, Any]
 NETWORKS = "/compute/v1/projects/my-project/global/networks"
@@ -146,7 +146,7 @@ def test_a_fault_meets_a_call_in_a_batch_too(tmp_path: Path) -> None:
         answers = batch(server, [("GET", NETWORKS, None)] * 3)[1]
         assert [status for status, _ in answers] == [200, 503, 200] and answers[1][1] == refusal
     finally:
-        life.stop(server.home)
+        process.stop(server.home)
 
 
 def test_googles_own_client_reads_a_batch(cloud: Rehearsal) -> None:

@@ -14,7 +14,7 @@ from rehearsing import Rehearsal
 from test_strict_wire import Line
 from wrong_requests import documents, prefix, served
 
-from grpo_wizard.steps.rehearsal.documents import Document, Method
+from grpo_wizard.steps.emulator.server.discovery_documents import Document, Method
 
 JSON = dict[str, Any]
 _APIS = "compute container cloudquotas orgpolicy cloudresourcemanager cloudbilling lustre servicenetworking"

@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from grpo_wizard.steps.rehearsal import google
-from grpo_wizard.steps.rehearsal.checks import snake
-from grpo_wizard.steps.rehearsal.contract import HANDLERS
-from grpo_wizard.steps.rehearsal.documents import DOCUMENTS, Document, Method, load
-from grpo_wizard.steps.rehearsal.protodocs import numbers
-from grpo_wizard.steps.rehearsal.routes import PREFIXES
+from grpo_wizard.steps.emulator import google
+from grpo_wizard.steps.emulator.server.context import HANDLERS
+from grpo_wizard.steps.emulator.server.discovery_documents import DOCUMENTS, Document, Method, load
+from grpo_wizard.steps.emulator.server.proto_documents import numbers
+from grpo_wizard.steps.emulator.server.routes import PREFIXES
+from grpo_wizard.steps.emulator.server.schema_checks import snake
 
 JSON = dict[str, Any]
 _DEEP = 4  # messages inside messages

@@ -11,18 +11,18 @@ from typing import Any
 
 from grpo_wizard.state.errors import WizardError, WrongUsage
 from grpo_wizard.state.journal import Journal
-from grpo_wizard.steps import pace
-from grpo_wizard.steps.checking import blocking, run_checks, unanswered
-from grpo_wizard.steps.clients.world import LiveWorld
-from grpo_wizard.steps.engine import Options, apply
-from grpo_wizard.steps.events import Event
-from grpo_wizard.steps.following import JobWatch
-from grpo_wizard.steps.price_list import ask_prices
-from grpo_wizard.steps.session import Session
-from grpo_wizard.steps.steps import NAMES, STEPS
+from grpo_wizard.steps.clients.queries.cached import LiveWorld
+from grpo_wizard.steps.core.events import Event
+from grpo_wizard.steps.deployment.session import Session
+from grpo_wizard.steps.engine import backoff
+from grpo_wizard.steps.engine.apply import Options, apply
+from grpo_wizard.steps.engine.preflight import blocking, run_checks, unanswered
+from grpo_wizard.steps.jobs.watch import JobWatch
+from grpo_wizard.steps.pricing.refresh import ask_prices
+from grpo_wizard.steps.registry import NAMES, STEPS
+from grpo_wizard.tui.commands._events import Renderer
+from grpo_wizard.tui.commands._session import load, locked
 from grpo_wizard.tui.commands.wait import summary, until_ended
-from grpo_wizard.tui.opening import load, locked
-from grpo_wizard.tui.rendering import Renderer
 
 
 def run(args: argparse.Namespace) -> int:
@@ -77,8 +77,8 @@ async def checks_gate(session: Session) -> Sequence[Mapping[str, str]]:
     An API takes effect minutes after it was enabled (cases a07): in an empty project all checks are unknown at first.
     """
     loop = asyncio.get_running_loop()
-    until = loop.time() + pace.until_insisting(session.cloud.pace)
-    for wait in pace.looks(session.cloud.pace):
+    until = loop.time() + backoff.until_insisting(session.cloud.pace)
+    for wait in backoff.looks(session.cloud.pace):
         world = LiveWorld(session.cloud, session.deployment.lineage)
         found = await run_checks(STEPS, session.answers, world)
         if blocking(found) or not unanswered(found) or loop.time() > until:
@@ -133,7 +133,7 @@ def _interrupted() -> dict[str, Any]:
 
 def _detached(args: argparse.Namespace) -> int:
     """The same command in a process of its own."""
-    from grpo_wizard.tui.detach import start
+    from grpo_wizard.tui.commands._detach import start
 
     store, deployment = load(args)
     pid, log = start(store.home, deployment.name, [word for word in sys.argv[1:] if word != "--detach"])

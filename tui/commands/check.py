@@ -5,12 +5,12 @@ from __future__ import annotations
 import argparse
 import asyncio
 
-from grpo_wizard.steps.checking import Checked, blocking, run_checks
-from grpo_wizard.steps.clients.world import LiveWorld
-from grpo_wizard.steps.session import Session
-from grpo_wizard.steps.steps import STEPS
-from grpo_wizard.tui.opening import open_session
-from grpo_wizard.tui.output import glyph, print_json
+from grpo_wizard.steps.clients.queries.cached import LiveWorld
+from grpo_wizard.steps.deployment.session import Session
+from grpo_wizard.steps.engine.preflight import Checked, blocking, run_checks
+from grpo_wizard.steps.registry import STEPS
+from grpo_wizard.tui.commands._output import glyph, print_json
+from grpo_wizard.tui.commands._session import open_session
 
 
 def look(session: Session) -> list[Checked]:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import argparse
 import asyncio
 
-from grpo_wizard.steps.checkpoint_files import list_checkpoints
+from grpo_wizard.steps.jobs.checkpoints import list_checkpoints
 from grpo_wizard.steps.training.checkpoints import Listing
-from grpo_wizard.tui.opening import open_session
-from grpo_wizard.tui.output import glyph, print_json
+from grpo_wizard.tui.commands._output import glyph, print_json
+from grpo_wizard.tui.commands._session import open_session
 
 
 def run(args: argparse.Namespace) -> int:

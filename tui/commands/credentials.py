@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from grpo_wizard.state.errors import WizardError
-from grpo_wizard.steps import kubeconfig
-from grpo_wizard.steps.session import Session
-from grpo_wizard.tui.opening import open_session
+from grpo_wizard.steps.clients.kubernetes import kubeconfig
+from grpo_wizard.steps.deployment.session import Session
+from grpo_wizard.tui.commands._session import open_session
 
 if TYPE_CHECKING:
-    from grpo_wizard.steps.clients.cloud import Cloud
-    from grpo_wizard.steps.clients.kube import ClusterAccess
+    from grpo_wizard.steps.clients.context import Cloud
+    from grpo_wizard.steps.clients.kubernetes.api import ClusterAccess
 
 
 def run(args: argparse.Namespace) -> int:
@@ -45,7 +45,7 @@ def write(session: Session, file: Path) -> str:
 def _access(cloud: Cloud, project: str, location: str, cluster: str) -> ClusterAccess | None:
     """None while there is no cluster to speak of; with GKE's API off there is none."""
     from grpo_wizard.steps.clients.errors import CloudError
-    from grpo_wizard.steps.clients.kube import access
+    from grpo_wizard.steps.clients.kubernetes.api import access
 
     try:
         return access(cloud, project, location, cluster)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import argparse
 import asyncio
 
-from grpo_wizard.steps.clients.head import open_head
-from grpo_wizard.steps.following import job_resource
-from grpo_wizard.steps.session import Session
-from grpo_wizard.tui.opening import open_session
+from grpo_wizard.steps.clients.ray.head import open_head
+from grpo_wizard.steps.deployment.session import Session
+from grpo_wizard.steps.jobs.watch import job_resource
+from grpo_wizard.tui.commands._session import open_session
 
 
 def run(args: argparse.Namespace) -> int:

@@ -9,12 +9,12 @@ from pathlib import Path
 from grpo_wizard.state.errors import WizardError, WrongUsage
 from grpo_wizard.state.model import Deployment
 from grpo_wizard.state.store import Store
-from grpo_wizard.steps.engine import undo
-from grpo_wizard.steps.events import Event, notice
-from grpo_wizard.steps.session import Session
+from grpo_wizard.steps.core.events import Event, notice
+from grpo_wizard.steps.deployment.session import Session
+from grpo_wizard.steps.engine.apply import undo
+from grpo_wizard.tui.commands._events import Renderer
+from grpo_wizard.tui.commands._session import choose, held, home_of, load, session_of
 from grpo_wizard.tui.commands.apply import play
-from grpo_wizard.tui.opening import choose, held, home_of, load, session_of
-from grpo_wizard.tui.rendering import Renderer
 
 
 def run(args: argparse.Namespace) -> int:

@@ -7,18 +7,18 @@ import sys
 from pathlib import Path
 
 from grpo_wizard.state.errors import WrongUsage
-from grpo_wizard.tui.opening import complete_or_say, load
-from grpo_wizard.tui.output import write_data
+from grpo_wizard.tui.commands._output import write_data
+from grpo_wizard.tui.commands._session import complete_or_say, load
 
 
 def run(args: argparse.Namespace) -> int:
     _, deployment = load(args)
     answers = complete_or_say(deployment)
     if args.answers:
-        from grpo_wizard.steps.export_answers import answers_toml
+        from grpo_wizard.steps.export.answers import answers_toml
 
         return _give(answers_toml(answers), args.out, 0o644)
-    from grpo_wizard.steps.export import script
+    from grpo_wizard.steps.export.script import script
 
     return _give(script(answers, deployment.name, deployment.lineage), args.out, 0o755)
 

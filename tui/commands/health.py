@@ -7,12 +7,12 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any
 
-from grpo_wizard.steps.following import read_job
+from grpo_wizard.steps.jobs.watch import read_job
 from grpo_wizard.steps.training.health import Verdict, diagnose
 from grpo_wizard.steps.training.rows import Facts
+from grpo_wizard.tui.commands._output import glyph, print_json
+from grpo_wizard.tui.commands._session import mode_of, open_session
 from grpo_wizard.tui.commands.metrics import read_log
-from grpo_wizard.tui.opening import mode_of, open_session
-from grpo_wizard.tui.output import glyph, print_json
 
 _SIGNS = {"critical": "block", "warning": "warn", "info": "info"}
 # NeMo RL says "stopping training early" also of a run that has done all its steps.

@@ -14,13 +14,13 @@ from grpo_wizard.state.errors import NameRefused, StateUnreadable, WizardError, 
 from grpo_wizard.state.home import valid_name
 from grpo_wizard.state.lock import Lock
 from grpo_wizard.state.store import Store
-from grpo_wizard.steps.steps import Refusals, complete, fields
-from grpo_wizard.tui.opening import home_of, mode_of, say_if_real, wrong_mode
-from grpo_wizard.tui.output import flags
+from grpo_wizard.steps.registry import Refusals, complete, fields
+from grpo_wizard.tui.commands._output import flags
+from grpo_wizard.tui.commands._session import home_of, mode_of, say_if_real, wrong_mode
 
 if TYPE_CHECKING:
     from grpo_wizard.state.model import Deployment
-    from grpo_wizard.steps.takeover import Offer
+    from grpo_wizard.steps.engine.recovery import Offer
 
 Given = dict[str, dict[str, Any]]
 
@@ -88,9 +88,9 @@ def _look_for_offer(args: argparse.Namespace, store: Store, name: str, answers: 
 
     from grpo_wizard.state.model import Deployment
     from grpo_wizard.steps.clients.connect import open_cloud
-    from grpo_wizard.steps.engine import Options, plan
-    from grpo_wizard.steps.session import Session
-    from grpo_wizard.steps.takeover import marks, offer
+    from grpo_wizard.steps.deployment.session import Session
+    from grpo_wizard.steps.engine.apply import Options, plan
+    from grpo_wizard.steps.engine.recovery import marks, offer
 
     nobody = Deployment(lineage="nobody", mode=mode_of(args), name=name, answers=answers)
     cloud = open_cloud(nobody.mode, Path(store.home.root), args.speed, lambda *parts: None)

@@ -6,9 +6,9 @@ import argparse
 import asyncio
 import sys
 
-from grpo_wizard.steps.clients.follow import Notice, Output
-from grpo_wizard.steps.following import JobWatch, read_job
-from grpo_wizard.tui.opening import open_session
+from grpo_wizard.steps.clients.ray.log_follower import Notice, Output
+from grpo_wizard.steps.jobs.watch import JobWatch, read_job
+from grpo_wizard.tui.commands._session import open_session
 
 
 def run(args: argparse.Namespace) -> int:

@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from grpo_wizard.state.errors import WrongUsage
-from grpo_wizard.steps.following import JobWatch, read_job
-from grpo_wizard.steps.training.metrics import Reader, read
-from grpo_wizard.tui.job_run import has_epochs
-from grpo_wizard.tui.opening import mode_of, open_session
-from grpo_wizard.tui.output import print_json
+from grpo_wizard.steps.jobs.watch import JobWatch, read_job
+from grpo_wizard.steps.training.reader import Reader, read
+from grpo_wizard.tui.commands._output import print_json
+from grpo_wizard.tui.commands._session import mode_of, open_session
+from grpo_wizard.tui.controllers.job_monitor import has_epochs
 
 _COLUMNS = (
     "step",

@@ -7,17 +7,23 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any
 
-from grpo_wizard.steps.differences import rows
-from grpo_wizard.steps.engine import Options, plan
-from grpo_wizard.steps.plan import Decision, expected_range, expected_seconds, expected_words, price
-from grpo_wizard.steps.price_list import ask_prices
-from grpo_wizard.steps.prices import sources
-from grpo_wizard.steps.reservation_bill import reservation_bill, sentence
-from grpo_wizard.steps.session import Session
-from grpo_wizard.steps.spending import Meter, limit_of
-from grpo_wizard.steps.takeover import advice
-from grpo_wizard.tui.opening import open_session
-from grpo_wizard.tui.output import money, print_json
+from grpo_wizard.steps.core.tutorial_differences import rows
+from grpo_wizard.steps.deployment.session import Session
+from grpo_wizard.steps.engine.apply import Options, plan
+from grpo_wizard.steps.engine.plan import (
+    Decision,
+    expected_range,
+    expected_seconds,
+    expected_words,
+    price,
+)
+from grpo_wizard.steps.engine.recovery import advice
+from grpo_wizard.steps.pricing.book import sources
+from grpo_wizard.steps.pricing.budget import Meter, limit_of
+from grpo_wizard.steps.pricing.refresh import ask_prices
+from grpo_wizard.steps.pricing.reservation import reservation_bill, sentence
+from grpo_wizard.tui.commands._output import money, print_json
+from grpo_wizard.tui.commands._session import open_session
 
 
 def run(args: argparse.Namespace) -> int:

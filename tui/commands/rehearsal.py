@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from grpo_wizard.state.errors import WizardError, WrongUsage
-from grpo_wizard.steps.durations import duration
-from grpo_wizard.steps.rehearsal import life
-from grpo_wizard.tui.opening import home_of
-from grpo_wizard.tui.output import complete_command
+from grpo_wizard.steps.core.durations import duration
+from grpo_wizard.steps.emulator import process
+from grpo_wizard.tui.commands._output import complete_command
+from grpo_wizard.tui.commands._session import home_of
 
 _NAMED = ("drill", "end-drill")
 
@@ -38,27 +38,27 @@ def run(args: argparse.Namespace) -> int:
             "drill": _begin,
             "end-drill": _end,
         }[args.what](home, args)
-    except life.RehearsalError as error:
+    except process.RehearsalError as error:
         raise WrongUsage(str(error)) from error
 
 
 def _serve(home: Path, args: argparse.Namespace) -> int:
-    from grpo_wizard.steps.rehearsal.__main__ import serve
-    from grpo_wizard.steps.rehearsal.serve import Options
-    from grpo_wizard.tui.drills import known
+    from grpo_wizard.steps.emulator.__main__ import serve
+    from grpo_wizard.steps.emulator.server.serve import Options
+    from grpo_wizard.tui.controllers.drills import known
 
     _numbers_fit(args)
     known(args.drill or ())
     faults, record, env_file = (
         Path(given) if given else None for given in (args.faults, args.record, args.env_file)
     )
-    speed = args.speed or life.DEFAULT_SPEED
+    speed = args.speed or process.DEFAULT_SPEED
     options = Options(
         home, speed, args.port, faults, record, env_file, args.ray, args.idle, drills=tuple(args.drill or ())
     )
     try:
         serve(options)
-    except life.RehearsalError as error:
+    except process.RehearsalError as error:
         raise WizardError(str(error)) from error
     except OSError as error:
         raise _file_refused(args, error) from error
@@ -91,7 +91,7 @@ def _file_refused(args: argparse.Namespace, error: OSError) -> WizardError:
 
 def _status(home: Path, args: argparse.Namespace) -> int:
     """JSON for programs, as ever; lines for people at a terminal."""
-    found = life.status(home)
+    found = process.status(home)
     if args.json or not sys.stdout.isatty():
         print(json.dumps(found))
         return 0
@@ -117,24 +117,24 @@ def status_lines(found: dict[str, Any]) -> list[str]:
 
 
 def _stop(home: Path, args: argparse.Namespace) -> int:
-    print("stopped" if life.stop(home) else "no rehearsal was running")
+    print("stopped" if process.stop(home) else "no rehearsal was running")
     return 0
 
 
 def _drills(home: Path, args: argparse.Namespace) -> int:
     """All of them; what runs is asked of the server, which is not started for it."""
-    from grpo_wizard.tui.commands import drill_lines
+    from grpo_wizard.tui.commands import _drills
 
-    return drill_lines.show(home, args)
+    return _drills.show(home, args)
 
 
 def _begin(home: Path, args: argparse.Namespace) -> int:
-    from grpo_wizard.tui.commands import drill_lines
+    from grpo_wizard.tui.commands import _drills
 
-    return drill_lines.begin(home, args)
+    return _drills.begin(home, args)
 
 
 def _end(home: Path, args: argparse.Namespace) -> int:
-    from grpo_wizard.tui.commands import drill_lines
+    from grpo_wizard.tui.commands import _drills
 
-    return drill_lines.end(home, args)
+    return _drills.end(home, args)

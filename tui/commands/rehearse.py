@@ -8,8 +8,8 @@ from importlib import import_module
 from importlib.resources import files
 from pathlib import Path
 
-from grpo_wizard.steps.rehearsal import life
-from grpo_wizard.tui.opening import home_of
+from grpo_wizard.steps.emulator import process
+from grpo_wizard.tui.commands._session import home_of
 
 _NAME = "rehearsal"
 
@@ -32,7 +32,7 @@ def _as_lines(args: argparse.Namespace) -> int:
         code = _one(args, words)
         if code:
             return code
-    life.stop(Path(home_of(args).root))
+    process.stop(Path(home_of(args).root))
     return 0
 
 

@@ -8,17 +8,17 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from grpo_wizard.steps.engine import Options, plan
-from grpo_wizard.steps.job import describe
-from grpo_wizard.steps.plan import Decision, price
-from grpo_wizard.steps.price_list import remembered
-from grpo_wizard.steps.reservation_bill import reservation_bill, sentence
-from grpo_wizard.steps.session import Session
-from grpo_wizard.steps.spending import Meter, Spent, limit_of, spent
-from grpo_wizard.steps.step import ABSENT
-from grpo_wizard.steps.takeover import advice
-from grpo_wizard.tui.opening import open_session
-from grpo_wizard.tui.output import glyph, money, print_json
+from grpo_wizard.steps.core.model import ABSENT
+from grpo_wizard.steps.deployment.session import Session
+from grpo_wizard.steps.engine.apply import Options, plan
+from grpo_wizard.steps.engine.plan import Decision, price
+from grpo_wizard.steps.engine.recovery import advice
+from grpo_wizard.steps.jobs.status import describe
+from grpo_wizard.steps.pricing.budget import Meter, Spent, limit_of, spent
+from grpo_wizard.steps.pricing.refresh import remembered
+from grpo_wizard.steps.pricing.reservation import reservation_bill, sentence
+from grpo_wizard.tui.commands._output import glyph, money, print_json
+from grpo_wizard.tui.commands._session import open_session
 
 _SIGNS = {"ready": "pass", "creating": "work", "absent": "todo", "failed": "failed", "deleting": "work"}
 

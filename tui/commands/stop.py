@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 import asyncio
 
-from grpo_wizard.steps.following import JobWatch
-from grpo_wizard.tui.opening import open_session
-from grpo_wizard.tui.output import print_json
+from grpo_wizard.steps.jobs.watch import JobWatch
+from grpo_wizard.tui.commands._output import print_json
+from grpo_wizard.tui.commands._session import open_session
 
 
 def run(args: argparse.Namespace) -> int:

@@ -7,12 +7,12 @@ import asyncio
 from typing import Any
 
 from grpo_wizard.state.journal import Journal
-from grpo_wizard.steps.events import Event
-from grpo_wizard.steps.following import JobWatch
-from grpo_wizard.steps.plan import price
-from grpo_wizard.steps.session import Session
-from grpo_wizard.tui.opening import open_session
-from grpo_wizard.tui.rendering import Renderer
+from grpo_wizard.steps.core.events import Event
+from grpo_wizard.steps.deployment.session import Session
+from grpo_wizard.steps.engine.plan import price
+from grpo_wizard.steps.jobs.watch import JobWatch
+from grpo_wizard.tui.commands._events import Renderer
+from grpo_wizard.tui.commands._session import open_session
 
 
 def run(args: argparse.Namespace) -> int:

@@ -7,7 +7,7 @@ import os
 import sys
 
 from grpo_wizard.state.errors import WrongUsage
-from grpo_wizard.tui.plain.chosen import chosen_by
+from grpo_wizard.tui.plain.detect import chosen_by
 
 
 def run(args: argparse.Namespace) -> int:
@@ -34,9 +34,9 @@ def open_app(args: argparse.Namespace, start: str | None, rehearse: bool = False
     home = Home.choose(args.home)
     because = chosen_by(args.plain, os.environ)
     if because:
-        from grpo_wizard.tui import prompts
+        from grpo_wizard.tui.plain import app as plain_app
 
-        return prompts.run(
+        return plain_app.run(
             home, because, start=start, create=rehearse, rehearse=args.rehearse or rehearse, speed=args.speed
         )
     from grpo_wizard.tui.app import Wizard

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from grpo_wizard.state.errors import WizardError
-from grpo_wizard.tui.i18n import _
-from grpo_wizard.tui.plain.table import Table
-from grpo_wizard.tui.plain.talk import HELP, sentence
+from grpo_wizard.tui.plain.console import HELP, sentence
+from grpo_wizard.tui.plain.context import Table
+from grpo_wizard.tui.style.i18n import _
 
 JSON = dict[str, Any]
 KEY = "x"
@@ -77,7 +77,7 @@ class DrillRoom:
         self.talk.say(_("As in: {source}").format(source=drill["source"]))
 
     def _change(self, begin: tuple[str, ...] = (), end: tuple[str, ...] | None = None) -> list[JSON]:
-        from grpo_wizard.tui.drills import change
+        from grpo_wizard.tui.controllers.drills import change
 
         try:
             return change(Path(self.table.home.root), self.table.speed, begin, end)

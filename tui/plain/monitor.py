@@ -8,18 +8,18 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from grpo_wizard.state.errors import WizardError
-from grpo_wizard.steps.durations import duration
-from grpo_wizard.tui.glyphs import sign
-from grpo_wizard.tui.i18n import _
-from grpo_wizard.tui.job_run import JobRun, Picture, has_epochs, local_time, seconds_left
+from grpo_wizard.steps.core.durations import duration
+from grpo_wizard.tui.controllers.job_monitor import JobRun, Picture, has_epochs, local_time, seconds_left
 from grpo_wizard.tui.plain import drills
-from grpo_wizard.tui.plain.table import Leave, Table
-from grpo_wizard.tui.plain.talk import sentence
+from grpo_wizard.tui.plain.console import sentence
+from grpo_wizard.tui.plain.context import Leave, Table
+from grpo_wizard.tui.style.i18n import _
+from grpo_wizard.tui.style.icons import sign
 from grpo_wizard.tui.widgets.braille import trend
 from grpo_wizard.tui.widgets.tiles import short_number
 
 if TYPE_CHECKING:
-    from grpo_wizard.tui.desk import Desk
+    from grpo_wizard.tui.controllers.deployment import Desk
 
 _LOOK_SECONDS = 0.3
 _SHOWN = (("avg_reward", _("reward")), ("loss", _("loss")), ("generation_kl_error", _("KL error")))
@@ -170,7 +170,7 @@ class MonitorRoom:
 
 def stop(table: Table) -> None:
     """Ends the training and keeps the machines."""
-    from grpo_wizard.steps.following import JobWatch
+    from grpo_wizard.steps.jobs.watch import JobWatch
     from grpo_wizard.tui.commands.stop import stop_job
 
     async def work() -> Any:
@@ -186,7 +186,7 @@ def stop(table: Table) -> None:
 
 def job_left(desk: Desk) -> list[str]:
     """What goes on after ctrl+c, and how to come back."""
-    from grpo_wizard.tui.launching import same_here
+    from grpo_wizard.tui.controllers.launch import same_here
 
     return [
         _("Interrupted. The job goes on in the cluster, and the machines cost on."),

@@ -8,18 +8,18 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from grpo_wizard.state.errors import WizardError
-from grpo_wizard.steps.checking import Checked, run_checks
-from grpo_wizard.steps.engine import Options, plan
-from grpo_wizard.steps.plan import expected_words, price
-from grpo_wizard.steps.steps import NAMES, STEPS, all_resources
-from grpo_wizard.tui.i18n import _
-from grpo_wizard.tui.output import money
-from grpo_wizard.tui.places import neighbour
+from grpo_wizard.steps.engine.apply import Options, plan
+from grpo_wizard.steps.engine.plan import expected_words, price
+from grpo_wizard.steps.engine.preflight import Checked, run_checks
+from grpo_wizard.steps.registry import NAMES, STEPS, all_resources
+from grpo_wizard.tui.commands._output import money
 from grpo_wizard.tui.plain import drills
-from grpo_wizard.tui.plain.form import LEVELS
-from grpo_wizard.tui.plain.table import Leave, Table
-from grpo_wizard.tui.plain.talk import sentence
-from grpo_wizard.tui.review_rows import (
+from grpo_wizard.tui.plain.console import sentence
+from grpo_wizard.tui.plain.context import Leave, Table
+from grpo_wizard.tui.plain.step import LEVELS
+from grpo_wizard.tui.style.i18n import _
+from grpo_wizard.tui.viewmodels.navigation import neighbour
+from grpo_wizard.tui.viewmodels.review import (
     Choices,
     Row,
     memory_line,
@@ -29,7 +29,7 @@ from grpo_wizard.tui.review_rows import (
 )
 
 if TYPE_CHECKING:
-    from grpo_wizard.steps.plan import Decision
+    from grpo_wizard.steps.engine.plan import Decision
 
 _WORDS = {"done": _("done"), "block": LEVELS["block"], "warn": LEVELS["warn"]}
 
@@ -191,7 +191,7 @@ class Review:
         ):
             self.talk.say(_("Not launched."))
             return None
-        from grpo_wizard.tui.plain.running import begin
+        from grpo_wizard.tui.plain.run import begin
 
         begin(self.table, ["apply", "--yes", *self.choices.words()])
         return "run"

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from grpo_wizard.state.errors import WizardError
-from grpo_wizard.tui.i18n import _, ngettext
-from grpo_wizard.tui.plain.running import begin
-from grpo_wizard.tui.plain.table import Leave, Table
-from grpo_wizard.tui.teardown_view import Fate, fates, lost, sides
+from grpo_wizard.tui.plain.context import Leave, Table
+from grpo_wizard.tui.plain.run import begin
+from grpo_wizard.tui.style.i18n import _, ngettext
+from grpo_wizard.tui.viewmodels.destroy import Fate, fates, lost, sides
 
 
 class TeardownRoom:
@@ -46,7 +46,7 @@ class TeardownRoom:
         return "run" if self.table.engine is not None else ""
 
     async def _look(self) -> list[Fate]:
-        from grpo_wizard.steps.engine import Options, plan
+        from grpo_wizard.steps.engine.apply import Options, plan
 
         return fates(await plan(await self.desk.session(), Options(), strict=True))
 

@@ -9,12 +9,12 @@ from textual.binding import Binding, BindingType
 from textual.screen import Screen
 from textual.widgets import Footer
 
-from grpo_wizard.tui.i18n import _
-from grpo_wizard.tui.title import Title, TitleState
+from grpo_wizard.tui.style.i18n import _
+from grpo_wizard.tui.widgets.title_bar import Title, TitleState
 
 if TYPE_CHECKING:
     from grpo_wizard.tui.app import Wizard
-    from grpo_wizard.tui.desk import Desk
+    from grpo_wizard.tui.controllers.deployment import Desk
 
 
 class WizardScreen(Screen[None]):
@@ -71,7 +71,7 @@ class WizardScreen(Screen[None]):
 
     def action_help(self) -> None:
         """Help with the keys of this moment."""
-        from grpo_wizard.tui.palette import keys_of
+        from grpo_wizard.tui.screens.command_palette import keys_of
         from grpo_wizard.tui.screens.dialogs import HelpBox
 
         keys = [(key, label, tooltip) for key, label, tooltip, _action in keys_of(self)]

@@ -16,8 +16,8 @@ from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 
 from grpo_wizard.state.errors import WizardError
-from grpo_wizard.tui.i18n import _
-from grpo_wizard.tui.widgets.controls import Line
+from grpo_wizard.tui.style.i18n import _
+from grpo_wizard.tui.widgets.inputs import Line
 
 _HOLDS_SECONDS = 0.3
 

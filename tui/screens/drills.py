@@ -14,10 +14,10 @@ from textual.widgets import OptionList, Static
 from textual.widgets.option_list import Option
 
 from grpo_wizard.state.errors import WizardError
-from grpo_wizard.tui.background import in_thread
-from grpo_wizard.tui.glyphs import fit
-from grpo_wizard.tui.i18n import _
+from grpo_wizard.tui.controllers.threads import in_thread
 from grpo_wizard.tui.screens.dialogs import Box
+from grpo_wizard.tui.style.i18n import _
+from grpo_wizard.tui.style.icons import fit
 
 if TYPE_CHECKING:
     from grpo_wizard.tui.app import Wizard
@@ -67,7 +67,7 @@ class DrillsBox(Box[None]):
         """Begins or ends drills, or only asks how they stand; then draws them."""
 
         def ask() -> list[JSON]:
-            from grpo_wizard.tui.drills import change
+            from grpo_wizard.tui.controllers.drills import change
 
             return change(Path(self.wizard.home.root), self.wizard.speed, begin, end)
 

@@ -12,18 +12,25 @@ from textual.binding import Binding, BindingType
 from textual.widgets import ContentSwitcher, Static
 
 from grpo_wizard.state.errors import WizardError
-from grpo_wizard.steps.durations import duration
-from grpo_wizard.tui.glyphs import sign
-from grpo_wizard.tui.i18n import _
-from grpo_wizard.tui.job_run import JobRun, Picture, has_epochs, last_picture, local_time, seconds_left
+from grpo_wizard.steps.core.durations import duration
+from grpo_wizard.tui.controllers.job_monitor import (
+    JobRun,
+    Picture,
+    has_epochs,
+    last_picture,
+    local_time,
+    seconds_left,
+)
 from grpo_wizard.tui.screens.base import WizardScreen
 from grpo_wizard.tui.screens.monitor_panes import PANES, Overview, Pane
-from grpo_wizard.tui.summaries import job_stands, works
-from grpo_wizard.tui.title import TitleState
-from grpo_wizard.tui.widgets.tab_line import TabLine
+from grpo_wizard.tui.style.i18n import _
+from grpo_wizard.tui.style.icons import sign
+from grpo_wizard.tui.viewmodels.deployments import job_stands, works
+from grpo_wizard.tui.widgets.tab_bar import TabLine
+from grpo_wizard.tui.widgets.title_bar import TitleState
 
 if TYPE_CHECKING:
-    from grpo_wizard.steps.session import Session
+    from grpo_wizard.steps.deployment.session import Session
 
 _News = TypeVar("_News")
 STATUS_SIGNS = {
@@ -272,8 +279,8 @@ class MonitorScreen(WizardScreen):
 
     @work(exclusive=True, group="stop", exit_on_error=False)
     async def _stop(self) -> None:
-        from grpo_wizard.tui.background import Background
         from grpo_wizard.tui.commands.stop import stop_job
+        from grpo_wizard.tui.controllers.threads import Background
 
         if self._job is None:
             return

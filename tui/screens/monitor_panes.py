@@ -14,11 +14,11 @@ from textual.content import Content
 from textual.widgets import Static
 
 from grpo_wizard.state.errors import WizardError
-from grpo_wizard.tui.background import Background, in_thread
-from grpo_wizard.tui.engine_run import Attached
-from grpo_wizard.tui.glyphs import sign
-from grpo_wizard.tui.i18n import _
-from grpo_wizard.tui.job_run import Picture
+from grpo_wizard.tui.controllers.engine_runner import Attached
+from grpo_wizard.tui.controllers.job_monitor import Picture
+from grpo_wizard.tui.controllers.threads import Background, in_thread
+from grpo_wizard.tui.style.i18n import _
+from grpo_wizard.tui.style.icons import sign
 from grpo_wizard.tui.widgets.braille import Series
 from grpo_wizard.tui.widgets.chart import Chart
 from grpo_wizard.tui.widgets.log_pane import LogPane
@@ -226,9 +226,9 @@ class Nodes(_Asking):
 
 
 def _pods(session: Any) -> tuple[list[tuple[str, str, bool, str, str]] | None, str]:
-    from grpo_wizard.steps.clients.kube import connect
-    from grpo_wizard.steps.clients.pods import explain, is_ready, pods_of
-    from grpo_wizard.steps.following import job_resource
+    from grpo_wizard.steps.clients.kubernetes.api import connect
+    from grpo_wizard.steps.clients.kubernetes.pod_diagnosis.pods import explain, is_ready, pods_of
+    from grpo_wizard.steps.jobs.watch import job_resource
 
     where = job_resource(session).where
     kube = connect(session.cloud, where["project"], where["location"], where["cluster"])
@@ -256,7 +256,7 @@ class Checkpoints(_Asking):
 
     async def answer(self, session: Any) -> Table | Text:
         """A row a folder."""
-        from grpo_wizard.steps.checkpoint_files import list_checkpoints
+        from grpo_wizard.steps.jobs.checkpoints import list_checkpoints
         from grpo_wizard.steps.training.checkpoints import Listing
 
         found: list[Listing] = []

@@ -14,15 +14,22 @@ from textual.widgets import Button, OptionList, Static
 from textual.widgets.option_list import Option
 
 from grpo_wizard.state.errors import WizardError
-from grpo_wizard.steps.checking import Checked, blocking
-from grpo_wizard.steps.steps import NAMES
-from grpo_wizard.tui.i18n import _
-from grpo_wizard.tui.places import neighbour
-from grpo_wizard.tui.review_rows import Choices, Row, bottom_lines, reason_against, rows, switch_difference
-from grpo_wizard.tui.screens.looking import LookingScreen
+from grpo_wizard.steps.engine.preflight import Checked, blocking
+from grpo_wizard.steps.registry import NAMES
+from grpo_wizard.tui.screens.refreshing import LookingScreen
+from grpo_wizard.tui.style.i18n import _
+from grpo_wizard.tui.viewmodels.navigation import neighbour
+from grpo_wizard.tui.viewmodels.review import (
+    Choices,
+    Row,
+    bottom_lines,
+    reason_against,
+    rows,
+    switch_difference,
+)
 
 if TYPE_CHECKING:
-    from grpo_wizard.steps.plan import Decision
+    from grpo_wizard.steps.engine.plan import Decision
 
 
 class ReviewScreen(LookingScreen):
@@ -91,9 +98,9 @@ class ReviewScreen(LookingScreen):
             self.error = error
             self.draw()
             return
-        from grpo_wizard.steps.checking import run_checks
-        from grpo_wizard.steps.engine import Options, plan
-        from grpo_wizard.steps.steps import STEPS
+        from grpo_wizard.steps.engine.apply import Options, plan
+        from grpo_wizard.steps.engine.preflight import run_checks
+        from grpo_wizard.steps.registry import STEPS
 
         replaced = tuple(self.choices.replaced)
 
@@ -240,7 +247,7 @@ class ReviewScreen(LookingScreen):
 
     @work(exit_on_error=False, exclusive=True, group="launch")
     async def _launch(self) -> None:
-        from grpo_wizard.tui.launching import launch
+        from grpo_wizard.tui.controllers.launch import launch
 
         try:
             await launch(self.wizard, ["apply", "--yes", *self.choices.words()])

@@ -15,16 +15,16 @@ from textual.widgets import Static
 
 from grpo_wizard.state.errors import WizardError
 from grpo_wizard.state.lock import holder
-from grpo_wizard.steps.durations import duration, span
-from grpo_wizard.tui.engine_run import Attached, EngineRun
-from grpo_wizard.tui.failures import alike, named
-from grpo_wizard.tui.glyphs import sign
-from grpo_wizard.tui.i18n import _
+from grpo_wizard.steps.core.durations import duration, span
+from grpo_wizard.tui.controllers.engine_runner import Attached, EngineRun
 from grpo_wizard.tui.screens.base import WizardScreen
-from grpo_wizard.tui.story import Story
-from grpo_wizard.tui.summaries import job_stands
-from grpo_wizard.tui.title import TitleState
+from grpo_wizard.tui.style.i18n import _
+from grpo_wizard.tui.style.icons import sign
+from grpo_wizard.tui.viewmodels.deployments import job_stands
+from grpo_wizard.tui.viewmodels.failures import alike, named
+from grpo_wizard.tui.viewmodels.run_progress import Story
 from grpo_wizard.tui.widgets.lane import Lane
+from grpo_wizard.tui.widgets.title_bar import TitleState
 
 _TICK_SECONDS = 0.5
 
@@ -250,7 +250,7 @@ class RunScreen(WizardScreen):
     @work(exit_on_error=False, exclusive=True, group="again")
     async def action_again(self) -> None:
         """The same run once more."""
-        from grpo_wizard.tui.launching import launch
+        from grpo_wizard.tui.controllers.launch import launch
 
         previous = self.wizard.engine
         try:

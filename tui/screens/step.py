@@ -13,18 +13,18 @@ from textual.timer import Timer
 from textual.widgets import Collapsible, Input, Static
 
 from grpo_wizard.state.errors import WizardError
-from grpo_wizard.steps.step import Step
-from grpo_wizard.steps.steps import NAMES, step
-from grpo_wizard.tui import early_apis
-from grpo_wizard.tui.i18n import _
-from grpo_wizard.tui.live_checks import LiveChecks
-from grpo_wizard.tui.places import neighbour, rail_items
+from grpo_wizard.steps.core.model import Step
+from grpo_wizard.steps.registry import NAMES, step
+from grpo_wizard.tui.controllers import enable_apis
+from grpo_wizard.tui.controllers.live_checks import LiveChecks
 from grpo_wizard.tui.screens.base import WizardScreen
+from grpo_wizard.tui.style.i18n import _
+from grpo_wizard.tui.viewmodels.navigation import neighbour, rail_items
 from grpo_wizard.tui.widgets.checks import Checks
-from grpo_wizard.tui.widgets.creates import Creates
 from grpo_wizard.tui.widgets.field_row import FieldRow
-from grpo_wizard.tui.widgets.options import Found
-from grpo_wizard.tui.widgets.rail import Rail
+from grpo_wizard.tui.widgets.picker import Found
+from grpo_wizard.tui.widgets.resource_preview import Creates
+from grpo_wizard.tui.widgets.stepper import Rail
 
 DEBOUNCE_SECONDS = 0.3
 
@@ -251,11 +251,11 @@ class StepScreen(WizardScreen):
     async def action_enable_apis(self) -> None:
         """Asks, switches them on, and looks again."""
         project = str(self.desk.draft.look()[0]["project"]["project_id"])
-        if not early_apis.is_yes(await self.app.push_screen_wait(early_apis.question(project))):
+        if not enable_apis.is_yes(await self.app.push_screen_wait(enable_apis.question(project))):
             return
         self.checks.say_doing(_("enabling the APIs of {project}").format(project=project))
         try:
-            await early_apis.enable(self.desk)
+            await enable_apis.enable(self.desk)
             self.checks.say_doing(_("the APIs are on; a new one may take minutes to be felt"))
             await self.checks.until_seen((await self.desk.cloud()).pace)
         except WizardError as error:

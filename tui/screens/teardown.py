@@ -15,14 +15,14 @@ from textual.content import Content
 from textual.widgets import Label, Static
 
 from grpo_wizard.state.errors import WizardError
-from grpo_wizard.tui.glyphs import sign
-from grpo_wizard.tui.i18n import _, ngettext
-from grpo_wizard.tui.screens.looking import LookingScreen
-from grpo_wizard.tui.teardown_view import Fate, fates, lost, sides
-from grpo_wizard.tui.widgets.controls import YesNo
+from grpo_wizard.tui.screens.refreshing import LookingScreen
+from grpo_wizard.tui.style.i18n import _, ngettext
+from grpo_wizard.tui.style.icons import sign
+from grpo_wizard.tui.viewmodels.destroy import Fate, fates, lost, sides
+from grpo_wizard.tui.widgets.inputs import YesNo
 
 if TYPE_CHECKING:
-    from grpo_wizard.steps.plan import Decision
+    from grpo_wizard.steps.engine.plan import Decision
 
 
 class TeardownScreen(LookingScreen):
@@ -78,8 +78,8 @@ class TeardownScreen(LookingScreen):
         except WizardError as error:
             self._show_error(error)
             return
-        from grpo_wizard.steps.engine import Options, plan
-        from grpo_wizard.steps.reservation_bill import reservation_bill
+        from grpo_wizard.steps.engine.apply import Options, plan
+        from grpo_wizard.steps.pricing.reservation import reservation_bill
 
         async def ask() -> tuple[Sequence[Decision], dict[str, Any] | None]:
             seen, bill = await asyncio.gather(
@@ -97,7 +97,7 @@ class TeardownScreen(LookingScreen):
         self.wizard.show_error(error)
 
     def _seen(self, answer: tuple[Sequence[Decision], dict[str, Any] | None]) -> None:
-        from grpo_wizard.steps.reservation_bill import sentence
+        from grpo_wizard.steps.pricing.reservation import sentence
 
         decisions, bill = answer
         self.fates, self.bill = fates(decisions), sentence(bill) if bill else ""
@@ -189,7 +189,7 @@ class TeardownScreen(LookingScreen):
 
     @work(exclusive=True, group="destroy", exit_on_error=False)
     async def _destroy(self) -> None:
-        from grpo_wizard.tui.launching import launch
+        from grpo_wizard.tui.controllers.launch import launch
 
         words = ["destroy", "--confirm", self.desk.name] + (["--keep", "lustre"] if self.keeps_lustre else [])
         try:

@@ -18,9 +18,9 @@ from textual.reactive import reactive
 from textual.strip import Strip
 from textual.widget import Widget
 
-from grpo_wizard.tui.glyphs import fit
-from grpo_wizard.tui.i18n import _
-from grpo_wizard.tui.theme import is_ascii
+from grpo_wizard.tui.style.i18n import _
+from grpo_wizard.tui.style.icons import fit
+from grpo_wizard.tui.style.theme import is_ascii
 from grpo_wizard.tui.widgets.braille import Axis, Canvas, Series, draw, step_axis, value_axis
 
 

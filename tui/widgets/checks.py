@@ -11,8 +11,8 @@ from rich.text import Text
 from textual.reactive import reactive
 from textual.widget import Widget
 
-from grpo_wizard.tui.glyphs import sign
-from grpo_wizard.tui.i18n import _, ngettext
+from grpo_wizard.tui.style.i18n import _, ngettext
+from grpo_wizard.tui.style.icons import sign
 
 _ORDER = {"block": 0, "warn": 1, "look": 2, "pass": 3, "info": 4}
 

@@ -14,8 +14,8 @@ from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widgets import Button, Input, Label, Static
 
-from grpo_wizard.tui.glyphs import sign
-from grpo_wizard.tui.i18n import _
+from grpo_wizard.tui.style.i18n import _
+from grpo_wizard.tui.style.icons import sign
 
 
 class Confirm(ModalScreen[bool]):

@@ -12,9 +12,9 @@ from textual.message import Message
 from textual.widget import Widget
 from textual.widgets import Input, Label, Static
 
-from grpo_wizard.steps.step import Field
-from grpo_wizard.tui.i18n import _
-from grpo_wizard.tui.widgets.controls import Choice, Line, Listed, YesNo
+from grpo_wizard.steps.core.model import Field
+from grpo_wizard.tui.style.i18n import _
+from grpo_wizard.tui.widgets.inputs import Choice, Line, Listed, YesNo
 
 _RESTRICT: dict[str, str] = {"integer": r"[0-9,_ -]*", "number": r"[0-9.eE+-]*"}
 

@@ -13,9 +13,9 @@ from rich.text import Text
 from textual.reactive import reactive
 from textual.widget import Widget
 
-from grpo_wizard.steps.durations import duration, span
-from grpo_wizard.tui.glyphs import fit, sign
-from grpo_wizard.tui.i18n import _
+from grpo_wizard.steps.core.durations import duration, span
+from grpo_wizard.tui.style.i18n import _
+from grpo_wizard.tui.style.icons import fit, sign
 
 _NARROW = 100
 _SIGNS = ("wait", "work", "done", "kept", "failed", "paused", "gone")

@@ -12,7 +12,7 @@ from textual.containers import Vertical
 from textual.events import Key
 from textual.widgets import Input, Static
 
-from grpo_wizard.tui.i18n import _, ngettext
+from grpo_wizard.tui.style.i18n import _, ngettext
 from grpo_wizard.tui.widgets.log_view import LogView
 
 

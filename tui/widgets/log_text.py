@@ -8,7 +8,7 @@ import re
 from rich.cells import cell_len, chop_cells
 from rich.text import Text
 
-from grpo_wizard.tui.i18n import ngettext
+from grpo_wizard.tui.style.i18n import ngettext
 
 MAX_CELLS = 1000
 """A line is cut behind this many cells."""

@@ -27,9 +27,9 @@ from textual.scrollbar import ScrollTo, ScrollUp
 from textual.strip import Strip
 from textual.worker import get_current_worker
 
-from grpo_wizard.tui.i18n import _
+from grpo_wizard.tui.style.i18n import _
+from grpo_wizard.tui.widgets.log_index import ERROR, Spool
 from grpo_wizard.tui.widgets.log_text import coloured, shown
-from grpo_wizard.tui.widgets.spool import ERROR, Spool
 
 _IDLE_SECONDS = 0.1
 _STYLES = {

@@ -9,7 +9,7 @@ from rich.text import Text
 from textual.reactive import reactive
 from textual.widget import Widget
 
-from grpo_wizard.tui.glyphs import fit, sign
+from grpo_wizard.tui.style.icons import fit, sign
 from grpo_wizard.tui.widgets.braille import sparkline, trend
 
 

@@ -1,0 +1,320 @@
+"""Who signs in: which credentials google-auth finds, whom they speak for, and what is wrong when they are refused.
+
+Each trouble has its own message and its own command. Only the libraries' own refresh is used; nothing of a credential is kept.
+"""
+
+from __future__ import annotations
+
+import configparser
+import json
+import os
+import sys
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
+from pathlib import Path
+from typing import Any
+
+from grpo_wizard.steps.clients.errors import CloudError, short, translate
+from grpo_wizard.steps.core.durations import duration
+
+SCOPE = "https://www.googleapis.com/auth/cloud-platform"
+_TOKENS = "https://oauth2.googleapis.com/token"
+_LOGIN = "gcloud auth application-default login"
+_FILE = "GOOGLE_APPLICATION_CREDENTIALS"
+_CLOCK_SLACK = 300.0  # seconds; Google allows a token's times to be off by about five minutes
+_TITLES = {
+    "authorized_user": "gcloud's application default credentials",
+    "service_account": "a service account's key file",
+    "impersonated_service_account": "an impersonated service account",
+    "external_account": "an external account",
+    "external_account_authorized_user": "a workforce identity's sign-in",
+    "metadata": "the metadata server of this machine",
+    "rehearsal": "the rehearsal",
+}
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where google-auth takes credentials from. `kind` is the file's own `type`, `metadata`, or empty for nowhere."""
+
+    kind: str
+    path: str = ""
+    body: Mapping[str, Any] | None = None
+
+    @property
+    def title(self) -> str:
+        known = _TITLES.get(self.kind, "credentials")
+        audience = str((self.body or {}).get("audience", ""))
+        pool = next(
+            (
+                word
+                for key, word in (
+                    ("workforcePools", "workforce identity"),
+                    ("workloadIdentityPools", "workload identity"),
+                )
+                if key in audience
+            ),
+            "",
+        )
+        return f"{known} ({pool})" if pool else known
+
+    def get(self, key: str) -> str:
+        return str((self.body or {}).get(key) or "")
+
+    @property
+    def token_url(self) -> str:
+        return self.get("token_uri") or self.get("token_url") or _TOKENS
+
+
+@dataclass(frozen=True)
+class Identity:
+    """Found credentials. `account` is as IAM names it, `gcloud_account` whom gcloud itself is signed in as (empty: nobody)."""
+
+    account: str
+    source: Source
+    quota_project: str = ""
+    gcloud_account: str = ""
+
+    def document(self) -> dict[str, str]:
+        return {
+            "account": self.account,
+            "kind": self.source.kind,
+            "title": self.source.title,
+            "quota_project": self.quota_project,
+            "gcloud_account": self.gcloud_account,
+        }
+
+
+def find() -> tuple[Any, Identity]:
+    """Credentials that hold a token, and whom they speak for. Raises CloudError with the one thing to do."""
+    import google.auth
+    from google.auth.transport.requests import Request
+
+    source = _source(os.environ)
+    try:
+        credentials, _ = google.auth.default(scopes=[SCOPE])
+        if not credentials.valid:
+            credentials.refresh(Request())
+    except Exception as error:
+        raise _explain(error, source) from error
+    if not source.kind:
+        source = Source("metadata")
+    account = _account(credentials, source)
+    quota = str(getattr(credentials, "quota_project_id", None) or "")
+    return credentials, Identity(account, source, quota, gcloud_account(os.environ))
+
+
+def _config_folder(environment: Mapping[str, str]) -> Path:
+    """gcloud's own; as google-auth looks for it."""
+    if environment.get("CLOUDSDK_CONFIG"):
+        return Path(environment["CLOUDSDK_CONFIG"])
+    if os.name == "nt":
+        return Path(environment.get("APPDATA", "")) / "gcloud"
+    return Path.home() / ".config" / "gcloud"
+
+
+def _source(environment: Mapping[str, str]) -> Source:
+    named = environment.get(_FILE, "")
+    path = Path(named) if named else _config_folder(environment) / "application_default_credentials.json"
+    try:
+        body = json.loads(path.read_text("utf-8"))
+    except FileNotFoundError:
+        return Source("missing file" if named else "", str(path))
+    except (OSError, ValueError):
+        return Source("unreadable file", str(path))
+    kind = str(body.get("type", "")) if isinstance(body, dict) else ""
+    return Source(kind or "unreadable file", str(path), body if isinstance(body, dict) else None)
+
+
+def gcloud_account(environment: Mapping[str, str]) -> str:
+    """Whom gcloud is signed in as, by its configuration files; empty where it has none."""
+    if environment.get("CLOUDSDK_CORE_ACCOUNT"):
+        return environment["CLOUDSDK_CORE_ACCOUNT"]
+    folder = _config_folder(environment)
+    try:
+        active = (
+            environment.get("CLOUDSDK_ACTIVE_CONFIG_NAME") or (folder / "active_config").read_text().strip()
+        )
+        parser = configparser.ConfigParser(interpolation=None)
+        parser.read(folder / "configurations" / f"config_{active}", "utf-8")
+    except (OSError, configparser.Error):
+        return ""
+    return parser.get("core", "account", fallback="")
+
+
+def _account(credentials: Any, source: Source) -> str:
+    """As the credentials say; a user's file says it seldom, then Google is asked whose token it is."""
+    for name in ("service_account_email", "account", "signer_email"):
+        value = getattr(credentials, name, "")
+        if value and value != "default":
+            return str(value)
+    return _owner_of_token(str(credentials.token), source) or source.title
+
+
+def _owner_of_token(token: str, source: Source) -> str:
+    import requests
+
+    try:
+        url = source.token_url.rpartition("/")[0] + "/tokeninfo"
+        answer = requests.post(url, data={"access_token": token}, timeout=10)
+        return str(answer.json().get("email", "")) if answer.ok else ""
+    except (OSError, ValueError):
+        return ""
+
+
+def _explain(error: Exception, source: Source) -> CloudError:
+    text = short(error)
+    before = _before_asking(source, text)
+    if before is not None:
+        return before
+    if type(error).__name__ == "TransportError" and source.kind:
+        return CloudError(
+            "transient",
+            "the sign-in service could not be reached",
+            text,
+            "see whether the network is up",
+            transient=True,
+        )
+    grant = "invalid_grant" in text or "reasonable timeframe" in text or "invalid_request" in text
+    if grant and (trouble := _clock(text, source)) is not None:
+        return trouble
+    known = {
+        "authorized_user": _user,
+        "external_account_authorized_user": _user,
+        "service_account": _service_account,
+        "impersonated_service_account": _impersonated,
+        "external_account": _external,
+        "": _machine,
+    }.get(source.kind)
+    if known is None:
+        found = translate("google.auth", error)
+        return found if isinstance(found, CloudError) else CloudError("auth", found.title, found.detail)
+    return known(text, source)
+
+
+def _auth(title: str, detail: str, fix: str, command: str = _LOGIN) -> CloudError:
+    return CloudError("auth", title, detail, fix, command)
+
+
+def _before_asking(source: Source, text: str) -> CloudError | None:
+    """What is wrong with the file itself, or with there being none."""
+    if source.kind == "missing file":
+        return _auth(
+            "the credentials file is not there", source.path, f"correct or unset {_FILE}", f"unset {_FILE}"
+        )
+    if source.kind == "unreadable file":
+        again = "make it anew" if not os.environ.get(_FILE) else f"correct {_FILE}"
+        return _auth("the credentials file holds no credentials", source.path, again)
+    if not source.kind and ("credentials were not found" in text or "automatically determine" in text):
+        return _auth(
+            "no Google credentials were found", "no file, no service account of this machine", "sign in"
+        )
+    return None
+
+
+def clock_offset(url: str) -> float | None:
+    """Seconds by which this computer's clock is ahead of the server's `Date` header; None where nobody answers."""
+    import requests
+
+    try:
+        answer = requests.head(url, timeout=10)
+        return time.time() - parsedate_to_datetime(answer.headers["Date"]).timestamp()
+    except (OSError, KeyError, ValueError, TypeError):
+        return None
+
+
+def _clock(text: str, source: Source) -> CloudError | None:
+    offset = clock_offset(source.token_url)
+    wrong = offset is not None and abs(offset) > _CLOCK_SLACK
+    if not wrong and "reasonable timeframe" not in text:
+        return None
+    how = (
+        f"it is {duration(abs(offset))} {'ahead of' if offset > 0 else 'behind'} Google's"
+        if wrong and offset is not None
+        else "Google refuses tokens from another time"
+    )
+    command = "sudo sntp -sS time.apple.com" if sys.platform == "darwin" else "sudo timedatectl set-ntp true"
+    return CloudError(
+        "clock", "this computer's clock looks wrong", f"{how} ({text})", "set the clock", command
+    )
+
+
+def _user(text: str, source: Source) -> CloudError:
+    if "rapt" in text or "eauthentication" in text:
+        return _auth(
+            "Google asks you to sign in again (your organisation's session length)", text, "sign in again"
+        )
+    if "invalid_grant" in text:
+        return _auth("your sign-in has expired or was revoked", text, "sign in again")
+    return _auth(f"{source.title} were refused", text, "sign in again")
+
+
+def _service_account(text: str, source: Source) -> CloudError:
+    who = source.get("client_email")
+    if "account not found" in text.lower() or "invalid_client" in text:
+        return _auth(
+            f"service account {who} does not exist (any more)",
+            text,
+            f"name another key file in {_FILE}",
+            f"gcloud iam service-accounts list --project={source.get('project_id')}",
+        )
+    if "signature" in text.lower() or "invalid_grant" in text:
+        return _auth(
+            f"the key of service account {who} is not valid (any more)",
+            text,
+            "make a new key",
+            f"gcloud iam service-accounts keys create key.json --iam-account={who}",
+        )
+    return _auth(f"service account {who} was refused", text, f"name another key file in {_FILE}")
+
+
+def _impersonated(text: str, source: Source) -> CloudError:
+    target = source.get("service_account_impersonation_url").rpartition("/")[2].partition(":")[0]
+    if "invalid_grant" in text:
+        return _user(text, source)
+    return _auth(
+        f"you may not act as service account {target}",
+        text,
+        "have its owner let you",
+        f"gcloud iam service-accounts add-iam-policy-binding {target} "
+        "--member=user:YOU --role=roles/iam.serviceAccountTokenCreator",
+    )
+
+
+def _external(text: str, source: Source) -> CloudError:
+    if "impersonat" in text.lower() or "getAccessToken" in text or "iamcredentials" in text:
+        target = source.get("service_account_impersonation_url").rpartition("/")[2].partition(":")[0]
+        return _auth(
+            f"{source.title} may not act as service account {target}",
+            text,
+            "have its owner let the pool's identity",
+            f"gcloud iam service-accounts add-iam-policy-binding {target} "
+            "--member=principalSet://… --role=roles/iam.workloadIdentityUser",
+        )
+    held = (source.body or {}).get("credential_source", {})
+    where = str(held.get("file") or held.get("url") or held.get("executable", {}).get("command", ""))
+    if "was not found" in text or "No such file" in text:
+        return _auth(
+            f"the token of {source.title} is not there", where, "have your identity provider write it", _LOGIN
+        )
+    if "workforce" in source.title:
+        command = "gcloud auth application-default login --login-config=LOGIN_CONFIG"
+        return _auth(f"the token of {source.title} has expired or is refused", text, "sign in again", command)
+    return _auth(
+        f"the token of {source.title} has expired or is refused",
+        f"{where}: {text}",
+        "have your identity provider write a new one",
+        f"gcloud iam workload-identity-pools providers describe {source.get('audience').rpartition('/')[2]} "
+        "--location=global --workload-identity-pool=POOL",
+    )
+
+
+def _machine(text: str, source: Source) -> CloudError:
+    return _auth(
+        "this machine has no service account that may sign in",
+        text,
+        "attach one, or sign in yourself",
+        "gcloud compute instances set-service-account NAME --zone=ZONE --service-account=ACCOUNT --scopes=cloud-platform",
+    )

@@ -1,0 +1,1 @@
+"""Clients and drivers of Google Cloud's services."""

@@ -1,0 +1,57 @@
+"""Today's list prices from the Cloud Billing Catalog, kept for a day: it has tens of thousands of rows."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from grpo_wizard.steps.clients.context import Cloud, call
+from grpo_wizard.steps.clients.errors import CloudError, translate
+from grpo_wizard.steps.clients.serialization import JSON, document
+
+_FILE = "prices.json"
+_PAGE = 5000
+KEPT_S = 24 * 3600.0
+PATIENCE_S = 20.0  # of all pages together; measured by nobody yet, ten pages of about 3 MB each
+
+
+def skus(cloud: Cloud, service: str, wanted: re.Pattern[str]) -> list[JSON]:
+    """The service's SKUs whose description is `wanted`, in USD. All or nothing: raises CloudError when pages stay away."""
+    client = cloud.rest("cloudbilling", "google.cloud.billing_v1", "CloudCatalogClient")
+    begun, found = time.monotonic(), []
+    request = {"parent": service, "currency_code": "USD", "page_size": _PAGE}
+    try:
+        for sku in call("cloudbilling", client.list_skus, request=request):
+            if wanted.fullmatch(sku.description):
+                found.append(document(sku))
+            if time.monotonic() - begun > PATIENCE_S:
+                raise CloudError("slow", "the price list takes too long", "", "", transient=True)
+    except CloudError:
+        raise
+    except Exception as error:  # a later page: the pager calls outside of `call`
+        raise translate("cloudbilling.googleapis.com", error) from error
+    return found
+
+
+def kept(home: Path, now: float) -> Mapping[str, Any] | None:
+    """What was read less than a day ago: {"read": seconds since the epoch, "skus": […]}. A broken file counts as none."""
+    try:
+        seen: dict[str, Any] = json.loads((home / _FILE).read_text("utf-8"))
+        fresh = isinstance(seen["skus"], list) and 0 <= now - float(seen["read"]) < KEPT_S
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    return seen if fresh else None
+
+
+def keep(home: Path, rows: list[JSON], now: float) -> None:
+    """For the next day. That it cannot be written spoils nothing."""
+    part = home / f".{_FILE}.part"
+    try:
+        part.write_text(json.dumps({"read": now, "skus": rows}), "utf-8")
+        part.replace(home / _FILE)
+    except OSError:
+        part.unlink(missing_ok=True)

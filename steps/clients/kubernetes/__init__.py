@@ -1,0 +1,1 @@
+"""Client and drivers of Kubernetes: objects, RayClusters, port-forward, exec."""

@@ -1,0 +1,119 @@
+"""A cluster's Kubernetes API through the official client: one way for every request, so that each is audited and each error is ours."""
+
+from __future__ import annotations
+
+import base64
+import json
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
+
+from grpo_wizard.steps.clients.context import Cloud
+from grpo_wizard.steps.clients.errors import CloudError, in_project, translate
+from grpo_wizard.steps.clients.google.gke import fetch_cluster
+from grpo_wizard.steps.clients.serialization import JSON
+
+_TIMEOUT = (10.0, 60.0)  # connect, read: seconds
+_FRESH_S = 1.0
+_PATCHES = {"PATCH": "application/merge-patch+json"}
+
+
+@dataclass(frozen=True)
+class ClusterAccess:
+    """Where a cluster's API server is and which CA it answers with."""
+
+    server: str
+    ca_pem: bytes
+
+
+def access(cloud: Cloud, project: str, location: str, name: str) -> ClusterAccess | None:
+    """From GKE; None while the cluster is not there or has no endpoint yet."""
+    cluster = fetch_cluster(cloud, project, location, name)
+    if (
+        cluster is None
+        or cluster.get("status") in ("PROVISIONING", "STOPPING", "ERROR")
+        or not cluster.get("endpoint")
+    ):
+        return None
+    return ClusterAccess(
+        f"https://{cluster['endpoint']}", base64.b64decode(cluster["masterAuth"]["clusterCaCertificate"])
+    )
+
+
+def connect(cloud: Cloud, project: str, location: str, name: str, fresh: bool = False) -> Kube | None:
+    """The cluster's API. GKE is asked again and again: a cluster of this name may have gone, or come again with another address.
+
+    Thirty objects that are looked at together share one question (a third of all requests were this one).
+    """
+    try:
+        found = cloud.lately(
+            f"cluster {project}/{location}/{name}",
+            lambda: access(cloud, project, location, name),
+            0 if fresh else _FRESH_S,
+        )
+    except CloudError as error:
+        if error.kind == "denied":
+            return None
+        in_project(error, project)
+        raise
+    return cloud.once(f"kube {found}", lambda: Kube(cloud, found)) if found else None
+
+
+class Kube:
+    """GET, POST, PATCH, DELETE of plain dicts."""
+
+    def __init__(self, cloud: Cloud, where: ClusterAccess) -> None:
+        from kubernetes import client
+
+        self._cloud, self.where = cloud, where
+        # The client takes the authority as a file only; the folder goes when this object does.
+        self._folder = tempfile.TemporaryDirectory(prefix="grpo-wizard-ca-")
+        authority = Path(self._folder.name) / "ca.pem"
+        authority.write_bytes(where.ca_pem)
+        configuration = client.Configuration(host=where.server, ssl_ca_cert=str(authority))
+        configuration.retries = False  # the engine looks before it tries again
+        self._api = client.ApiClient(configuration)
+
+    def get(self, path: str, query: Mapping[str, str] | None = None) -> JSON | None:
+        """An object or a list; None for 404."""
+        try:
+            return self.send("GET", path, query=query)
+        except CloudError as error:
+            if error.kind == "not_found":
+                return None
+            raise
+
+    def send(
+        self,
+        method: str,
+        path: str,
+        body: Mapping[str, Any] | None = None,
+        query: Mapping[str, str] | None = None,
+    ) -> JSON:
+        """One request; raises CloudError."""
+        url = f"{self.where.server}{path}" + (f"?{urlencode(query)}" if query else "")
+        headers = {
+            "Accept": "application/json",
+            "Authorization": f"Bearer {self._cloud.token()}",
+            "Content-Type": _PATCHES.get(method, "application/json"),
+        }
+        try:
+            answer = self._api.call_api(method, url, headers, body=body, _request_timeout=_TIMEOUT)
+            content = answer.read()
+        except Exception as error:
+            raise translate("kubernetes", error) from error
+        if method != "GET":
+            self._cloud.audit(self._cloud.identity, method, url, "", str(answer.status))
+        if not 200 <= answer.status < 300:
+            raise _refusal(answer.status, content)
+        document: JSON = json.loads(content)
+        return document
+
+
+def _refusal(status: int, content: bytes) -> CloudError:
+    from grpo_wizard.steps.clients.errors import from_answer
+
+    return from_answer("kubernetes", status, content)

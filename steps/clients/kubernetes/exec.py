@@ -1,0 +1,71 @@
+"""One command in a pod's container, over the API server's WebSocket (v4.channel.k8s.io). No shell is asked for."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+
+from grpo_wizard.steps.clients.errors import CloudError
+from grpo_wizard.steps.clients.kubernetes.port_forward import head_pod
+from grpo_wizard.steps.clients.ray.head import Head
+from grpo_wizard.steps.clients.serialization import JSON
+
+_STDOUT, _STDERR, _STATUS = 1, 2, 3
+
+
+@dataclass(frozen=True)
+class Done:
+    """What a command left: its output and its exit code."""
+
+    stdout: str
+    stderr: str
+    code: int
+
+
+async def run_in_pod(head: Head, container: str, command: list[str]) -> Done:
+    """Runs `command` in the head's pod. Raises CloudError when it cannot be started at all."""
+    import aiohttp
+
+    pod = await head_pod(head.access, head.namespace, head.raycluster)()
+    if pod is None:
+        raise CloudError("busy", "no Ray head is running", transient=True)
+    url = f"{head.access.server}/api/v1/namespaces/{head.namespace}/pods/{pod}/exec"
+    query = [
+        ("container", container),
+        ("stdout", "true"),
+        ("stderr", "true"),
+        *(("command", word) for word in command),
+    ]
+    output: dict[int, bytearray] = {_STDOUT: bytearray(), _STDERR: bytearray(), _STATUS: bytearray()}
+    try:
+        async with (
+            aiohttp.ClientSession() as session,
+            session.ws_connect(
+                url,
+                params=query,
+                protocols=["v4.channel.k8s.io"],
+                headers=await head.access.headers(),
+                ssl=head.access.ssl_context(),
+            ) as socket,
+        ):
+            async for message in socket:
+                if isinstance(message.data, bytes) and message.data and message.data[0] in output:
+                    output[message.data[0]] += message.data[1:]
+    except aiohttp.ClientError as error:
+        raise CloudError(
+            "transient", f"{command[0]} could not be run in {pod}", str(error)[:200], transient=True
+        ) from error
+    return Done(
+        output[_STDOUT].decode("utf-8", "replace"),
+        output[_STDERR].decode("utf-8", "replace"),
+        _exit_code(bytes(output[_STATUS])),
+    )
+
+
+def _exit_code(status: bytes) -> int:
+    """From the Status object of the last channel: 0 for Success, else the ExitCode cause."""
+    document: JSON = json.loads(status) if status else {"status": "Failure"}
+    if document.get("status") == "Success":
+        return 0
+    causes = document.get("details", {}).get("causes", [])
+    return int(next((cause["message"] for cause in causes if cause.get("reason") == "ExitCode"), 1))

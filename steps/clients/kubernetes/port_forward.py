@@ -1,0 +1,327 @@
+"""A port of the current head pod as a port of loopback, through the Kubernetes API server's WebSocket.
+
+Protocol v4.channel.k8s.io (k8s.io/kubelet, portforward/websocket.go): `GET
+…/pods/POD/portforward?ports=N`, binary messages whose first byte is the channel, 0 data and 1 errors; the
+first message of each channel is the port, 2 bytes little-endian. One WebSocket carries one TCP connection.
+It has no half-close: the end of one side ends both.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from grpo_wizard.state.errors import WizardError
+from grpo_wizard.steps.clients.kubernetes.access import KubeAccess
+
+if TYPE_CHECKING:
+    import aiohttp
+
+Chooser = Callable[[], Awaitable[str | None]]
+_PIECE = 64 * 1024
+_DATA, _ERROR = 0, 1
+
+
+class ForwardError(WizardError):
+    """The API server cannot be reached, or refuses to forward."""
+
+
+@dataclass(frozen=True)
+class Forwarding:
+    """What the user is told, once each time. `kind`: ready, lost (no way to the pod), restored, moved
+    (another pod)."""
+
+    kind: str
+    pod: str | None
+    detail: str
+
+
+def head_pod(access: KubeAccess, namespace: str, raycluster: str) -> Chooser:
+    """Finds the RayCluster's head by its labels: the newest that runs and is not being deleted, else None."""
+
+    async def choose() -> str | None:
+        import aiohttp
+
+        labels = f"ray.io/cluster={raycluster},ray.io/node-type=head"
+        url = f"{access.server}/api/v1/namespaces/{namespace}/pods"
+        timeout = aiohttp.ClientTimeout(total=10)
+        headers, ssl = await access.headers(), access.ssl_context()
+        async with (
+            aiohttp.ClientSession(timeout=timeout) as session,
+            session.get(url, params={"labelSelector": labels}, headers=headers, ssl=ssl) as answer,
+        ):
+            if answer.status != 200:
+                raise ForwardError(
+                    "The head's pod cannot be looked up",
+                    f"{answer.status}: {(await answer.text())[:200]}",
+                    "Check that you may list pods in this namespace.",
+                    f"kubectl get pods -n {namespace} -l {labels}",
+                )
+            return newest_running((await answer.json())["items"])
+
+    return choose
+
+
+def newest_running(pods: list[dict[str, Any]]) -> str | None:
+    """The name of the newest pod of a PodList that is Running and not being deleted."""
+    fit = [
+        pod["metadata"]
+        for pod in pods
+        if pod.get("status", {}).get("phase") == "Running" and not pod["metadata"].get("deletionTimestamp")
+    ]
+    newest = max(fit, key=lambda meta: str(meta.get("creationTimestamp", "")), default=None)
+    return str(newest["name"]) if newest else None
+
+
+class Forward:
+    """`async with Forward(access, "default", head_pod(…), 8265) as forward:` then use `forward.url`.
+
+    The local port stays the same while the server restarts or the pod is replaced. A connection that comes
+    meanwhile waits up to `patience_s` for a way to a pod. Every `check_s` the chooser is asked if the pod
+    is still the same.
+    """
+
+    def __init__(
+        self,
+        access: KubeAccess,
+        namespace: str,
+        choose: Chooser,
+        port: int,
+        *,
+        local_port: int = 0,
+        on_event: Callable[[Forwarding], None] | None = None,
+        check_s: float = 2.0,
+        patience_s: float = 10.0,
+    ) -> None:
+        self.access, self.namespace, self.choose, self.port = access, namespace, choose, port
+        self.check_s, self.patience_s = check_s, patience_s
+        self.pod: str | None = None
+        self._known: str | None = None  # also while `pod` is None because the way to it broke
+        self._local_port, self._on_event = local_port, on_event
+        self._lost = False
+        self._tunnels: dict[asyncio.Task[None], str] = {}
+        self._server: asyncio.Server | None = None
+        self._watch: asyncio.Task[None] | None = None
+        self._session: aiohttp.ClientSession | None = None
+
+    @property
+    def local_port(self) -> int:
+        """The port on 127.0.0.1."""
+        return self._local_port
+
+    @property
+    def url(self) -> str:
+        """http://127.0.0.1:PORT"""
+        return f"http://127.0.0.1:{self._local_port}"
+
+    async def __aenter__(self) -> Forward:
+        import aiohttp
+
+        self._session = aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(limit=0, ssl=self.access.ssl_context())
+        )
+        try:
+            self._server = await asyncio.start_server(
+                self._accept, "127.0.0.1", self._local_port, limit=_PIECE
+            )
+        except OSError as error:
+            await self._session.close()
+            raise ForwardError(
+                f"Port {self._local_port} of this machine cannot be used", str(error), "Choose another port."
+            ) from error
+        self._local_port = self._server.sockets[0].getsockname()[1]
+        self._watch = asyncio.create_task(self._watch_pod())
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._server:
+            self._server.close()
+        tasks = [*self._tunnels, *([self._watch] if self._watch else [])]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        if self._session:
+            await self._session.close()
+
+    async def _watch_pod(self) -> None:
+        while True:
+            await self._look()
+            await asyncio.sleep(self.check_s)
+
+    async def _look(self) -> None:
+        """Asks which pod it is now; a new one ends the tunnels to the old, whose clients then connect
+        anew."""
+        try:
+            pod = await self.choose()
+        except asyncio.CancelledError:
+            raise
+        except Exception as error:  # whatever the chooser's own client raises, the way to the pod is lost
+            self._tell_lost(str(error) or type(error).__name__)
+            return
+        if pod is None:
+            self._tell_lost("no head pod is running")
+            return
+        before, self._known, self.pod = self._known, pod, pod
+        if before not in (None, pod):
+            for task in [task for task, to in self._tunnels.items() if to == before]:
+                task.cancel()
+            self._lost = False
+            self._tell("moved", f"the head pod is now {pod}")
+        elif before is None:
+            self._lost = False
+            self._tell("ready", f"forwarding to {pod}")
+
+    def _tell(self, kind: str, detail: str) -> None:
+        if self._on_event:
+            self._on_event(Forwarding(kind, self.pod, detail))
+
+    def _tell_lost(self, detail: str) -> None:
+        if not self._lost:
+            self._lost = True
+            self._tell("lost", detail)
+
+    def _tell_restored(self) -> None:
+        if self._lost:
+            self._lost = False
+            self._tell("restored", f"forwarding to {self.pod}")
+
+    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._tunnels[task] = ""
+        try:
+            ws = await self._open(task)
+            if ws is not None:
+                await self._carry(ws, reader, writer)
+        except asyncio.CancelledError:
+            pass  # asyncio's server would print it; the connection just ends
+        finally:
+            self._tunnels.pop(task, None)
+            writer.close()
+            with contextlib.suppress(OSError, asyncio.CancelledError):
+                await writer.wait_closed()
+
+    async def _open(self, task: asyncio.Task[None]) -> aiohttp.ClientWebSocketResponse | None:
+        """A WebSocket to the pod, trying again with growing pauses until `patience_s` is over."""
+        end, pause = asyncio.get_running_loop().time() + self.patience_s, 0.1
+        while True:
+            if self.pod is None:
+                await self._look()
+            if self.pod is not None:
+                self._tunnels[task] = self.pod
+                ws = await self._connect(self.pod)
+                if ws is not None:
+                    self._tell_restored()
+                    return ws
+            if asyncio.get_running_loop().time() + pause > end:
+                return None
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, 1.0)
+            await self._look()
+
+    async def _connect(self, pod: str) -> aiohttp.ClientWebSocketResponse | None:
+        import aiohttp
+
+        assert self._session is not None
+        path = f"/api/v1/namespaces/{self.namespace}/pods/{pod}/portforward?ports={self.port}"
+        try:
+            ws = await asyncio.wait_for(
+                self._session.ws_connect(
+                    self.access.server + path,
+                    protocols=("v4.channel.k8s.io",),
+                    headers=await self.access.headers(),
+                    max_msg_size=0,
+                    autoping=True,
+                    autoclose=True,
+                ),
+                timeout=10,
+            )
+        except (aiohttp.ClientError, OSError, TimeoutError) as error:
+            self._tell_lost(f"{pod}: {error or type(error).__name__}")
+            return None
+        try:
+            return ws if await self._greeted(ws, pod) else None
+        except BaseException:
+            await ws.close()
+            raise
+
+    async def _greeted(self, ws: aiohttp.ClientWebSocketResponse, pod: str) -> bool:
+        """Reads the two messages that name the port; an error instead means that the pod cannot be
+        reached."""
+        import aiohttp
+
+        awaited, detail = {_DATA, _ERROR}, "the connection ended at its start"
+        while awaited:
+            message = await asyncio.wait_for(ws.receive(), timeout=10)
+            if message.type is not aiohttp.WSMsgType.BINARY:
+                break
+            channel, data = message.data[0], message.data[1:]
+            if channel not in awaited or len(data) != 2:
+                detail = data.decode("utf-8", "replace")[:300]
+                break
+            awaited.discard(channel)
+        if awaited:
+            self._tell_lost(f"{pod}: {detail}")
+            await ws.close()
+        return not awaited
+
+    async def _carry(
+        self, ws: aiohttp.ClientWebSocketResponse, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        up, down = asyncio.create_task(_send(reader, ws)), asyncio.create_task(_receive(ws, writer))
+        try:
+            await asyncio.wait({up, down}, return_when=asyncio.FIRST_COMPLETED)
+            if up.done() and not down.done():  # the client is done: give an answer on its way a moment
+                await asyncio.wait({down}, timeout=1)
+        finally:
+            for task in (up, down):
+                task.cancel()
+            results = await asyncio.gather(up, down, return_exceptions=True)
+            with contextlib.suppress(Exception):
+                await asyncio.wait_for(ws.close(), timeout=2)
+        refused = next((str(result) for result in results if isinstance(result, _Broken)), None)
+        if refused:
+            self._tell_lost(f"{self.pod}: {refused}")
+            self.pod = None  # whoever connects next looks the pod up again
+        elif any(isinstance(result, _Cut) for result in results):
+            # a server that went away says so there; a mere end of the pod's side does not
+            await self._look()
+
+
+class _Broken(Exception):
+    """The pod's side ended with an error."""
+
+
+class _Cut(Exception):
+    """The WebSocket ended without a farewell: a server that died, or one that does not take leave."""
+
+
+async def _send(reader: asyncio.StreamReader, ws: aiohttp.ClientWebSocketResponse) -> None:
+    """Local to pod. `send_bytes` waits while the socket is full, so the local client is slowed down, not
+    buffered."""
+    while data := await reader.read(_PIECE):
+        await ws.send_bytes(bytes([_DATA]) + data)
+
+
+async def _receive(ws: aiohttp.ClientWebSocketResponse, writer: asyncio.StreamWriter) -> None:
+    """Pod to local. Waits for the local client before the next message, so aiohttp stops reading the
+    socket."""
+    import aiohttp
+
+    async for message in ws:
+        if message.type is not aiohttp.WSMsgType.BINARY:
+            continue
+        channel, data = message.data[0], message.data[1:]
+        if channel == _DATA:
+            writer.write(data)
+            await writer.drain()
+        elif data:
+            raise _Broken(data.decode("utf-8", "replace")[:300])
+    if ws.close_code == 1006:
+        raise _Cut

@@ -1,0 +1,1 @@
+"""Clients of the Ray head: Jobs API, job driver, log follower."""

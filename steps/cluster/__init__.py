@@ -1,0 +1,1 @@
+"""Step 4, Cluster: the GKE cluster, its node pools, NCCL and the device networks."""

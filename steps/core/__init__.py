@@ -1,0 +1,1 @@
+"""The vocabulary that every layer shares: fields, checks, resources, events, validators, and data files. Imports no other package of `steps`."""

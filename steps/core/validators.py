@@ -1,0 +1,123 @@
+"""Parsers for fields. Each takes what was typed (text) or what a file held (text, number, boolean) and returns the value, or refuses it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from grpo_wizard.steps.core.model import Refused
+
+_TRUE, _FALSE = {"true", "yes", "y", "on", "1"}, {"false", "no", "n", "off", "0"}
+
+
+def text(pattern: str, rule: str, *, longest: int | None = None) -> Callable[[Any], str]:
+    """Text that matches `pattern` as a whole; `rule` is the sentence of the refusal."""
+    compiled = re.compile(pattern)
+
+    def parse(raw: Any) -> str:
+        value = raw.strip() if isinstance(raw, str) else raw
+        if not isinstance(value, str) or not compiled.fullmatch(value) or (longest and len(value) > longest):
+            raise Refused(rule)
+        return value
+
+    return parse
+
+
+def integer(low: int, high: int | None = None, *, unit: str = "") -> Callable[[Any], int]:
+    """A whole number from `low` to `high`; `18,000` and `18_000` are read as 18000."""
+    upper = f"to {high:,}" if high is not None else "or more"
+    rule = f"a whole number{' of ' + unit if unit else ''}, {low:,} {upper}"
+
+    def parse(raw: Any) -> int:
+        value = raw
+        if isinstance(raw, str):
+            plain = raw.strip().replace("_", "")
+            plain = plain.replace(",", "") if re.fullmatch(r"\d{1,3}(,\d{3})+", plain) else plain
+            value = int(plain) if re.fullmatch(r"-?[0-9]{1,15}", plain) else None
+        if (
+            not isinstance(value, int)
+            or isinstance(value, bool)
+            or value < low
+            or (high is not None and value > high)
+        ):
+            raise Refused(rule)
+        return value
+
+    return parse
+
+
+def number(low: float, high: float) -> Callable[[Any], float]:
+    """A finite number from `low` to `high`."""
+
+    def parse(raw: Any) -> float:
+        try:
+            value = float(raw) if not isinstance(raw, bool) else float("nan")
+        except (TypeError, ValueError):
+            value = float("nan")
+        if not low <= value <= high:
+            raise Refused(f"a number from {low:g} to {high:g}")
+        return value
+
+    return parse
+
+
+def switch(raw: Any) -> bool:
+    """Yes or no."""
+    if isinstance(raw, bool):
+        return raw
+    word = str(raw).strip().lower()
+    if word not in _TRUE | _FALSE:
+        raise Refused("yes or no")
+    return word in _TRUE
+
+
+def choice(allowed: Iterable[str]) -> Callable[[Any], str]:
+    """One of a closed list."""
+    listed = tuple(allowed)
+
+    def parse(raw: Any) -> str:
+        value = str(raw).strip()
+        if value not in listed:
+            raise Refused("one of: " + ", ".join(listed))
+        return value
+
+    return parse
+
+
+def optional(parse: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Nothing at all (empty text) is fine too."""
+
+    def parse_optional(raw: Any) -> Any:
+        return "" if raw is None or (isinstance(raw, str) and not raw.strip()) else parse(raw)
+
+    return parse_optional
+
+
+def listing(parse: Callable[[Any], str]) -> Callable[[Any], list[str]]:
+    """Several values: a list, or text parted by commas or blanks."""
+
+    def parse_list(raw: Any) -> list[str]:
+        items = raw if isinstance(raw, list) else [part for part in re.split(r"[,\s]+", str(raw)) if part]
+        return [parse(item) for item in items]
+
+    return parse_list
+
+
+def _rfc1035(longest: int) -> Callable[[Any], str]:
+    rule = f"lower-case letters, digits and hyphens, a letter first, no hyphen last, at most {longest} characters"
+    return text(r"[a-z]([-a-z0-9]*[a-z0-9])?", rule, longest=longest)
+
+
+# Limits of names: google-cloud.md §3.4 (compute RFC 1035: 63; GKE clusters and pools: 40; suffixes up to 13 are added to prefixes).
+resource_name = _rfc1035(63)
+cluster_name = _rfc1035(40)
+name_prefix = _rfc1035(50)
+service_account = text(
+    r"[a-z0-9][-a-z0-9]*@[a-z0-9.-]+\.gserviceaccount\.com",
+    "a service account's address such as nodes@my-project.iam.gserviceaccount.com",
+)
+deployment_name = text(
+    r"[a-z][-a-z0-9]{0,39}", "a lower-case letter, then at most 39 letters, digits or hyphens"
+)
+kubernetes_name = _rfc1035(63)

@@ -1,0 +1,1 @@
+"""An opened deployment: its state, its answers, its resources and the cloud that it lives in."""

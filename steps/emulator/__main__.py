@@ -1,0 +1,117 @@
+"""`python -m grpo_wizard.steps.emulator serve | status | stop`."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import logging
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from grpo_wizard.steps.emulator import process
+
+if TYPE_CHECKING:
+    from grpo_wizard.steps.emulator.server.serve import Options
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m grpo_wizard.steps.emulator", description="The stand-in for Google Cloud on loopback."
+    )
+    commands = parser.add_subparsers(dest="command", required=True)
+    for name in ("serve", "status", "stop"):
+        command = commands.add_parser(name)
+        command.add_argument(
+            "--home",
+            type=Path,
+            help="home folder (default: GRPO_WIZARD_HOME, else the platform's user state folder)",
+        )
+        if name == "serve":
+            _serve_options(command)
+    return parser
+
+
+def _serve_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--port", type=int, default=0, help="0: a free one")
+    parser.add_argument(
+        "--speed", default=process.DEFAULT_SPEED, help="divides durations; max: none (default: %(default)s)"
+    )
+    parser.add_argument("--faults", type=Path, help="JSON list of requests that shall fail")
+    parser.add_argument("--record", type=Path, help="appends a JSON line for each request")
+    parser.add_argument("--drill", action="append", default=[], help="a trouble by name; may be repeated")
+    parser.add_argument("--env-file", type=Path, help="writes the environment as shell exports")
+    parser.add_argument("--ray", choices=("real", "none"), default="real")
+    parser.add_argument(
+        "--idle",
+        type=float,
+        default=30.0,
+        help="minutes without a request after which it ends; 0: never (default: %(default)g)",
+    )
+    parser.add_argument(
+        "--check-answers",
+        action="store_true",
+        help="holds every answer against the discovery documents (/_rehearsal/answers)",
+    )
+
+
+def home_of(given: Path | None) -> Path:
+    """The home folder in force."""
+    if given is not None or os.environ.get("GRPO_WIZARD_HOME"):
+        return (given or Path(os.environ["GRPO_WIZARD_HOME"])).absolute()
+    from platformdirs import user_state_path
+
+    return user_state_path("grpo-wizard")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Exit code 0, or 1 with one sentence on stderr."""
+    args = _parser().parse_args(argv)
+    home = home_of(args.home)
+    try:
+        if args.command == "serve":
+            return _serve(args, home)
+        if args.command == "status":
+            print(json.dumps(process.status(home)))
+        else:
+            print(json.dumps({"stopped": process.stop(home)}))
+    except (process.RehearsalError, ValueError, OSError) as error:
+        print(error, file=sys.stderr)
+        return 1
+    return 0
+
+
+def _serve(args: argparse.Namespace, home: Path) -> int:
+    from grpo_wizard.steps.emulator.server.serve import Options
+
+    serve(
+        Options(
+            home,
+            args.speed,
+            args.port,
+            args.faults,
+            args.record,
+            args.env_file,
+            args.ray,
+            args.idle,
+            args.check_answers,
+            tuple(args.drill),
+        )
+    )
+    return 0
+
+
+def serve(options: Options) -> None:
+    """In this process until it ends: its line on stdout, its log on stderr. Raises what serve.run raises."""
+    logging.basicConfig(
+        level=logging.WARNING, format="%(asctime)s %(levelname)s %(name)s: %(message)s", stream=sys.stderr
+    )
+    from grpo_wizard.steps.emulator.server.serve import run
+
+    run(options, sys.stdout)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""Drills: failures that one switches on and off by name."""

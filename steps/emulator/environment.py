@@ -1,0 +1,42 @@
+"""The environment in which the real gcloud, the real kubectl and the wizard use this server."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+
+from grpo_wizard.steps.emulator.google.shared.seed import PROJECT
+
+
+def of(base_url: str, root: Path, token: str, ca: Path) -> dict[str, str]:
+    """Variables by name.
+
+    Gcloud gets a configuration folder of its own, kubectl a kubeconfig of its own: the user's are not
+    touched.
+    """
+    config = root / "gcloud"
+    config.mkdir(mode=0o700, exist_ok=True)
+    return {
+        "CLOUDSDK_CONFIG": str(config),
+        "CLOUDSDK_CORE_PROJECT": PROJECT,
+        "CLOUDSDK_CORE_DISABLE_PROMPTS": "1",
+        "CLOUDSDK_CORE_DISABLE_USAGE_REPORTING": "true",
+        "CLOUDSDK_CORE_CUSTOM_CA_CERTS_FILE": str(ca),
+        # Python's requests, which gcloud uses, prefers this variable to gcloud's own property (measured).
+        "REQUESTS_CA_BUNDLE": str(ca),
+        "CLOUDSDK_COMPONENT_MANAGER_DISABLE_UPDATE_CHECK": "true",
+        "CLOUDSDK_SURVEY_DISABLE_PROMPTS": "true",
+        "CLOUDSDK_AUTH_ACCESS_TOKEN_FILE": str(root / "token"),
+        "HTTPS_PROXY": base_url,
+        "NO_PROXY": "127.0.0.1,localhost",
+        "KUBECONFIG": str(root / "kubeconfig"),
+        "HF_ENDPOINT": f"{base_url}/huggingface/~{token}",
+        "WANDB_BASE_URL": f"{base_url}/wandb/~{token}",
+        "GRPO_WIZARD_REHEARSAL_URL": base_url,
+        "GRPO_WIZARD_REHEARSAL_TOKEN": token,
+    }
+
+
+def script(env: dict[str, str]) -> str:
+    """Lines for `source`."""
+    return "".join(f"export {name}={shlex.quote(value)}\n" for name, value in env.items())

@@ -1,0 +1,105 @@
+"""Cloud Billing: accounts, which one pays for a project, and the catalogue's head.
+
+Prices are not made up: no SKU is listed.
+"""
+
+from __future__ import annotations
+
+from grpo_wizard.steps.emulator.google.resourcemanager.projects import find
+from grpo_wizard.steps.emulator.server.context import JSON, ApiError, Call, serves
+
+ACCOUNT = "billingAccounts/012345-567890-ABCDEF"
+_ACCOUNTS = {
+    ACCOUNT: {
+        "name": ACCOUNT,
+        "open": True,
+        "displayName": "Rehearsal billing account",
+        "masterBillingAccount": "",
+        "currencyCode": "USD",
+    }
+}
+# Ids of the public catalogue (GET https://cloudbilling.googleapis.com/v1/services); the two that the
+# tutorial's deployment is billed by.
+_SERVICES = {"6F81-5844-456A": "Compute Engine", "CCD8-9BF1-090E": "Kubernetes Engine"}
+
+
+def _info(call: Call, name: str) -> JSON:
+    record = find(call.world, name.removesuffix("/billingInfo"))
+    account = record.extra.get("billing", "")
+    return {
+        "name": f"projects/{record.name}/billingInfo",
+        "projectId": record.name,
+        "billingAccountName": account,
+        "billingEnabled": bool(account) and bool(_ACCOUNTS.get(account, {}).get("open")),
+    }
+
+
+@serves("cloudbilling.projects.getBillingInfo")
+def get_info(call: Call) -> JSON:
+    """Whether and by whom a project is paid for."""
+    return _info(call, call.params["name"])
+
+
+@serves("cloudbilling.projects.updateBillingInfo")
+def update_info(call: Call) -> JSON:
+    """Links a project to an account, or with an empty name unlinks it."""
+    record = find(call.world, call.params["name"])
+    account = call.body.get("billingAccountName", "")
+    if account and account not in _ACCOUNTS:
+        raise ApiError(403, "The caller does not have permission", "PERMISSION_DENIED", "forbidden")
+    record.extra["billing"] = account
+    return _info(call, call.params["name"])
+
+
+@serves("cloudbilling.billingAccounts.list")
+def list_accounts(call: Call) -> JSON:
+    """The caller's accounts."""
+    wanted = call.params.get("filter", "")
+    return {
+        "billingAccounts": [
+            account for account in _ACCOUNTS.values() if "open=false" not in wanted.replace(" ", "")
+        ]
+    }
+
+
+@serves("cloudbilling.billingAccounts.get")
+def get_account(call: Call) -> JSON:
+    """One account."""
+    if call.params["name"] not in _ACCOUNTS:
+        raise ApiError(403, "The caller does not have permission", "PERMISSION_DENIED", "forbidden")
+    return _ACCOUNTS[call.params["name"]]
+
+
+@serves("cloudbilling.billingAccounts.projects.list")
+def list_projects(call: Call) -> JSON:
+    """The projects that an account pays for."""
+    projects = call.world.all("cloudresourcemanager.googleapis.com", "project")
+    return {
+        "projectBillingInfo": [
+            _info(call, p.key) for p in projects if p.extra.get("billing") == call.params["name"]
+        ]
+    }
+
+
+@serves("cloudbilling.services.list")
+def list_services(call: Call) -> JSON:
+    """The head of the public catalogue."""
+    return {
+        "services": [
+            {
+                "name": f"services/{number}",
+                "serviceId": number,
+                "displayName": title,
+                "businessEntityName": "businessEntities/GCP",
+            }
+            for number, title in _SERVICES.items()
+        ]
+    }
+
+
+@serves("cloudbilling.services.skus.list")
+def list_skus(call: Call) -> JSON:
+    """No SKU: a rehearsal knows no price of today."""
+    if call.params["parent"].removeprefix("services/") not in _SERVICES:
+        raise ApiError(404, f"Service {call.params['parent']} not found.", "NOT_FOUND")
+    return {"skus": []}

@@ -1,0 +1,298 @@
+"""What GKE fills in: the body of a cluster and of a node pool as they are read back.
+
+As far as clients look at it, and as `gcloud container clusters describe` printed it of clusters of 1.29 (2024-12) and
+1.32 (2025-04) that users published.
+"""
+
+from __future__ import annotations
+
+import copy
+import secrets
+import uuid
+from datetime import UTC, datetime
+from typing import Any
+
+from grpo_wizard.steps.emulator.google.container.operations import link
+from grpo_wizard.steps.emulator.google.shared.fixtures import is_ai_zone, regions, zones_of
+from grpo_wizard.steps.emulator.google.shared.self_links import COMPUTE, last, stored
+from grpo_wizard.steps.emulator.server.context import JSON, Record, World
+
+_SCOPES = [
+    "https://www.googleapis.com/auth/" + name
+    for name in (
+        "devstorage.read_only",
+        "logging.write",
+        "monitoring",
+        "service.management.readonly",
+        "servicecontrol",
+        "trace.append",
+    )
+]
+
+
+def node_locations(location: str) -> list[str]:
+    """Zones that GKE takes where none are asked: three of a region, never an AI zone.
+
+    A zonal cluster gets its own.
+    """
+    return (
+        [zone for zone in zones_of(location) if not is_ai_zone(zone)][:3]
+        if location in regions()
+        else [location]
+    )
+
+
+def etag() -> str:
+    """An etag: a UUID."""
+    return str(uuid.uuid4())
+
+
+def merged(low: JSON, high: JSON) -> JSON:
+    """`high` over `low`, objects merged."""
+    out = copy.deepcopy(low)
+    for key, value in high.items():
+        out[key] = (
+            merged(out[key], value)
+            if isinstance(value, dict) and isinstance(out.get(key), dict)
+            else copy.deepcopy(value)
+        )
+    return out
+
+
+def cluster_body(
+    world: World,
+    asked: JSON,
+    key: str,
+    version: str,
+    network: Record,
+    subnet: Record,
+    pods: str,
+    services: str,
+) -> JSON:
+    """A cluster in PROVISIONING with everything that clients read back."""
+    location = key.split("/")[3]
+    channel = asked.get("releaseChannel", {}).get("channel", "REGULAR")
+    body = merged(
+        _cluster_defaults(network.name, subnet.name, pods, services),
+        {k: v for k, v in asked.items() if k not in _NOT_KEPT},
+    )
+    pool_scopes = (
+        asked.get("nodePools", [{}])[0].get("config", {})
+        if asked.get("nodePools")
+        else asked.get("nodeConfig", {})
+    )
+    identity = secrets.token_hex(32)
+    pod_range = f"gke-{last(key)}-pods-{identity[:8]}"
+    body["ipAllocationPolicy"].setdefault("clusterSecondaryRangeName", pod_range)
+    body.update(
+        id=identity,
+        etag=etag(),
+        selfLink=link(world, key),
+        createTime=datetime.fromtimestamp(world.clock.now(), UTC).isoformat(timespec="seconds"),
+        location=location,
+        zone=location,
+        locations=asked.get("locations") or node_locations(location),
+        status="PROVISIONING",
+        network=network.name,
+        subnetwork=subnet.name,
+        initialClusterVersion=version,
+        currentMasterVersion=version,
+        currentNodeVersion=version,
+        releaseChannel={"channel": channel},
+        nodeConfig=node_config(pool_scopes, bool(asked.get("workloadIdentityConfig"))),
+    )
+    body["networkConfig"].update(network=network.key, subnetwork=subnet.key)
+    body["locations"] = list(body["locations"])
+    return body
+
+
+_NOT_KEPT = (
+    "nodePools",
+    "initialNodeCount",
+    "nodeConfig",
+    "releaseChannel",
+    "initialClusterVersion",
+    "network",
+    "subnetwork",
+    "locations",
+)
+
+
+def _cluster_defaults(network: str, subnet: str, pods: str, services: str) -> JSON:
+    return {
+        "loggingService": "logging.googleapis.com/kubernetes",
+        "monitoringService": "monitoring.googleapis.com/kubernetes",
+        "addonsConfig": {
+            "gcePersistentDiskCsiDriverConfig": {"enabled": True},
+            "networkPolicyConfig": {"disabled": True},
+            "kubernetesDashboard": {"disabled": True},
+            "dnsCacheConfig": {"enabled": True},
+        },
+        "labelFingerprint": "a9dc16a7",
+        "legacyAbac": {},
+        "defaultMaxPodsConstraint": {"maxPodsPerNode": "110"},
+        "ipAllocationPolicy": {
+            "useIpAliases": True,
+            "clusterIpv4Cidr": pods,
+            "clusterIpv4CidrBlock": pods,
+            "servicesIpv4Cidr": services,
+            "servicesIpv4CidrBlock": services,
+            "podCidrOverprovisionConfig": {},
+            "stackType": "IPV4",
+        },
+        "clusterIpv4Cidr": pods,
+        "servicesIpv4Cidr": services,
+        "masterAuth": {"clientCertificateConfig": {}},
+        "networkConfig": {
+            "network": network,
+            "subnetwork": subnet,
+            "defaultSnatStatus": {},
+            "serviceExternalIpsConfig": {},
+        },
+        "databaseEncryption": {"state": "DECRYPTED", "currentState": "CURRENT_STATE_DECRYPTED"},
+        "autopilot": {},
+        "shieldedNodes": {"enabled": True},
+        "autoscaling": {"autoscalingProfile": "BALANCED"},
+        "loggingConfig": {"componentConfig": {"enableComponents": ["SYSTEM_COMPONENTS", "WORKLOADS"]}},
+        "monitoringConfig": {"componentConfig": {"enableComponents": ["SYSTEM_COMPONENTS"]}},
+        "notificationConfig": {"pubsub": {}},
+        "nodePoolDefaults": {"nodeConfigDefaults": {}},
+        "privateClusterConfig": {},
+        "securityPostureConfig": {"mode": "BASIC", "vulnerabilityMode": "VULNERABILITY_MODE_UNSPECIFIED"},
+        "maintenancePolicy": {"resourceVersion": "e3b0c442"},
+    }
+
+
+def node_config(asked: JSON, workload_identity: bool) -> JSON:
+    """A pool's `config` with defaults."""
+    low: JSON = {
+        "machineType": "e2-medium",
+        "diskSizeGb": 100,
+        "diskType": "pd-balanced",
+        "imageType": "COS_CONTAINERD",
+        "oauthScopes": _SCOPES,
+        "serviceAccount": "default",
+        "metadata": {"disable-legacy-endpoints": "true"},
+        "shieldedInstanceConfig": {"enableIntegrityMonitoring": True},
+        "windowsNodeConfig": {},
+        "effectiveCgroupMode": "EFFECTIVE_CGROUP_MODE_V2",
+    }
+    if not asked.get("reservationAffinity") and not asked.get("flexStart"):  # what those have is not known
+        spot = asked.get("spot") or asked.get("preemptible")
+        low["resourceLabels"] = {"goog-gke-node-pool-provisioning-model": "spot" if spot else "on-demand"}
+    if workload_identity:
+        low["workloadMetadataConfig"] = {"mode": "GKE_METADATA"}
+    return merged(low, asked)
+
+
+def pool_body(world: World, cluster: Record, asked: JSON, key: str, version: str) -> JSON:
+    """A node pool in PROVISIONING with everything that clients read back."""
+    body = merged(
+        {
+            "management": {"autoRepair": True, "autoUpgrade": True},
+            "upgradeSettings": {"maxSurge": 1, "strategy": "SURGE"},
+            "maxPodsConstraint": dict(cluster.body["defaultMaxPodsConstraint"]),
+            "initialNodeCount": 0,
+        },
+        asked,
+    )
+    most = int(body["maxPodsConstraint"]["maxPodsPerNode"])
+    # Twice as many addresses as pods, rounded up to a range (GKE's page on flexible Pod CIDR).
+    body["podIpv4CidrSize"] = 32 - (2 * most - 1).bit_length()
+    body["config"] = node_config(asked.get("config", {}), bool(cluster.body.get("workloadIdentityConfig")))
+    body["locations"] = list(asked.get("locations") or cluster.body["locations"])
+    body["networkConfig"] = merged(
+        {
+            "podIpv4CidrBlock": cluster.body["clusterIpv4Cidr"],
+            "podRange": cluster.body["ipAllocationPolicy"]["clusterSecondaryRangeName"],
+        },
+        asked.get("networkConfig", {}),
+    )
+    if body.get("autoscaling", {}).get("enabled"):
+        flexible = body["config"].get("spot") or body["config"].get("flexStart")
+        body["autoscaling"].setdefault("locationPolicy", "ANY" if flexible else "BALANCED")
+    else:
+        body["autoscaling"] = {}
+    body.update(
+        selfLink=link(world, key),
+        version=version,
+        status="PROVISIONING",
+        etag=etag(),
+        instanceGroupUrls=[group(cluster, last(key), zone) for zone in body["locations"]],
+    )
+    return body
+
+
+def group(cluster: Record, pool: str, zone: str) -> str:
+    """Link of a pool's instance group in a zone."""
+    tag = secrets.token_hex(4)
+    return stored(
+        f"projects/{cluster.project}/zones/{zone}/instanceGroupManagers/"
+        f"gke-{cluster.name[:18]}-{pool[:20]}-{tag}-grp"
+    )
+
+
+def leftovers(cluster: Record, network: Record, world: World) -> list[Record]:
+    """Firewall rules that GKE makes on a cluster's network.
+
+    The gke-* ones go with it, the k8s-* one stays (case a13).
+    """
+    tag = str(cluster.body["id"])[:8]
+    rules: dict[str, JSON] = {
+        f"gke-{cluster.name}-{tag}-all": {
+            "sourceRanges": [cluster.body["clusterIpv4Cidr"]],
+            "allowed": _allow("tcp", "udp", "icmp", "esp", "ah", "sctp"),
+        },
+        f"gke-{cluster.name}-{tag}-vms": {
+            "sourceRanges": ["10.128.0.0/9"],
+            "allowed": [{"IPProtocol": "icmp"}, *_ports("1-65535")],
+        },
+        f"gke-{cluster.name}-{tag}-exkubelet": {
+            "sourceRanges": ["0.0.0.0/0"],
+            "denied": [{"IPProtocol": "tcp", "ports": ["10255"]}],
+        },
+        f"k8s-{str(cluster.body['id'])[:16]}-node-http-hc": {
+            "sourceRanges": ["130.211.0.0/22", "35.191.0.0/16"],
+            "allowed": [{"IPProtocol": "tcp", "ports": ["10256"]}],
+        },
+    }
+    return [_rule(world, cluster, network, name[:63], body) for name, body in rules.items()]
+
+
+def _allow(*protocols: str) -> list[JSON]:
+    return [{"IPProtocol": name} for name in protocols]
+
+
+def _ports(ports: str) -> list[JSON]:
+    return [{"IPProtocol": name, "ports": [ports]} for name in ("tcp", "udp")]
+
+
+def _rule(world: World, cluster: Record, network: Record, name: str, body: JSON) -> Record:
+    from grpo_wizard.steps.emulator.google.shared.ids import number, pacific
+
+    key = f"projects/{cluster.project}/global/firewalls/{name}"
+    full: dict[str, Any] = {
+        "kind": "compute#firewall",
+        "id": number(),
+        "creationTimestamp": pacific(world),
+        "name": name,
+        "network": stored(network.key),
+        "direction": "INGRESS",
+        "priority": 1000,
+        "disabled": False,
+        "logConfig": {"enable": False},
+        "selfLink": stored(key),
+        "targetTags": [f"gke-{cluster.name}-{str(cluster.body['id'])[:8]}-node"],
+        **body,
+    }
+    return Record(
+        COMPUTE,
+        "firewall",
+        name,
+        cluster.project,
+        "global",
+        key,
+        full,
+        derived=True,
+        extra={"cluster": cluster.key},
+    )

@@ -1,0 +1,259 @@
+"""Between the container service and Kubernetes: clusters' API servers come and go here.
+
+They ask here for machines.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import copy
+import hashlib
+import logging
+from collections.abc import Coroutine
+from pathlib import Path
+
+from grpo_wizard.steps.emulator.drills.active import runs
+from grpo_wizard.steps.emulator.google.compute import quotas
+from grpo_wizard.steps.emulator.google.compute.reservations import have, not_found, reservation_of
+from grpo_wizard.steps.emulator.google.container.operations import cluster_of
+from grpo_wizard.steps.emulator.google.container.versions import order
+from grpo_wizard.steps.emulator.google.shared.fixtures import machine_types, zones
+from grpo_wizard.steps.emulator.google.shared.self_links import COMPUTE, CONTAINER, LUSTRE
+from grpo_wizard.steps.emulator.server.context import JSON, KUBES, ApiError, House, Record, World, house
+
+_log = logging.getLogger(__name__)
+_MODERN = (1, 33, 2, 4655000)  # older nodes speak Lustre on the legacy port only (google-cloud.md 3.1)
+_TASKS: set[asyncio.Task[None]] = set()
+
+
+class CloudGround:
+    """Implements contract.Ground over the world's records."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+
+    def _pool(self, cluster_key: str, pool: str) -> Record | None:
+        return self._world.get(CONTAINER, f"{cluster_key}/nodePools/{pool}")
+
+    def pools(self, cluster_key: str) -> list[JSON]:
+        """Pools whose nodes Kubernetes may show: those being deleted or still being made are left out."""
+        project = cluster_key.split("/")[1]
+        return [
+            _shown(self._world, record)
+            for record in self._world.all(CONTAINER, "node_pool", project=project)
+            if cluster_of(record.key) == cluster_key and record.state not in ("creating", "deleting")
+        ]
+
+    def sizes(self, cluster_key: str, pool: str) -> dict[str, int]:
+        """Zone -> nodes."""
+        record = self._pool(cluster_key, pool)
+        return dict(record.extra["sizes"]) if record else {}
+
+    def take_node(self, cluster_key: str, pool: str) -> str | None:
+        """One more node in the emptiest zone that has room. None when granted, else why not."""
+        record = self._pool(cluster_key, pool)
+        if record is None or record.state != "ready":
+            return "node pool is not ready"
+        sizes: dict[str, int] = record.extra["sizes"]
+        refusal = _over_limit(record, sizes)
+        for zone in sorted(sizes, key=lambda name: sizes[name]):
+            refusal = refusal or _no_capacity(self._world, record, zone)
+            if refusal is None and sizes[zone] < _zone_limit(record):
+                sizes[zone] += 1
+                self._world.put(record)
+                return None
+        return refusal or "max node group size reached"
+
+    def give_node(self, cluster_key: str, pool: str, zone: str = "") -> None:
+        """A node went: from `zone`, or from the fullest."""
+        record = self._pool(cluster_key, pool)
+        if record is not None and record.extra["sizes"]:
+            sizes: dict[str, int] = record.extra["sizes"]
+            place = zone if zone in sizes else max(sizes, key=lambda name: sizes[name])
+            sizes[place] = max(0, sizes[place] - 1)
+            self._world.put(record)
+
+    def lustre(self, volume_handle: str) -> JSON | None:
+        """The instance behind a volume handle `project/zone/name` (some write `zone/name`).
+
+        None where there is none.
+        """
+        parts = volume_handle.split("/")
+        if len(parts) != 3:
+            return None
+        record = self._world.get(LUSTRE, f"projects/{parts[0]}/locations/{parts[1]}/instances/{parts[2]}")
+        return copy.deepcopy(record.body) if record else None
+
+    def lustre_port(self, cluster_key: str) -> int:
+        """The legacy port where the add-on says so or the version knows no other."""
+        record = self._world.get(CONTAINER, cluster_key)
+        if record is None:
+            return 988
+        driver = record.body.get("addonsConfig", {}).get("lustreCsiDriverConfig", {})
+        old = order(str(record.body["currentMasterVersion"])) < _MODERN
+        return 6988 if old or driver.get("enableLegacyLustrePort") else 988
+
+
+def _shown(world: World, pool: Record) -> JSON:
+    """A pool as its Kubernetes sees it: with its subnets' ranges, and with how far an upgrade of its nodes is."""
+    cluster = world.get(CONTAINER, cluster_of(pool.key))
+    nodes = world.get(COMPUTE, cluster.extra["subnetwork"]) if cluster else None
+    more = [world.get(COMPUTE, key) for key in pool.extra.get("subnetworks", ())]
+    ranges = {subnet.name: subnet.body["ipCidrRange"] for subnet in more if subnet}
+    ranges |= {"nodes": nodes.body["ipCidrRange"]} if nodes else {}
+    body = {**copy.deepcopy(pool.body), "rehearsalRanges": ranges}
+    return {**body, "rehearsalUpgrade": dict(pool.extra["upgrade"])} if "upgrade" in pool.extra else body
+
+
+def _over_limit(pool: Record, sizes: dict[str, int]) -> str | None:
+    scaling = pool.body.get("autoscaling", {})
+    if not scaling.get("enabled"):
+        return "node pool has no autoscaling"
+    total = scaling.get("totalMaxNodeCount")
+    return "max node group size reached" if total and sum(sizes.values()) >= int(total) else None
+
+
+def _zone_limit(pool: Record) -> int:
+    return int(pool.body.get("autoscaling", {}).get("maxNodeCount") or 1000)
+
+
+def _no_capacity(world: World, pool: Record, zone: str) -> str | None:
+    machine = str(pool.body["config"]["machineType"])
+    if runs("stock-out"):  # the real event says no more
+        return "scale.up.error.out.of.resources: GCE out of resources"
+    value = reservation_of(pool.body)
+    record, left = have(world, pool.project, zone, value, machine) if value else (None, 1)
+    if value and record is None:  # GKE's words where it makes a pool; in an event they are inferred
+        return f"scale.up.error.out.of.resources: {not_found(value, pool.name, zone)}"
+    if left < 1:
+        return (
+            f"scale.up.error.out.of.resources: Instance in zone {zone} could not be created: specific "
+            f"reservation '{value}' has no machine of type {machine} left"
+        )
+    try:
+        quotas.check_cpus(
+            world,
+            pool.project,
+            zones()[zone],
+            machine,
+            machine_types(zone).get(machine, {}).get("guestCpus", 2),
+        )
+    except ApiError as refusal:
+        return f"scale.up.error.quota.exceeded: {refusal.message}"
+    return None
+
+
+def raise_kube(world: World, cluster: Record, operation: str) -> None:
+    """Starts a cluster's Kubernetes and writes its endpoint and CA into the cluster.
+
+    The event `container.running` follows.
+    """
+    cluster.extra["rising"] = operation  # kept in the world's file: a server killed now starts it again
+    world.put(cluster)
+    _spawn(_raise(world, cluster.key))
+
+
+async def _raise(world: World, key: str) -> None:
+    from grpo_wizard.steps.emulator.kube.server import KubeCluster
+
+    record = world.get(CONTAINER, key)
+    if record is None or key in KUBES:
+        return
+    it, body = house(), record.body
+    addons = {
+        name
+        for name, field in (("ray", "rayOperatorConfig"), ("lustre", "lustreCsiDriverConfig"))
+        if body.get("addonsConfig", {}).get(field, {}).get("enabled")
+    }
+    server = KubeCluster(
+        project=record.project,
+        location=record.location,
+        name=record.name,
+        cluster_key=key,
+        version=str(body["currentMasterVersion"]),
+        addons=addons,
+        workload_pool=body.get("workloadIdentityConfig", {}).get("workloadPool", ""),
+        ground=CloudGround(world),
+        heads=it.heads,
+        clock=world.clock,
+        ssl_context=it.server_context("127.0.0.1", "localhost"),
+        ca_path=it.ca_file,
+        token=it.token,
+        root=_folder(it, key),
+        port=record.extra.get("port"),
+        saved=record.extra.get("kube"),
+        on_change=world.changed,
+        fault=it.middleware(
+            lambda request: ("kubernetes", request.path),
+            lambda request: None if request.method in ("GET", "HEAD") else world.answering(),
+        ),
+    )
+    url = await server.start()
+    if world.get(CONTAINER, key) is None:  # deleted in the meantime
+        await server.stop()
+        return
+    KUBES[key] = server
+    _write(world, record, it, url)
+    operation = record.extra.pop("rising", None)
+    if operation:
+        world.later(0, "container.running", cluster=key, operation=operation)
+
+
+def _folder(it: House, key: str) -> Path:
+    """A cluster's own folder, short: Ray's sockets below it may not exceed 107 characters."""
+    return it.folder / "kube" / hashlib.sha256(key.encode()).hexdigest()[:10]
+
+
+def _write(world: World, record: Record, it: House, url: str) -> None:
+    endpoint = url.removeprefix("https://")
+    record.extra["port"] = int(endpoint.rpartition(":")[2])
+    record.body["endpoint"] = endpoint
+    record.body["masterAuth"]["clusterCaCertificate"] = base64.b64encode(it.ca_file.read_bytes()).decode()
+    name = f"gke-{record.body['id'][:36]}-{world.project_number(record.project)}.{record.location}.gke.goog"
+    record.body["controlPlaneEndpointsConfig"] = {
+        "dnsEndpointConfig": {"allowExternalTraffic": False, "endpoint": name},
+        "ipEndpointsConfig": {"enabled": True, "enablePublicEndpoint": True, "publicEndpoint": endpoint},
+    }
+    record.body["privateClusterConfig"]["publicEndpoint"] = endpoint
+    world.put(record)
+
+
+def drop_kube(key: str) -> None:
+    """Stops a cluster's Kubernetes."""
+    server = KUBES.pop(key, None)
+    if server is not None:
+        _spawn(server.stop())
+
+
+def pools_changed(key: str) -> None:
+    """Tells a cluster's Kubernetes (by the cluster's or a pool's key) that its pools changed."""
+    server = KUBES.get(cluster_of(key))
+    if server is not None:
+        server.pools_changed()
+
+
+def upgraded(key: str, version: str) -> None:
+    """Tells a cluster's Kubernetes that its control plane runs another version now."""
+    server = KUBES.get(key)
+    if server is not None:
+        server.upgraded(version)
+
+
+async def revive(world: World) -> None:
+    """After a restart: starts the Kubernetes of every cluster that has one, on its old port."""
+    for record in world.all(CONTAINER, "cluster"):
+        if (record.body.get("endpoint") or "rising" in record.extra) and record.key not in KUBES:
+            await _raise(world, record.key)
+
+
+def _spawn(work: Coroutine[None, None, None]) -> None:
+    task = asyncio.get_running_loop().create_task(work)
+    _TASKS.add(task)
+    task.add_done_callback(_finished)
+
+
+def _finished(task: asyncio.Task[None]) -> None:
+    _TASKS.discard(task)
+    if not task.cancelled() and task.exception():
+        _log.error("a cluster's Kubernetes failed", exc_info=task.exception())

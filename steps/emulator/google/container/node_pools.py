@@ -1,0 +1,185 @@
+"""GKE node pools: create, read, delete, resize. What they may be: container_pool_checks.py."""
+
+from __future__ import annotations
+
+import copy
+
+from grpo_wizard.steps.emulator.google.compute import quotas
+from grpo_wizard.steps.emulator.google.compute.reservations import parse, reservation_of
+from grpo_wizard.steps.emulator.google.compute.subnets import resolve as find_subnet
+from grpo_wizard.steps.emulator.google.container import kubernetes_backend
+from grpo_wizard.steps.emulator.google.container.defaults import pool_body
+from grpo_wizard.steps.emulator.google.container.node_pool_validation import (
+    check_count,
+    check_pool,
+    check_reservation,
+)
+from grpo_wizard.steps.emulator.google.container.operations import cluster_of, effect, refuse_busy, start
+from grpo_wizard.steps.emulator.google.container.versions import choose_node
+from grpo_wizard.steps.emulator.google.shared.fixtures import machine_types, zones
+from grpo_wizard.steps.emulator.google.shared.self_links import CONTAINER, last
+from grpo_wizard.steps.emulator.server.context import JSON, ApiError, Call, Record, World, happens, serves
+
+
+def pools_of(world: World, cluster_key: str) -> list[Record]:
+    """A cluster's pools, by name."""
+    project = cluster_key.split("/")[1]
+    pools = [
+        pool
+        for pool in world.all(CONTAINER, "node_pool", project=project)
+        if cluster_of(pool.key) == cluster_key
+    ]
+    return sorted(pools, key=lambda pool: pool.name)
+
+
+def make_pool(world: World, cluster: Record, asked: JSON) -> Record:
+    """Puts a new pool, its nodes counted, into the world."""
+    key = f"{cluster.key}/nodePools/{asked['name']}"
+    version = choose_node(asked.get("version"), str(cluster.body["currentMasterVersion"]))
+    body = pool_body(world, cluster, asked, key, version)
+    region = zones().get(cluster.location, cluster.location)
+    found = [
+        find_subnet(world, cluster.project, region, str(one["subnetwork"]))
+        for one in body["networkConfig"].get("additionalNodeNetworkConfigs", [])
+    ]
+    extra = {
+        "sizes": dict.fromkeys(body["locations"], int(body["initialNodeCount"])),
+        "subnetworks": [one.key for one in found if one],
+        "reservations": _reservations(cluster.project, body),
+    }
+    return world.put(
+        Record(
+            CONTAINER,
+            "node_pool",
+            str(asked["name"]),
+            cluster.project,
+            cluster.location,
+            key,
+            body,
+            "creating",
+            extra=extra,
+        )
+    )
+
+
+def _reservations(project: str, body: JSON) -> dict[str, str]:
+    value = reservation_of(body)
+    return {zone: parse(project, zone, value)[0] for zone in body["locations"]} if value else {}
+
+
+def _cluster(call: Call, key: str) -> Record:
+    record = call.world.get(CONTAINER, key)
+    if record is None:
+        raise ApiError(404, f"Not found: {key}.", "NOT_FOUND", "notFound")
+    return record
+
+
+def found_pool(call: Call) -> Record:
+    """The pool that a call names, or GKE's 404."""
+    key = str(call.params["name"])
+    _cluster(call, cluster_of(key))
+    record = call.world.get(CONTAINER, key)
+    if record is None:
+        raise ApiError(404, f'Not found: node pool "{last(key)}" not found.', "NOT_FOUND", "notFound")
+    return record
+
+
+@serves("container.projects.locations.clusters.nodePools.get")
+def get(call: Call) -> JSON:
+    """One pool."""
+    return copy.deepcopy(found_pool(call).body)
+
+
+@serves("container.projects.locations.clusters.nodePools.list")
+def list_(call: Call) -> JSON:
+    """A cluster's pools."""
+    cluster = _cluster(call, str(call.params["parent"]))
+    return {"nodePools": [copy.deepcopy(pool.body) for pool in pools_of(call.world, cluster.key)]}
+
+
+@serves("container.projects.locations.clusters.nodePools.create")
+def create(call: Call) -> JSON:
+    """Makes a pool; with nodes it takes minutes more."""
+    cluster, asked = _cluster(call, str(call.params["parent"])), dict(call.body.get("nodePool", {}))
+    key = f"{cluster.key}/nodePools/{asked.get('name', '')}"
+    refuse_busy(call.world, cluster, key)
+    if call.world.get(CONTAINER, key):
+        raise ApiError(409, f"Already exists: {key}.", "ALREADY_EXISTS", "alreadyExists")
+    check_pool(call.world, cluster, asked)
+    count = int(asked.get("initialNodeCount", 0))
+    _check_cpus(call.world, cluster, asked, count)
+    record = make_pool(call.world, cluster, asked)
+    return start(call, "CREATE_NODE_POOL", "pool.create_nodes" if count else "pool.create", record, "pool.up")
+
+
+def _check_cpus(world: World, cluster: Record, asked: JSON, more: int) -> None:
+    places = asked.get("locations") or cluster.body["locations"]
+    machine = asked.get("config", {}).get("machineType", "e2-medium")
+    cpus = machine_types(places[0]).get(machine, {}).get("guestCpus", 2)
+    quotas.check_cpus(
+        world,
+        cluster.project,
+        zones().get(cluster.location, cluster.location),
+        machine,
+        cpus * len(places) * more,
+    )
+
+
+@effect("pool.up")
+def _up(world: World, target: Record, operation: str) -> bool:
+    target.body["status"], target.state = "RUNNING", "ready"
+    target.body.pop("statusMessage", None)
+    target.body.pop("conditions", None)
+    world.put(target)
+    kubernetes_backend.pools_changed(target.key)
+    return True
+
+
+@happens("container.heal")
+def _heal(world: World, pool: str) -> None:
+    """A pool in ERROR whose machines came after all (NVIDIA/aicr issue 2065)."""
+    record = world.get(CONTAINER, pool)
+    if record is not None and record.body["status"] == "ERROR":
+        record.extra["sizes"] = dict.fromkeys(record.body["locations"], int(record.body["initialNodeCount"]))
+        _up(world, record, "")
+
+
+@serves("container.projects.locations.clusters.nodePools.delete")
+def delete(call: Call) -> JSON:
+    """Deletes a pool with its nodes."""
+    record = found_pool(call)
+    refuse_busy(call.world, _cluster(call, cluster_of(record.key)), record.key)
+    record.state, record.body["status"] = "deleting", "STOPPING"
+    call.world.put(record)
+    return start(call, "DELETE_NODE_POOL", "pool.delete", record, "pool.gone")
+
+
+@effect("pool.gone")
+def _gone(world: World, target: Record, operation: str) -> bool:
+    world.remove(target)
+    kubernetes_backend.pools_changed(target.key)
+    return True
+
+
+@serves("container.projects.locations.clusters.nodePools.setSize")
+def set_size(call: Call) -> JSON:
+    """Sets the number of nodes in every zone of a pool."""
+    record, count = found_pool(call), int(call.body.get("nodeCount", 0))
+    cluster = _cluster(call, cluster_of(record.key))
+    check_count(count)
+    refuse_busy(call.world, cluster, record.key)
+    for zone in record.body["locations"]:
+        check_reservation(
+            call.world, record.project, record.body, zone, count - record.extra["sizes"].get(zone, 0)
+        )
+    _check_cpus(call.world, cluster, record.body, count - min(record.extra["sizes"].values(), default=0))
+    record.body["status"] = "RECONCILING"
+    call.world.put(record)
+    return start(call, "SET_NODE_POOL_SIZE", "pool.resize", record, "pool.sized", count=count)
+
+
+@effect("pool.sized")
+def _sized(world: World, target: Record, operation: str, count: int) -> bool:
+    target.extra["sizes"] = dict.fromkeys(target.body["locations"], count)
+    target.body["initialNodeCount"] = count
+    return _up(world, target, operation)

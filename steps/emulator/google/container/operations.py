@@ -1,0 +1,261 @@
+"""GKE's operations: one on the whole cluster, or one on each pool, with progress counters where GKE gives them.
+
+One that failed is DONE with an error.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+from grpo_wizard.steps.emulator.google.shared.durations import seconds
+from grpo_wizard.steps.emulator.google.shared.ids import operation_name, zulu
+from grpo_wizard.steps.emulator.google.shared.operation_records import keep
+from grpo_wizard.steps.emulator.google.shared.self_links import CONTAINER, last, place
+from grpo_wizard.steps.emulator.server.context import JSON, ApiError, Call, Record, World, happens, serves
+
+# What GKE says a running operation does; all others it calls incompatible. Sources: case a11 (creating),
+# terraform-provider-google issues 3650 (upgrading, 2019) and 10366 (deleting a node pool, 2021),
+# rancher/gke-operator pull 509 (incompatible, 2024); "deleting" alone is inferred.
+_DOING = {
+    "CREATE_CLUSTER": "creating",
+    "DELETE_CLUSTER": "deleting",
+    "UPGRADE_MASTER": "upgrading",
+    "UPGRADE_NODES": "upgrading",
+    "DELETE_NODE_POOL": "deleting a node pool for",
+}
+# Operations that a cluster's pools may run at once: terraform-provider-google issue 15205, 2023-07.
+_MOST_AT_ONCE = 5
+Effect = Callable[..., bool]
+_EFFECTS: dict[str, Effect] = {}
+_BASE = "https://container.googleapis.com/v1/"
+# Counters of a cluster's creation. CLUSTER_CONFIGURING of 12: a real sample in elastic/cloud-on-k8s issue
+# 2461; the others are inferred.
+_COUNTERS = {
+    "CREATE_CLUSTER": [
+        ("CLUSTER_CONFIGURING", 12, 0.0, 0.5),
+        ("CLUSTER_DEPLOYING", 9, 0.5, 0.95),
+        ("CLUSTER_HEALTHCHECKING", 3, 0.95, 1.0),
+    ],
+    "DELETE_CLUSTER": [("CLUSTER_DEPLOYING", 9, 0.0, 1.0)],
+    "UPGRADE_MASTER": [("CLUSTER_CONFIGURING", 12, 0.0, 1.0)],
+}
+
+
+def effect(name: str) -> Callable[[Effect], Effect]:
+    """Registers what an operation does when it is due: called as (world, target=, operation=, **args).
+
+    It returns False where it ends the operation later itself.
+    """
+
+    def register(function: Effect) -> Effect:
+        _EFFECTS[name] = function
+        return function
+
+    return register
+
+
+def link(world: World, key: str) -> str:
+    """GKE's own links name the project by number."""
+    parts = key.split("/")
+    parts[1] = world.project_number(parts[1])
+    return _BASE + "/".join(parts)
+
+
+def start(
+    call: Call,
+    kind: str,
+    span: str,
+    target: Record,
+    does: str,
+    *,
+    times: int = 1,
+    nodes: int | None = None,
+    **args: Any,
+) -> JSON:
+    """Starts an operation (`kind` as GKE's Operation.Type) on a cluster or pool.
+
+    `does` is the effect that carries it out; it takes `times` the span. `nodes`: how many it goes through.
+    """
+    world, name = call.world, operation_name(call.world)
+    where = f"projects/{target.project}/locations/{target.location}"
+    key = f"{where}/operations/{name}"
+    took = seconds("pool.stockout" if _is_stockout(call.operation_error) else span, target.name) * times
+    body: JSON = {
+        "name": name,
+        "zone": target.location,
+        "location": target.location,
+        "operationType": kind,
+        "status": "RUNNING",
+        "startTime": zulu(world),
+        "selfLink": link(world, key),
+        "targetLink": link(world, target.key),
+    }
+    record = keep(
+        call,
+        CONTAINER,
+        key,
+        target,
+        body,
+        concerns=target.key,
+        cluster=cluster_of(target.key),
+        begun=world.clock.now(),
+        seconds=took,
+        nodes=nodes,
+    )
+    world.later(took, "container.due", operation=key, target=target.key, does=does, args=args)
+    return view(world, record)
+
+
+def _is_stockout(error: JSON | None) -> bool:
+    return error is not None and "STOCKOUT" in str(error)
+
+
+def cluster_of(key: str) -> str:
+    """Key of the cluster that a cluster's or pool's key belongs to."""
+    return key.split("/nodePools/")[0]
+
+
+def refuse_busy(world: World, cluster: Record, pool: str = "") -> None:
+    """Refuses what cannot run beside what already runs; `pool` is the key of the pool that is meant, "" the whole
+    cluster.
+
+    GKE runs one operation on a cluster, or one on each of its pools (its page "Troubleshoot concurrent
+    operations", read 2026-11).
+    """
+    running = [
+        record
+        for record in world.all(CONTAINER, "operation", project=cluster.project)
+        if record.extra["cluster"] == cluster.key and record.body["status"] != "DONE"
+    ]
+    for record in running:
+        if not pool or record.extra.get("concerns", cluster.key) in (cluster.key, pool):
+            raise ApiError(400, _busy(record, cluster), "FAILED_PRECONDITION", "failedPrecondition")
+    if len(running) >= _MOST_AT_ONCE:
+        raise ApiError(
+            429,
+            f'Too many operations: cluster "{cluster.name}" hits the concurrent operations quota '
+            f"{_MOST_AT_ONCE}, please try again later.",
+            "RESOURCE_EXHAUSTED",
+            "rateLimitExceeded",
+        )
+
+
+def _busy(running: Record, cluster: Record) -> str:
+    doing = _DOING.get(running.body["operationType"])
+    if doing is None:
+        return f"Cluster is running incompatible operation {running.name}."
+    return (
+        f"Operation {running.name} is currently {doing} cluster {cluster.name}. Please wait and try again once "
+        "it is done."
+    )
+
+
+@happens("container.due")
+def _due(world: World, operation: str, target: str, does: str, args: JSON) -> None:
+    record, thing = world.get(CONTAINER, operation), world.get(CONTAINER, target)
+    if record is None:
+        return
+    if thing is None:
+        finish(world, operation, {"code": 5, "message": f"Not found: {target}."})
+        return
+    failure = record.extra.get("fail")
+    if failure is not None:
+        _EFFECTS["failed"](world, target=thing, kind=record.body["operationType"], failure=failure)
+        finish(world, operation, failure)
+    elif _EFFECTS[does](world, target=thing, operation=operation, **args):
+        finish(world, operation)
+
+
+def finish(world: World, operation: str, failure: JSON | None = None) -> None:
+    """Ends an operation.
+
+    With `failure` ({code, message}) it ends as at GKE: DONE, `error` and `statusMessage`.
+    """
+    record = world.get(CONTAINER, operation)
+    if record is None:
+        return
+    record.body.update(status="DONE", endTime=zulu(world))
+    if failure is not None:
+        text = str(failure.get("statusMessage") or failure.get("message", ""))
+        record.body["statusMessage"] = text
+        record.body["error"] = {
+            "code": int(failure.get("code", 13)),
+            "message": str(failure.get("message", text)),
+        }
+    world.put(record)
+
+
+def view(world: World, record: Record) -> JSON:
+    """An operation as GKE shows it now."""
+    body = copy.deepcopy(record.body)
+    took = world.clock.shrink(record.extra.get("seconds", 0.0))
+    share = (
+        1.0
+        if body["status"] == "DONE" or took <= 0
+        else min(1.0, (world.clock.now() - record.extra["begun"]) / took)
+    )
+    if record.extra.get("nodes") is not None:
+        _tell_nodes(body, last(record.extra["concerns"]), record.extra["nodes"], share)
+    counters = _COUNTERS.get(body["operationType"])
+    if counters and "error" not in body:
+        body["progress"] = {
+            "metrics": [
+                one
+                for name, total, begin, end in counters
+                for one in _counter(name, total, (share - begin) / (end - begin))
+            ]
+        }
+    return body
+
+
+def _tell_nodes(body: JSON, pool: str, total: int, share: float) -> None:
+    """How far an upgrade of nodes is. `detail` as gcloud's users quote it; the counters' names are inferred."""
+    done = total if body["status"] == "DONE" and "error" not in body else int(total * share)
+    percent = 100 * done / total if total else 100
+    told = ["1 being processed"] * (done < total and body["status"] != "DONE") + [f"{done} succeeded"] * (
+        done > 0
+    )
+    body["detail"] = f"Updating {pool}, done with {done} out of {total} nodes ({percent:.1f}%)"
+    body["detail"] += f": {', '.join(told)}" if told else ""
+    counts = {"NODES_TOTAL": total, "NODES_FAILED": 0, "NODES_COMPLETE": done, "NODES_DONE": done}
+    body["progress"] = {"metrics": [{"name": name, "intValue": str(n)} for name, n in counts.items()]}
+
+
+def _counter(name: str, total: int, share: float) -> list[JSON]:
+    return [
+        {"name": name, "intValue": str(round(total * max(0.0, min(1.0, share))))},
+        {"name": f"{name}_TOTAL", "intValue": str(total)},
+    ]
+
+
+@serves("container.projects.locations.operations.get")
+def get(call: Call) -> JSON:
+    """One operation."""
+    return view(call.world, _named(call))
+
+
+def _named(call: Call) -> Record:
+    name = str(call.params["name"])
+    record = call.world.get(CONTAINER, name)
+    if record is None or record.kind != "operation":
+        raise ApiError(404, f"Not found: operation {last(name)}.", "NOT_FOUND", "notFound")
+    return record
+
+
+@serves("container.projects.locations.operations.list")
+def list_(call: Call) -> JSON:
+    """Operations of one location, or of all (`-`)."""
+    project, where = place(str(call.params["parent"]))
+    records = call.world.all(CONTAINER, "operation", project=project, location=where)
+    return {"operations": [view(call.world, record) for record in records]}
+
+
+@serves("container.projects.locations.operations.cancel")
+def cancel(call: Call) -> JSON:
+    """GKE cancels hardly any operation; neither does the rehearsal. Wording as users quote it."""
+    kind = _named(call).body["operationType"]
+    raise ApiError(
+        400, f"Operation type {kind} cannot be cancelled", "FAILED_PRECONDITION", "failedPrecondition"
+    )

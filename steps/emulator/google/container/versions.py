@@ -1,0 +1,161 @@
+"""GKE's versions: the server config with its channels, and which version a create or upgrade means."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from grpo_wizard.steps.emulator.google.shared.fixtures import ground, regions, zones
+from grpo_wizard.steps.emulator.google.shared.self_links import place
+from grpo_wizard.steps.emulator.server.context import JSON, ApiError, Call, serves
+
+
+def _gke() -> JSON:
+    return dict(ground()["gke"])
+
+
+def order(version: str) -> tuple[int, ...]:
+    """A key that sorts versions by age: `1.34.3-gke.1245000` -> (1, 34, 3, 1245000)."""
+    return tuple(int(part) for part in re.findall(r"\d+", version))
+
+
+def check_location(where: str | None) -> None:
+    """Refuses what is neither region nor zone."""
+    if where is not None and where not in regions() and where not in zones():
+        raise ApiError(400, f'Location "{where}" does not exist.', "INVALID_ARGUMENT", "badRequest")
+
+
+@serves("container.projects.locations.getServerConfig")
+def server_config(call: Call) -> JSON:
+    """Versions by channel, image types."""
+    check_location(place(str(call.params["name"]))[1])
+    gke = _gke()
+    every = _every()
+    channels = [
+        {
+            "channel": name,
+            "defaultVersion": data["default"],
+            "validVersions": list(data["valid"]),
+            "upgradeTargetVersion": data["default"],
+        }
+        for name, data in gke["channels"].items()
+    ]
+    return {
+        "defaultClusterVersion": gke["channels"][gke["default_channel"]]["default"],
+        "validMasterVersions": every,
+        "validNodeVersions": every,
+        "defaultImageType": gke["image_types"][0],
+        "validImageTypes": gke["image_types"],
+        "channels": channels,
+    }
+
+
+def _every() -> list[str]:
+    found = {version for data in _gke()["channels"].values() for version in data["valid"]}
+    return sorted(found, key=order, reverse=True)
+
+
+def _bad(message: str) -> ApiError:
+    return ApiError(400, message, "INVALID_ARGUMENT", "badRequest")
+
+
+def _minor(version: str) -> int:
+    return order(version)[1]
+
+
+def _channel(name: str) -> list[str]:
+    """A channel's versions, newest first; those of all channels where there is no such channel."""
+    data = _gke()["channels"].get(name)
+    return sorted(data["valid"], key=order, reverse=True) if data else _every()
+
+
+def _meant(asked: str, valid: list[str]) -> str | None:
+    """The newest version that `asked` means: "latest", "1.34", "1.34.3" or a full one."""
+    if asked == "latest":
+        return valid[0]
+    fits = (asked, f"{asked}.", f"{asked}-")
+    return next((one for one in valid if one == asked or one.startswith(fits[1:])), None)
+
+
+def _whole(asked: str) -> bool:
+    return "-gke." in asked
+
+
+def choose(asked: Any, channel: str) -> str:
+    """The control plane's version that `asked` means on a channel; "" or "-" is the channel's default.
+
+    Refused as GKE words it: a prefix that nothing has (quoted 2025), a full version that the channel has not
+    (terraform-google-kubernetes-engine issue 2177, 2024-11), one that no channel has (plural issue 1308, 2024-05).
+    """
+    data = _gke()["channels"].get(channel)
+    if asked in (None, "", "-"):
+        return str(data["default"]) if data else str(_gke()["channels"]["REGULAR"]["default"])
+    found = _meant(str(asked), _channel(channel))
+    if found:
+        return found
+    if not _whole(str(asked)):
+        raise _bad(f'No valid versions with the prefix "{asked}" found.')
+    if data:
+        raise _outside(channel)
+    raise _bad(f'Master version "{asked}" is unsupported.')
+
+
+def _outside(channel: str) -> ApiError:
+    listed = ", ".join(sorted(_channel(channel), key=order))
+    return _bad(f'Master version must be one of "{channel}" channel supported versions [{listed}].')
+
+
+def choose_upgrade(asked: Any, channel: str, now: str) -> str:
+    """The version that an upgrade of the control plane goes to. No minor is skipped, none is gone back.
+
+    The two refusals' wording is inferred from GKE's page on upgrades (read 2026-11).
+    """
+    chosen = choose(asked, channel)
+    if _minor(chosen) < _minor(now):
+        raise _bad(f'Master cannot be upgraded to "{chosen}": cannot downgrade the master from "{now}".')
+    if _minor(chosen) > _minor(now) + 1:
+        raise _bad(
+            f'Master cannot be upgraded to "{chosen}": cannot upgrade the master from "{now}" by more than a minor '
+            "version."
+        )
+    return chosen
+
+
+def check_channel(channel: str, now: str) -> None:
+    """Refuses a channel that does not have a cluster's version."""
+    if channel in _gke()["channels"] and order(now) > order(_channel(channel)[0]):
+        raise _outside(channel)
+
+
+_OLDEST = (
+    2  # minor versions that nodes may be behind their control plane (GKE's version skew policy, read 2026-11)
+)
+
+
+def choose_node(asked: Any, master: str) -> str:
+    """The version that a pool's nodes shall have; "" or "-" is the control plane's.
+
+    Wording: unsupported (jetstack/terraform-google-gke-cluster issue 28), newer minor (terraform-provider-google
+    issue 6405, rancher issue 32143), newer patch (terraform-provider-google issue 1682); too old: inferred.
+    """
+    if asked in (None, "", "-"):
+        return master
+    fitting = [one for one in _every() if order(one) <= order(master)]
+    chosen = master if asked == master else _meant(str(asked), fitting) or _meant(str(asked), _every())
+    if chosen is None:
+        text = "Node version" if _whole(str(asked)) else "No valid versions with the prefix"
+        raise _bad(f'{text} "{asked}" {"is unsupported" if _whole(str(asked)) else "found"}.')
+    if _minor(chosen) > _minor(master):
+        raise _bad(
+            f'Node version "{chosen}" must not have a greater minor version than master version "{master}".'
+        )
+    if order(chosen) > order(master):
+        raise _bad(
+            f'desired node version "{chosen}" cannot be greater than current master version "{master}".'
+        )
+    if _minor(chosen) < _minor(master) - _OLDEST:
+        raise _bad(
+            f'Node version "{chosen}" must not be more than {_OLDEST} minor versions older than master version '
+            f'"{master}".'
+        )
+    return chosen

@@ -1,0 +1,1 @@
+"""The two services beside Google's that the wizard asks: Hugging Face and Weights & Biases."""

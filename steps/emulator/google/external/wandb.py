@@ -1,0 +1,44 @@
+"""W&B as far as the wizard asks it: whose key (`viewer`). A key that holds the word `invalid` is refused."""
+
+from __future__ import annotations
+
+import base64
+import re
+
+from grpo_wizard.steps.emulator.server.context import JSON, ApiError, Call, serves
+
+
+def _key(call: Call) -> str:
+    kind, _, value = call.headers.get("Authorization", "").partition(" ")
+    if kind.lower() != "basic":
+        return ""
+    try:
+        return base64.b64decode(value).decode().partition(":")[2]
+    except ValueError:
+        raise ApiError(401, "user is not logged in", "UNAUTHENTICATED") from None
+
+
+@serves("wandb.graphql")
+def graphql(call: Call) -> JSON:
+    """`{ viewer { … } }`; any other question is not served."""
+    if not re.search(r"\bviewer\b", str(call.body.get("query", ""))):
+        raise ApiError(501, "The rehearsal answers W&B's viewer query only.", "UNIMPLEMENTED")
+    key = _key(call)
+    if "invalid" in key:
+        raise ApiError(401, "user is not logged in", "UNAUTHENTICATED")
+    if not key:
+        return {"data": {"viewer": None}}
+    return {
+        "data": {
+            "viewer": {
+                "id": "VXNlcjox",
+                "username": "rehearsal-user",
+                "entity": "rehearsal-user",
+                "email": "rehearsal-user@example.com",
+                "name": "Rehearsal User",
+                "admin": False,
+                "flags": "{}",
+                "teams": {"edges": []},
+            }
+        }
+    }

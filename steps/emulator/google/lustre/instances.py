@@ -1,0 +1,319 @@
+"""Managed Lustre instances: create, read, grow, delete; their address in the private services range.
+
+Also data to and from buckets, as far as there are buckets here. The service's own wording is published nowhere: that of
+the refusals is inferred.
+"""
+
+from __future__ import annotations
+
+import copy
+import ipaddress
+import re
+import secrets
+import shutil
+
+from grpo_wizard.steps.emulator.google.compute.networks import peerings_of
+from grpo_wizard.steps.emulator.google.compute.networks import resolve as find_network
+from grpo_wizard.steps.emulator.google.lustre.operations import effect, named, start, typed, within
+from grpo_wizard.steps.emulator.google.lustre.tiers import check, check_growth
+from grpo_wizard.steps.emulator.google.servicenetworking.connections import hold
+from grpo_wizard.steps.emulator.google.shared.filters import parse
+from grpo_wizard.steps.emulator.google.shared.fixtures import ground, zones, zones_of
+from grpo_wizard.steps.emulator.google.shared.ids import zulu
+from grpo_wizard.steps.emulator.google.shared.operation_records import writes
+from grpo_wizard.steps.emulator.google.shared.self_links import COMPUTE, LUSTRE, last
+from grpo_wizard.steps.emulator.server.context import (
+    JSON,
+    ApiError,
+    Call,
+    Record,
+    World,
+    house,
+    lustre_folder,
+    serves,
+)
+
+_NAME = re.compile(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?")
+_FILESYSTEM = re.compile(r"[a-zA-Z][a-zA-Z0-9]{0,7}")
+_MOST = 20  # instances a project (Google's quotas page)
+Net = ipaddress.IPv4Network
+
+
+def _bad(message: str, status: str = "INVALID_ARGUMENT") -> ApiError:
+    return ApiError(400, message, status, "badRequest")
+
+
+def _place(parent: str) -> tuple[str, str]:
+    """(project, zone) of a parent.
+
+    Lustre lives in zones that have accelerators or are one of their region's first three.
+    """
+    parts = parent.split("/")
+    if parts[3] not in lustre_zones():
+        raise _bad(f"Location {parts[3]} is not supported. Managed Lustre instances are zonal.")
+    return parts[1], parts[3]
+
+
+def lustre_zones() -> list[str]:
+    """Zones with Lustre.
+
+    Inferred: all zones of regions that have A4 or A3 Ultra (the real list is not published as data).
+    """
+    regions = {zones()[zone] for zone in ground()["roce_zones"]}
+    return [zone for region in sorted(regions) for zone in zones_of(region)]
+
+
+@serves("lustre.projects.locations.instances.get")
+def get(call: Call) -> JSON:
+    """One instance."""
+    return copy.deepcopy(named(call, "lustre").body)
+
+
+@serves("lustre.projects.locations.instances.list")
+def list_(call: Call) -> JSON:
+    """A zone's instances, or all (`-`)."""
+    records = within(call.world, "lustre", str(call.params["parent"]))
+    test = parse(str(call.params.get("filter", "")))
+    return {"instances": [copy.deepcopy(record.body) for record in records if test(record.body)]}
+
+
+@writes("lustre.projects.locations.instances.create")
+def create(call: Call) -> JSON:
+    """Makes an instance. Takes half an hour and more; its address is taken from the range at the end."""
+    project, zone = _place(str(call.params["parent"]))
+    name = str(call.params.get("instanceId", ""))
+    if not _NAME.fullmatch(name):
+        raise _bad(
+            f"Invalid instance ID '{name}'. Must be 1 to 63 lower-case letters, digits or hyphens, starting "
+            "with a letter."
+        )
+    key = f"projects/{project}/locations/{zone}/instances/{name}"
+    if call.world.get(LUSTRE, key):
+        raise ApiError(409, f"Resource '{key}' already exists", "ALREADY_EXISTS", "alreadyExists")
+    if len(call.world.all(LUSTRE, "lustre", project=project)) >= _MOST:
+        raise ApiError(
+            429,
+            f"Quota limit 'InstancesPerProject' has been exceeded. Limit: {_MOST}.",
+            "RESOURCE_EXHAUSTED",
+            "rateLimitExceeded",
+        )
+    network = _check(call.world, project, call.body)
+    record = call.world.put(
+        Record(
+            LUSTRE,
+            "lustre",
+            name,
+            project,
+            zone,
+            key,
+            _made_body(call, key, network),
+            "creating",
+            extra={"network": network.key},
+        )
+    )
+    return start(call, "create", "lustre.create", record, "lustre.made")
+
+
+def _check(world: World, project: str, body: JSON) -> Record:
+    if not _FILESYSTEM.fullmatch(str(body.get("filesystem", ""))):
+        raise _bad(
+            f"Invalid filesystem name '{body.get('filesystem', '')}'. Must start with a letter and have at "
+            "most 8 letters and digits."
+        )
+    throughput = body.get("perUnitStorageThroughput")
+    if throughput and body.get("dynamicTierOptions"):  # cluster-toolkit pull 5791; wording inferred
+        raise _bad("perUnitStorageThroughput must not be set together with dynamicTierOptions.")
+    check(
+        int(throughput) if throughput else None,
+        int(body.get("capacityGib") or 0),
+        dynamic=bool(body.get("dynamicTierOptions")),
+    )
+    if not str(body.get("network", "")).startswith("projects/"):
+        raise _bad(
+            f"Invalid network '{body.get('network', '')}'. Must be projects/PROJECT/global/networks/NETWORK."
+        )
+    network = find_network(world, project, body["network"])
+    if network is None:
+        raise _bad(f"Network '{body['network']}' was not found.", "NOT_FOUND")
+    if not ranges_of(world, network):
+        raise _bad(
+            f"Network '{body['network']}' has no private services connection with "
+            "servicenetworking.googleapis.com and an allocated range. "
+            "Create one before the instance.",
+            "FAILED_PRECONDITION",
+        )
+    return network
+
+
+def _made_body(call: Call, key: str, network: Record) -> JSON:
+    kept = {name: value for name, value in call.body.items() if name != "name"}
+    return {
+        **kept,
+        "name": key,
+        "network": network.key,
+        "state": "CREATING",
+        "createTime": zulu(call.world),
+        "updateTime": zulu(call.world),
+        "uid": secrets.token_hex(16),
+    }
+
+
+def ranges_of(world: World, network: Record) -> list[Net]:
+    """Allocated ranges that a network's private services connection holds."""
+    found = []
+    for peering in peerings_of(world, network):
+        for name in peering.body.get("reservedPeeringRanges", []):
+            address = world.get(COMPUTE, f"projects/{network.project}/global/addresses/{name}")
+            if address is not None and peering.state == "ready":
+                found.append(Net(f"{address.body['address']}/{address.body['prefixLength']}"))
+    return found
+
+
+def _free(world: World, network: Record) -> Net:
+    """A /24 of the allocated ranges that no other instance has."""
+    taken = [
+        Net(other.extra["range"])
+        for other in world.all(LUSTRE, "lustre")
+        if other.extra.get("network") == network.key and other.extra.get("range")
+    ]
+    for whole in ranges_of(world, network):
+        for part in whole.subnets(new_prefix=24) if whole.prefixlen <= 24 else []:
+            if not any(part.overlaps(other) for other in taken):
+                return part
+    raise ApiError(
+        429,
+        "Couldn't find free blocks in allocated IP ranges. Please allocate new ranges for this service "
+        "provider.",
+        "RESOURCE_EXHAUSTED",
+    )
+
+
+@effect("lustre.made")
+def _made(world: World, target: Record) -> JSON:
+    network = world.get(COMPUTE, target.extra["network"])
+    if network is None:
+        raise ApiError(400, f"Network '{target.body['network']}' was not found.", "FAILED_PRECONDITION")
+    block = _free(world, network)
+    target.extra["range"] = str(block)
+    target.body["mountPoint"] = f"{block[2]}@tcp:/{target.body['filesystem']}"
+    return _active(world, target)
+
+
+def _active(world: World, target: Record) -> JSON:
+    target.state = "ready"
+    target.body.update(state="ACTIVE", updateTime=zulu(world))
+    world.put(target)
+    return typed("Instance", copy.deepcopy(target.body))
+
+
+def _idle(call: Call) -> Record:
+    """The instance that a call names, unless something is being done to it. Wording inferred."""
+    record = named(call, "lustre")
+    if record.body["state"] != "ACTIVE":
+        raise _bad(
+            f"Resource '{record.key}' is in state {record.body['state']} and cannot be changed now.",
+            "FAILED_PRECONDITION",
+        )
+    return record
+
+
+@writes("lustre.projects.locations.instances.patch")
+def patch(call: Call) -> JSON:
+    """Grows an instance, or changes its description or labels. Everything else is immutable."""
+    record = _idle(call)
+    mask = [
+        part
+        for part in str(call.params.get("updateMask") or ",".join(call.body)).split(",")
+        if part and part != "name"
+    ]
+    change: JSON = {}
+    for field in (_camel(part) for part in mask):
+        if field not in ("capacityGib", "description", "labels"):
+            raise _bad(f"Field '{field}' is immutable.")
+        change[field] = call.body.get(field, {} if field == "labels" else "")
+    if "capacityGib" in change:
+        _check_growth(record, int(change["capacityGib"] or 0))
+    record.state, record.body["state"] = "ready", "UPDATING"
+    call.world.put(record)
+    return start(call, "update", "lustre.update", record, "lustre.changed", change=change)
+
+
+def _camel(name: str) -> str:
+    return re.sub(r"_([a-z])", lambda found: found.group(1).upper(), name)
+
+
+def _check_growth(record: Record, new: int) -> None:
+    body = record.body
+    throughput = body.get("perUnitStorageThroughput")
+    tier = check(int(throughput) if throughput else None, new, dynamic=bool(body.get("dynamicTierOptions")))
+    check_growth(tier, int(body["capacityGib"]), new)
+
+
+@effect("lustre.changed")
+def _changed(world: World, target: Record, change: JSON) -> JSON:
+    target.body.update(change)
+    return _active(world, target)
+
+
+@writes("lustre.projects.locations.instances.delete")
+def delete(call: Call) -> JSON:
+    """Deletes an instance with its data. Its producer lets go of the peering some time after."""
+    record = _idle(call)
+    record.state, record.body["state"] = "deleting", "DELETING"
+    call.world.put(record)
+    return start(call, "delete", "lustre.delete", record, "lustre.gone")
+
+
+@effect("lustre.gone")
+def _gone(world: World, target: Record) -> JSON:
+    world.remove(target)
+    handle = f"{target.project}/{target.location}/{target.name}"
+    shutil.rmtree(lustre_folder(house().folder / "kube", handle), ignore_errors=True)
+    hold(world, target.project, last(target.extra["network"]))
+    return {"@type": "type.googleapis.com/google.protobuf.Empty"}
+
+
+@writes("lustre.projects.locations.instances.exportData", "lustre.projects.locations.instances.importData")
+def transfer(call: Call) -> JSON:
+    """Import and export take their time and answer; no bucket exists here, so no byte moves and no right to one is
+    looked at.
+    """
+    record = _idle(call)
+    bucket = str(call.body.get("gcsPath", {}).get("uri", ""))
+    if not re.fullmatch(r"gs://[a-z0-9][-_.a-z0-9]{1,61}[a-z0-9](/.*)?", bucket):
+        raise _bad(f"Invalid gcsPath.uri '{bucket}'. Must be gs://BUCKET or gs://BUCKET/PATH/.")
+    path = str(call.body.get("lustrePath", {}).get("path", "/"))
+    if not path.startswith("/"):  # the message's own comment: the path must start with '/'; wording inferred
+        raise _bad(f"Invalid lustrePath.path '{path}'. Must start with '/'.")
+    verb = "export" if call.method_id.endswith("exportData") else "import"
+    return start(call, verb, "lustre.transfer", record, f"lustre.{verb}", f"{verb.capitalize()}DataMetadata")
+
+
+@effect("lustre.export")
+def _exported(world: World, target: Record) -> JSON:
+    return typed("ExportDataResponse", {})
+
+
+@effect("lustre.import")
+def _imported(world: World, target: Record) -> JSON:
+    return typed("ImportDataResponse", {})
+
+
+@serves("lustre.projects.locations.list")
+def locations(call: Call) -> JSON:
+    """Zones that have Lustre."""
+    project = str(call.params["name"])
+    return {"locations": [_location(project, zone) for zone in lustre_zones()]}
+
+
+def _location(project: str, zone: str) -> JSON:
+    return {"name": f"{project}/locations/{zone}", "locationId": zone, "displayName": zone}
+
+
+@serves("lustre.projects.locations.get")
+def location(call: Call) -> JSON:
+    """One zone."""
+    project, zone = str(call.params["name"]).split("/locations/")
+    if zone not in lustre_zones():
+        raise ApiError(404, f"Location {zone} was not found", "NOT_FOUND", "notFound")
+    return _location(project, zone)

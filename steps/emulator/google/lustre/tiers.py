@@ -1,0 +1,85 @@
+"""Managed Lustre's performance tiers: which capacities each takes.
+
+Source: docs.cloud.google.com/managed-lustre/docs/performance-tiers and …/increase-capacity (google-cloud.md
+3.1), read 2026-11.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from grpo_wizard.steps.emulator.server.context import ApiError
+
+
+@dataclass(frozen=True)
+class Tier:
+    """GiB: the least, the step up to `small_to`, the step above it, the most."""
+
+    least: int
+    step: int
+    small_to: int
+    big_step: int
+    most: int
+
+    def valid(self, gib: int) -> bool:
+        """Whether a capacity is one of the tier's."""
+        if not self.least <= gib <= self.most:
+            return False
+        return gib % self.step == 0 if gib <= self.small_to else gib % self.big_step == 0
+
+    def nearest(self, gib: int) -> tuple[int, int]:
+        """The valid capacities just below (or the least) and just above (or the most)."""
+        step = self.step if gib <= self.small_to else self.big_step
+        low = max(self.least, min(self.most, gib // step * step))
+        high = min(self.most, max(self.least, -(-gib // step) * step))
+        return low, high
+
+
+TIERS: dict[int, Tier] = {
+    1000: Tier(9_000, 9_000, 1_530_000, 72_000, 10_008_000),
+    500: Tier(18_000, 18_000, 3_060_000, 144_000, 20_016_000),
+    250: Tier(36_000, 36_000, 6_120_000, 288_000, 40_032_000),
+    125: Tier(72_000, 72_000, 12_240_000, 72_000, 12_240_000),
+}
+DYNAMIC = Tier(472_000, 472_000, 84_016_000, 472_000, 84_016_000)
+
+
+def check(throughput: int | None, gib: int, *, dynamic: bool = False) -> Tier:
+    """The tier of a throughput (MBps per TiB).
+
+    Refuses capacities it does not take, naming those it does. Wording inferred.
+    """
+    if dynamic:
+        tier = DYNAMIC
+    elif throughput in TIERS:
+        tier = TIERS[throughput]
+    else:
+        raise _bad(
+            f"perUnitStorageThroughput {throughput or 0} is not supported. Supported values are "
+            f"{', '.join(map(str, TIERS))}."
+        )
+    if tier.valid(gib):
+        return tier
+    low, high = tier.nearest(gib)
+    near = str(low) if low == high else f"{low} or {high}"
+    name = "the dynamic tier" if dynamic else f"perUnitStorageThroughput {throughput}"
+    raise _bad(
+        f"capacityGib {gib} is invalid for {name}: must be between {tier.least} and {tier.most} GiB in "
+        f"multiples of {tier.step} GiB up to "
+        f"{tier.small_to} GiB, and of {tier.big_step} GiB above. The nearest valid capacity is {near} GiB."
+    )
+
+
+def check_growth(tier: Tier, old: int, new: int) -> None:
+    """Capacity only grows, and never out of the small-step range it was made in."""
+    if new < old:
+        raise _bad(f"capacityGib cannot be decreased (from {old} to {new}).")
+    if old <= tier.small_to < new:
+        raise _bad(
+            f"capacityGib cannot be increased beyond {tier.small_to} GiB for an instance created with at "
+            "most that capacity."
+        )
+
+
+def _bad(message: str) -> ApiError:
+    return ApiError(400, message, "INVALID_ARGUMENT", "badRequest")

@@ -1,0 +1,1 @@
+"""Cloud Resource Manager and IAM policies."""

@@ -1,0 +1,226 @@
+"""Service Networking: private connections of a VPC network to Google's producers.
+
+One a network, shared by all who use it. Quoted by those who met them: "Cannot modify allocated ranges" (terraform-provider-
+google issues 3294 and 3819) and "Producer services" (issue 16275); the wording of the other refusals is inferred.
+"""
+
+from __future__ import annotations
+
+from grpo_wizard.steps.emulator.google.shared import long_running
+from grpo_wizard.steps.emulator.google.shared.ids import pacific
+from grpo_wizard.steps.emulator.google.shared.self_links import COMPUTE, LUSTRE, NETWORKING, last, tail
+from grpo_wizard.steps.emulator.server.context import JSON, ApiError, Call, Record, World, happens, serves
+
+PEERING = "servicenetworking-googleapis-com"
+_SERVICE = "services/servicenetworking.googleapis.com"
+_CONNECT_S = 60.0  # "minutes, not measured" (google-cloud.md §5)
+_DELETE_S = 30.0
+_HELD_S = 600.0  # how long producers hold on after their last instance: "a while", not measured
+_TYPE = "type.googleapis.com/google.cloud.servicenetworking.v1"
+_FAILED = "FAILED_PRECONDITION"
+
+
+def _network(world: World, link: str, field: str) -> tuple[str, str]:
+    """Project's id and network's name of `projects/NUMBER/global/networks/NAME`.
+
+    Raises 400 for another form, or where there is none.
+    """
+    parts = link.split("/")
+    if len(parts) != 5 or parts[0] != "projects" or parts[2:4] != ["global", "networks"]:
+        raise ApiError(
+            400,
+            f"Request contains an invalid argument: {field} must be "
+            f"projects/{{project}}/global/networks/{{network}}.",
+            "INVALID_ARGUMENT",
+        )
+    if not parts[1].isdigit():
+        raise ApiError(400, f"Project number must be used in {field}, not '{parts[1]}'.", "INVALID_ARGUMENT")
+    return world.project_id(parts[1]), parts[4]
+
+
+def key_of(project: str, network: str) -> str:
+    """The connection's key in the world."""
+    return f"projects/{project}/global/networks/{network}/connections/{PEERING}"
+
+
+@serves("servicenetworking.services.connections.list")
+def list_all(call: Call) -> JSON:
+    """The connections of one network."""
+    project, network = _network(call.world, call.params.get("network", ""), "network")
+    _checked(call.world, project, network)
+    record = call.world.get(NETWORKING, key_of(project, network))
+    return {"connections": [record.body]} if record is not None and record.state != "creating" else {}
+
+
+def _checked(world: World, project: str, network: str) -> None:
+    if world.get(COMPUTE, f"projects/{project}/global/networks/{network}") is None:
+        raise ApiError(
+            403,
+            "Permission denied to get the network "
+            f"'projects/{world.project_number(project)}/global/networks/{network}', or it may not exist.",
+            "PERMISSION_DENIED",
+            "forbidden",
+        )
+
+
+@serves("servicenetworking.services.connections.create")
+def create(call: Call) -> JSON:
+    """Connects a network through its allocated ranges.
+
+    A second connect with other ranges fails: patch is for that. With none at all it changes nothing (the document:
+    an empty list restores what was).
+    """
+    project, network = _network(call.world, call.body.get("network", ""), "network")
+    _checked(call.world, project, network)
+    ranges = call.body.get("reservedPeeringRanges", [])
+    args = {"project": project, "network": network, "ranges": ranges}
+    if (
+        call.world.get(NETWORKING, key_of(project, network)) is None
+        and call.operation_error is None
+        and not _missing(call.world, project, network, ranges)
+    ):
+        _put(call.world, project, network, ranges, "creating")
+    return _start(call, _CONNECT_S, _response(call.world, **args), "connection.made", args)
+
+
+def _start(call: Call, seconds: float, response: JSON, effect: str, args: JSON) -> JSON:
+    """Starts an operation on the connection of the project and network in `args`, the effect's arguments."""
+    return long_running.start(call, "pssn", seconds, response, {}, args["project"], effect, args)
+
+
+def _put(world: World, project: str, network: str, ranges: list[str], state: str) -> Record:
+    body, key = _body(world, project, network, ranges), key_of(project, network)
+    return world.put(Record(NETWORKING, "peering", PEERING, project, "global", key, body, state))
+
+
+def _body(world: World, project: str, network: str, ranges: list[str]) -> JSON:
+    number = world.project_number(project)
+    return {
+        "network": f"projects/{number}/global/networks/{network}",
+        "peering": PEERING,
+        "reservedPeeringRanges": list(ranges),
+        "service": _SERVICE,
+    }
+
+
+def _response(world: World, project: str, network: str, ranges: list[str]) -> JSON:
+    return {"@type": f"{_TYPE}.Connection", **_body(world, project, network, ranges)}
+
+
+@happens("connection.made")
+def made(world: World, project: str, network: str, ranges: list[str]) -> None:
+    """The connection stands, if its ranges are there and it is not another's."""
+    record = world.get(NETWORKING, key_of(project, network))
+    absent = [] if record is not None and not ranges else _missing(world, project, network, ranges)
+    if absent:
+        if record is not None and record.state == "creating":
+            world.remove(record)
+        raise ApiError(
+            400,
+            f"Allocated IP range '{absent[0]}' not found in network."
+            if ranges
+            else "No allocated IP range was given.",
+            "INVALID_ARGUMENT",
+        )
+    if record is None:
+        record = _put(world, project, network, ranges, "ready")
+    elif record.state != "creating" and not set(ranges) <= set(record.body["reservedPeeringRanges"]):
+        raise ApiError(
+            400, "Cannot modify allocated ranges in CreateConnection. Please use UpdateConnection.", _FAILED
+        )
+    record.state = "ready"
+    record.extra.setdefault("since", pacific(world))
+
+
+def _missing(world: World, project: str, network: str, ranges: list[str]) -> list[str]:
+    """Those of the ranges that are no VPC_PEERING range of the network; with no range at all, one empty name."""
+
+    def stands(name: str) -> bool:
+        address = world.get(COMPUTE, f"projects/{project}/global/addresses/{name}")
+        return (
+            address is not None
+            and address.body.get("purpose") == "VPC_PEERING"
+            and last(str(address.body.get("network", ""))) == network
+        )
+
+    return [name for name in ranges if not stands(name)] if ranges else [""]
+
+
+@serves("servicenetworking.services.connections.patch")
+def patch(call: Call) -> JSON:
+    """Replaces the ranges; taking one out needs `force`. All of them may go (inferred: nothing says otherwise)."""
+    project, network = _network(call.world, call.body.get("network", ""), "network")
+    record = call.world.get(NETWORKING, key_of(project, network))
+    ranges = call.body.get("reservedPeeringRanges", [])
+    if record is None:
+        raise ApiError(404, f"Connection of network '{network}' was not found.", "NOT_FOUND")
+    out = set(record.body["reservedPeeringRanges"]) - set(ranges)
+    if out and not call.params.get("force"):
+        raise ApiError(
+            400,
+            f"Cannot remove allocated ranges ({', '.join(sorted(out))}) from the connection without the "
+            "force flag.",
+            _FAILED,
+        )
+    args = {"project": project, "network": network, "ranges": ranges}
+    return _start(call, _CONNECT_S, _response(call.world, **args), "connection.patched", args)
+
+
+@happens("connection.patched")
+def patched(world: World, project: str, network: str, ranges: list[str]) -> None:
+    """The new ranges hold."""
+    record = world.get(NETWORKING, key_of(project, network))
+    absent = _missing(world, project, network, ranges) if ranges else []
+    if absent:
+        raise ApiError(400, f"Allocated IP range '{absent[0]}' not found in network.", "INVALID_ARGUMENT")
+    if record is not None:
+        record.body["reservedPeeringRanges"] = list(ranges)
+        world.put(record)
+
+
+@serves("servicenetworking.services.connections.deleteConnection")
+def delete(call: Call) -> JSON:
+    """Ends a connection, unless a producer still uses it."""
+    project, network = _network(call.world, call.body.get("consumerNetwork", ""), "consumer_network")
+    if call.world.get(NETWORKING, key_of(project, network)) is None:
+        raise ApiError(404, f"Connection of network '{network}' was not found.", "NOT_FOUND")
+    response = {"@type": "type.googleapis.com/google.protobuf.Empty"}
+    return _start(call, _DELETE_S, response, "connection.deleted", {"project": project, "network": network})
+
+
+@happens("connection.deleted")
+def deleted(world: World, project: str, network: str) -> None:
+    """The connection is gone; refused in Google's words while it is used, and for a while after."""
+    record = world.get(NETWORKING, key_of(project, network))
+    if record is None:
+        return
+    if _users(world, project, network) or world.clock.now() < record.extra.get("held_until", 0):
+        raise ApiError(
+            400,
+            "Failed to delete connection; Producer services (e.g. CloudSQL, Cloud Memstore, etc.) are "
+            "still using this connection.",
+            _FAILED,
+        )
+    world.remove(record)
+
+
+def _users(world: World, project: str, network: str) -> list[Record]:
+    wanted = f"projects/{project}/global/networks/{network}"
+
+    def uses(record: Record) -> bool:
+        link = tail(str(record.body.get("network", "")), project) or ""
+        parts = link.split("/")
+        return len(parts) == 5 and "/".join(["projects", world.project_id(parts[1]), *parts[2:]]) == wanted
+
+    return [record for record in world.all(LUSTRE, "lustre") if uses(record)]
+
+
+def hold(world: World, project: str, network: str) -> None:
+    """An instance on this network (its bare name) is gone.
+
+    Its producer lets go of the connection only after a while.
+    """
+    record = world.get(NETWORKING, key_of(project, network))
+    if record is not None:
+        record.extra["held_until"] = world.clock.now() + world.clock.shrink(_HELD_S)
+        world.changed()

@@ -1,0 +1,1 @@
+"""Service Usage, and what a disabled API refuses."""

@@ -1,0 +1,269 @@
+"""Service Usage: which APIs a project has enabled.
+
+Enabling takes seconds, and longer until it is felt by calls (gate.py).
+"""
+
+from __future__ import annotations
+
+import re
+
+from grpo_wizard.steps.emulator.google.serviceusage.apis import BRINGS, DEFAULT, PAID, TITLES
+from grpo_wizard.steps.emulator.google.shared import long_running
+from grpo_wizard.steps.emulator.google.shared.lists import paged
+from grpo_wizard.steps.emulator.server.context import JSON, ApiError, Call, Record, World, happens, serves
+
+SERVICE = "serviceusage.googleapis.com"
+_ENABLING_S = 12.0  # inferred: gcloud users wait 5 to 30 s for one API
+_FELT_S = 60.0  # Google's own text: "wait a few minutes"
+_MOST = 20  # services of one batchEnable, as documented
+
+
+def _project(call: Call, name: str) -> str:
+    project = call.world.project_id(name.split("/")[1]) if name.startswith("projects/") else ""
+    if call.world.project_number(project) == "0":
+        raise ApiError(
+            403,
+            f"Project '{name.split('/')[-1]}' not found or permission denied.",
+            "PERMISSION_DENIED",
+            "AUTH_PERMISSION_DENIED",
+        )
+    return project
+
+
+def _key(project: str, service: str) -> str:
+    return f"projects/{project}/services/{service}"
+
+
+def shown(world: World, project: str, service: str) -> JSON:
+    """The service as a project sees it."""
+    number = world.project_number(project)
+    record = world.get(SERVICE, _key(project, service))
+    on = record is not None and record.state in ("ready", "deleting")
+    config: JSON = {
+        "name": service,
+        "title": TITLES.get(service, service),
+        "documentation": {},
+        "quota": {},
+        "authentication": {},
+        "usage": {},
+    }
+    return {
+        "name": f"projects/{number}/services/{service}",
+        "parent": f"projects/{number}",
+        "config": config,
+        "state": "ENABLED" if on else "DISABLED",
+    }
+
+
+def _known(service: str) -> str:
+    if service not in TITLES:
+        raise ApiError(
+            403,
+            f"Not found or permission denied for service(s): {service}.",
+            "PERMISSION_DENIED",
+            "SERVICE_CONFIG_NOT_FOUND_OR_PERMISSION_DENIED",
+            [
+                {
+                    "@type": "type.googleapis.com/google.rpc.ErrorInfo",
+                    "reason": "SERVICE_CONFIG_NOT_FOUND_OR_PERMISSION_DENIED",
+                    "domain": "serviceusage.googleapis.com",
+                    "metadata": {"services": service},
+                }
+            ],
+        )
+    return service
+
+
+@serves("serviceusage.services.get")
+def get(call: Call) -> JSON:
+    """One service of a project, enabled or not."""
+    project = _project(call, call.params["name"])
+    return shown(call.world, project, _known(call.params["name"].split("/")[3]))
+
+
+@serves("serviceusage.services.batchGet")
+def batch_get(call: Call) -> JSON:
+    """Several services of a project."""
+    project = _project(call, call.params["parent"])
+    names = [str(name).split("/")[-1] for name in call.params.get("names", [])]
+    return {"services": [shown(call.world, project, _known(name)) for name in names]}
+
+
+@serves("serviceusage.services.list")
+def list_all(call: Call) -> JSON:
+    """The services of a project by `filter` state:ENABLED or state:DISABLED, in pages of at most 200."""
+    project = _project(call, call.params["parent"])
+    wanted = re.fullmatch(r"\s*(?:state[:=](ENABLED|DISABLED))?\s*", call.params.get("filter", ""))
+    if wanted is None:
+        raise ApiError(
+            400,
+            f"Invalid filter: {call.params['filter']}. Only state:ENABLED and state:DISABLED are allowed.",
+            "INVALID_ARGUMENT",
+        )
+    every = [shown(call.world, project, name) for name in sorted(TITLES)]
+    found = [service for service in every if wanted.group(1) in (None, service["state"])]
+    return paged(call, "services", found, min(call.params.get("pageSize") or 50, 200))
+
+
+@serves("serviceusage.services.enable")
+def enable(call: Call) -> JSON:
+    """Enables one API."""
+    project = _project(call, call.params["name"])
+    return _enabling(call, project, [call.params["name"].split("/")[3]], "acf", one=True)
+
+
+@serves("serviceusage.services.batchEnable")
+def batch_enable(call: Call) -> JSON:
+    """Enables up to 20 APIs."""
+    project = _project(call, call.params["parent"])
+    names = call.body.get("serviceIds", [])
+    if not names or len(names) > _MOST:
+        raise ApiError(
+            400, f"The number of services in a batch must be between 1 and {_MOST}.", "INVALID_ARGUMENT"
+        )
+    return _enabling(call, project, names, "acat", one=False)
+
+
+def _enabling(call: Call, project: str, names: list[str], prefix: str, *, one: bool) -> JSON:
+    for name in names:
+        _known(name)
+    _refuse_unpaid(call.world, project, names)
+    number = call.world.project_number(project)
+    on = [shown(call.world, project, name) | {"state": "ENABLED"} for name in names]
+    kind = "EnableServiceResponse" if one else "BatchEnableServicesResponse"
+    response = {
+        "@type": f"type.googleapis.com/google.api.serviceusage.v1.{kind}",
+        **({"service": on[0]} if one else {"services": on}),
+    }
+    metadata = {
+        "@type": "type.googleapis.com/google.api.serviceusage.v1.OperationMetadata",
+        "resourceNames": [f"projects/{number}/services/{name}" for name in names],
+    }
+    fresh = any(call.world.get(SERVICE, _key(project, name)) is None for name in names)
+    return long_running.start(
+        call,
+        prefix,
+        _ENABLING_S if fresh else 0,
+        response,
+        metadata,
+        project,
+        "apis.enabled",
+        {"project": project, "names": names},
+    )
+
+
+def _refuse_unpaid(world: World, project: str, names: list[str]) -> None:
+    """Raises 400 for an API that costs money in a project without billing."""
+    record = world.get("cloudresourcemanager.googleapis.com", f"projects/{project}")
+    wanted = [name for name in names if name in PAID or PAID & set(BRINGS.get(name, ()))]
+    if not wanted or record is None or record.extra.get("billing"):
+        return
+    number = world.project_number(project)
+    listed = ",".join(wanted)
+    violation = {
+        "type": "googleapis.com/billing-enabled",
+        "subject": number,
+        "description": "billing-enabled",
+    }
+    raise ApiError(
+        400,
+        f"Billing account for project '{number}' is not found. Billing must be enabled for activation of "
+        f"service(s) '{listed}' to proceed.",
+        "FAILED_PRECONDITION",
+        "UREQ_PROJECT_BILLING_NOT_FOUND",
+        [{"@type": "type.googleapis.com/google.rpc.PreconditionFailure", "violations": [violation]}],
+    )
+
+
+@happens("apis.enabled")
+def enabled(world: World, project: str, names: list[str]) -> None:
+    """Turns APIs on, with those that they bring along."""
+    brought = {other for name in names for other in BRINGS.get(name, ())}
+    for name in [*names, *sorted(brought - set(names))]:
+        old = world.get(SERVICE, _key(project, name))
+        if old is None:
+            put(
+                world,
+                project,
+                name,
+                derived=name in brought and name not in names,
+                felt_at=world.clock.now() + world.clock.shrink(_FELT_S),
+            )
+        elif old.derived and name in names:
+            old.derived = False
+
+
+def put(
+    world: World, project: str, name: str, *, derived: bool = False, hidden: bool = False, felt_at: float = 0
+) -> None:
+    """An enabled API; enabled ones stay after a deployment is gone."""
+    body = {"name": f"projects/{world.project_number(project)}/services/{name}", "state": "ENABLED"}
+    world.put(
+        Record(
+            SERVICE,
+            "api",
+            name,
+            project,
+            "global",
+            _key(project, name),
+            body,
+            kept_by_design=True,
+            derived=derived,
+            hidden=hidden,
+            extra={"felt_at": felt_at},
+        )
+    )
+
+
+@serves("serviceusage.services.disable")
+def disable(call: Call) -> JSON:
+    """Disables one API; refused while another enabled one needs it, unless disableDependentServices is set."""
+    project = _project(call, call.params["name"])
+    name = _known(call.params["name"].split("/")[3])
+    needing = [
+        other
+        for other, brings in BRINGS.items()
+        if name in brings and call.world.get(SERVICE, _key(project, other))
+    ]
+    if needing and not call.body.get("disableDependentServices"):
+        raise ApiError(
+            400,
+            f"The service {name} is depended on by the following active service(s): {','.join(needing)}; "
+            "Please specify "
+            "disable_dependent_services=true if you want to proceed with disabling all services.",
+            "FAILED_PRECONDITION",
+        )
+    off = shown(call.world, project, name) | {"state": "DISABLED"}
+    response = {
+        "@type": "type.googleapis.com/google.api.serviceusage.v1.DisableServiceResponse",
+        "service": off,
+    }
+    metadata = {
+        "@type": "type.googleapis.com/google.api.serviceusage.v1.OperationMetadata",
+        "resourceNames": [off["name"]],
+    }
+    return long_running.start(
+        call,
+        "acf",
+        _ENABLING_S,
+        response,
+        metadata,
+        project,
+        "apis.disabled",
+        {"project": project, "names": [name, *needing]},
+    )
+
+
+@happens("apis.disabled")
+def disabled(world: World, project: str, names: list[str]) -> None:
+    """Turns APIs off."""
+    for name in names:
+        record = world.get(SERVICE, _key(project, name))
+        if record is not None:
+            world.remove(record)
+
+
+def seed(world: World, project: str) -> None:
+    """The APIs of a new project: the ground itself."""
+    for name in DEFAULT:
+        put(world, project, name, hidden=True)

@@ -1,0 +1,1 @@
+"""What Google's services share: filters, lists, links, ids, operations, durations, initial data."""

@@ -1,0 +1,195 @@
+"""Server-side `filter`: Compute's regular expressions and AIP-160.
+
+`name eq ".*x.*"` is of the first kind, `state = READY AND labels.a:*` of the second. Both have terms joined by AND, OR,
+NOT, `-`, parentheses, or nothing (which means AND); as AIP-160 has it, OR binds closer than AND.
+Source: the `filter` parameter's text in Compute's discovery document; what gcloud sends: recorded with gcloud 528. That
+a field which the listed things lack, and `eq` on a list, are refused: reports of users of Compute, not its documents.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+from grpo_wizard.steps.emulator.google.shared.self_links import COMPUTE
+from grpo_wizard.steps.emulator.server.context import JSON, ApiError
+from grpo_wizard.steps.emulator.server.discovery_documents import Document, Method
+from grpo_wizard.steps.emulator.server.field_masks import item_field
+
+Test = Callable[[JSON], bool]
+_TOKEN = re.compile(r"""\s*(?:("(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*')|(!=|<=|>=|[=<>:()])|([^\s()=<>:!"']+))""")
+_EXPRESSION = re.compile(r"\s*([^\s\"'][^\s]*)")  # an unquoted regular expression: up to a space
+_NOT_RE2 = re.compile(r"\(\?(?:[=!#>]|<[=!]|P=)|\\[1-9]")  # look-around and back references
+_WORDS = {"eq": "~", "ne": "!~", "=": "=", "!=": "!=", ":": ":", "<": "<", ">": ">", "<=": "<=", ">=": ">="}
+
+
+def parse(text: str) -> Test:
+    """The test that a `filter` states. Raises ApiError 400 where it cannot be read."""
+    return _read(text)[0]
+
+
+def refuse_unknown(document: Document, method: Method, text: str) -> None:
+    """Raises Compute's ApiError 400 for a filter that names a field which the listed things do not have."""
+    if document.service != COMPUTE or not text.strip():
+        return
+    for field, sign in _read(text)[1]:
+        schema = item_field(document, method, field)
+        if schema is None or ("~" in sign and schema.get("type") == "array"):
+            raise _bad(text)
+
+
+def _read(text: str) -> tuple[Test, list[tuple[str, str]]]:
+    """The test, and the (field, sign) of each of its terms."""
+    if not text.strip():
+        return (lambda _: True), []
+    reader = _Reader(text)
+    test = reader.all_of()
+    if reader.peek() is not None:
+        raise _bad(text)
+    return test, reader.terms
+
+
+def _bad(text: str) -> ApiError:
+    return ApiError(
+        400,
+        f"Invalid value for field 'filter': '{text}'. Invalid list filter expression.",
+        "INVALID_ARGUMENT",
+        "invalid",
+    )
+
+
+class _Reader:
+    def __init__(self, text: str) -> None:
+        self.text, self.at = text, 0
+        self.terms: list[tuple[str, str]] = []
+        self.tokens: list[str] = []
+        end, where = len(text.rstrip()), 0
+        while where < end:
+            where = self._token(where)
+
+    def _token(self, where: int) -> int:
+        """Reads one token; what follows `eq` and `ne` without quotes is one, whatever it holds."""
+        expression = _EXPRESSION.match(self.text, where) if self.tokens[-1:] in (["eq"], ["ne"]) else None
+        if expression and len(self.tokens) > 1:
+            word = _balanced(expression.group(1))
+            if word:
+                self.tokens.append(word)
+                return expression.start(1) + len(word)
+        found = _TOKEN.match(self.text, where)
+        if not found:
+            raise self.bad()
+        self.tokens.append(found.group(0).strip())
+        return found.end()
+
+    def bad(self) -> ApiError:
+        return _bad(self.text)
+
+    def peek(self) -> str | None:
+        return self.tokens[self.at] if self.at < len(self.tokens) else None
+
+    def take(self) -> str:
+        token = self.peek()
+        if token is None:
+            raise self.bad()
+        self.at += 1
+        return token
+
+    def all_of(self) -> Test:
+        tests = [self.any_of()]
+        while self.peek() not in (None, ")"):
+            if self.peek() == "AND":
+                self.take()
+            tests.append(self.any_of())
+        return tests[0] if len(tests) == 1 else lambda item: all(test(item) for test in tests)
+
+    def any_of(self) -> Test:
+        tests = [self.one()]
+        while self.peek() == "OR":
+            self.take()
+            tests.append(self.one())
+        return tests[0] if len(tests) == 1 else lambda item: any(test(item) for test in tests)
+
+    def one(self) -> Test:
+        token = self.take()
+        if token == "NOT" or (token[0] == "-" and token != "-"):
+            inner = self.one() if token == "NOT" else self.term(token[1:])
+            return lambda item: not inner(item)
+        if token == "(":
+            inner = self.all_of()
+            if self.take() != ")":
+                raise self.bad()
+            return inner
+        return self.term(token)
+
+    def term(self, field: str) -> Test:
+        sign = _WORDS.get(self.take())
+        if sign is None or field in _WORDS or field in (")", "AND", "OR"):
+            raise self.bad()
+        value = _plain(self.take())
+        self.terms.append((field, sign))
+        if sign in ("~", "!~"):
+            if _NOT_RE2.search(value):
+                raise self.bad()
+            try:
+                shape = re.compile(value)
+            except re.error:
+                raise self.bad() from None
+            return lambda item: bool(shape.fullmatch(_text(_find(item, field)))) == (sign == "~")
+        return lambda item: _compare(_find(item, field), sign, value)
+
+
+def _balanced(word: str) -> str:
+    """A word up to the parenthesis that closes one opened before it."""
+    depth = 0
+    for at, letter in enumerate(word):
+        depth += (letter == "(") - (letter == ")")
+        if depth < 0:
+            return word[:at]
+    return word
+
+
+def _plain(token: str) -> str:
+    """A quoted value without its quotes.
+
+    Only quotes are unescaped: `\\b` and `\\-` belong to the regular expression.
+    """
+    if token[:1] in "\"'" and len(token) > 1:
+        return re.sub(r"\\([\"'])", r"\1", token[1:-1])
+    return token
+
+
+def _find(item: Any, field: str) -> Any:
+    for part in field.split("."):
+        item = item.get(part) if isinstance(item, dict) else None
+    return item
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return "" if value is None else str(value)
+
+
+def _compare(have: Any, sign: str, want: str) -> bool:
+    text = _text(have)
+    if sign == ":":
+        if want == "*":
+            return have not in (None, "", [], {})
+        values = [_text(one) for one in have] if isinstance(have, list | dict) else [text]
+        return any(want.lower() in one.lower() for one in values)
+    if sign in ("=", "!="):
+        return (
+            text == want or ("*" in want and bool(re.fullmatch(re.escape(want).replace(r"\*", ".*"), text)))
+        ) == (sign == "=")
+    return _ordered(text, sign, want)
+
+
+def _ordered(text: str, sign: str, want: str) -> bool:
+    left: Any = text
+    right: Any = want
+    try:
+        left, right = float(text), float(want)
+    except ValueError:
+        pass
+    return bool({"<": left < right, ">": left > right, "<=": left <= right, ">=": left >= right}[sign])

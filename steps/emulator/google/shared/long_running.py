@@ -1,0 +1,111 @@
+"""Long-running operations of the small services.
+
+Google.longrunning.Operation under a flat name (`operations/acf.…`).
+"""
+
+from __future__ import annotations
+
+import secrets
+
+from grpo_wizard.steps.emulator.server.context import JSON, ApiError, Call, Record, World, happens, serves
+
+
+def start(
+    call: Call,
+    prefix: str,
+    seconds: float,
+    response: JSON,
+    metadata: JSON,
+    project: str,
+    effect: str = "",
+    args: JSON | None = None,
+) -> JSON:
+    """Starts an operation that ends after `seconds` of the real thing's time. At its end
+    EVENTS[effect](world, **args) is called first.
+
+    A fault's `operation_error` becomes its error, and then nothing is done.
+    """
+    name = f"operations/{prefix}.p0-{call.world.next()}-{secrets.token_hex(8)}"
+    body: JSON = {"name": name, "metadata": metadata}
+    extra = {"response": response, "error": call.operation_error}
+    call.world.put(
+        Record(
+            call.service,
+            "operation",
+            name.removeprefix("operations/"),
+            project,
+            "global",
+            name,
+            body,
+            "creating",
+            hidden=True,
+            extra=extra,
+        )
+    )
+    call.world.later(seconds, "operation.end", service=call.service, key=name, effect=effect, args=args or {})
+    return body
+
+
+@happens("operation.end")
+def end(world: World, service: str, key: str, effect: str, args: JSON) -> None:
+    """Ends an operation: its effect, then `response` or `error`."""
+    from grpo_wizard.steps.emulator.server.context import EVENTS
+
+    record = world.get(service, key)
+    if record is None:
+        return
+    error = record.extra.get("error")
+    if error is None and effect:
+        try:
+            EVENTS[effect](world, **args)
+        except ApiError as problem:
+            error = {
+                "code": _canonical(problem.status),
+                "message": problem.message,
+                "details": problem.details,
+            }
+    record.body["done"] = True
+    record.body["error" if error else "response"] = error or record.extra["response"]
+    record.state = "failed" if error else "ready"
+    world.changed()
+
+
+def _canonical(status: str) -> int:
+    names = [
+        "OK",
+        "CANCELLED",
+        "UNKNOWN",
+        "INVALID_ARGUMENT",
+        "DEADLINE_EXCEEDED",
+        "NOT_FOUND",
+        "ALREADY_EXISTS",
+        "PERMISSION_DENIED",
+        "RESOURCE_EXHAUSTED",
+        "FAILED_PRECONDITION",
+        "ABORTED",
+        "OUT_OF_RANGE",
+        "UNIMPLEMENTED",
+        "INTERNAL",
+        "UNAVAILABLE",
+        "DATA_LOSS",
+    ]
+    return names.index(status) if status in names else 2
+
+
+@serves(
+    "serviceusage.operations.get", "cloudresourcemanager.operations.get", "servicenetworking.operations.get"
+)
+def get(call: Call) -> JSON:
+    """One operation of the service that is asked."""
+    record = call.world.get(call.service, call.params["name"])
+    if record is None:
+        raise ApiError(404, f"Operation {call.params['name']} not found.", "NOT_FOUND")
+    return record.body
+
+
+@serves("serviceusage.operations.list", "servicenetworking.operations.list")
+def list_all(call: Call) -> JSON:
+    """All operations of the service that is asked, newest first; not filtered (the services filter by a
+    consumer's name only).
+    """
+    return {"operations": [r.body for r in reversed(call.world.all(call.service, "operation"))]}

@@ -1,0 +1,1 @@
+"""The API server: paths, kinds, verbs, validation, storage, watches."""

@@ -1,0 +1,115 @@
+"""The cluster's objects as rows of the world, and request bodies without their secrets."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from grpo_wizard.steps.emulator.kube.api import kinds
+from grpo_wizard.steps.emulator.kube.api.kinds import Kind
+from grpo_wizard.steps.emulator.kube.controllers import daemonsets
+from grpo_wizard.steps.emulator.kube.core import Kube
+from grpo_wizard.steps.emulator.server.context import JSON
+
+# design §2's words for the kinds that a wizard makes; others are listed by their own name in lower case.
+_WORDS = {
+    kinds.DAEMON_SET: "daemonset",
+    kinds.PARAM_SET: "network_params",
+    kinds.NETWORK: "device_network",
+    kinds.PV: "pv",
+    kinds.PVC: "pvc",
+    kinds.SECRET: "secret",
+    kinds.CONFIG_MAP: "configmap",
+    kinds.SERVICE_ACCOUNT: "service_account",
+    kinds.ROLE: "role",
+    kinds.ROLE_BINDING: "role_binding",
+    kinds.NETWORK_POLICY: "network_policy",
+    kinds.RAY_CLUSTER: "raycluster",
+}
+_SYSTEM = ("kube-system", "kube-public", "kube-node-lease", "gmp-system", "gke-managed-system", "default")
+_QUIET = (kinds.EVENT, kinds.LEASE, kinds.CRD, kinds.PRIORITY_CLASS)
+
+
+def _derived(kind: Kind, obj: JSON) -> bool:
+    meta = obj["metadata"]
+    return bool(
+        meta.get("ownerReferences")
+        or kind in (kinds.NODE, kinds.ENDPOINTS)
+        or (meta.get("labels") or {}).get("addonmanager.kubernetes.io/mode")
+        or (kind is kinds.SERVICE_ACCOUNT and meta["name"] == "default")
+        or (kind is kinds.CONFIG_MAP and meta["name"] == "kube-root-ca.crt")
+        or (kind is kinds.NAMESPACE and meta["name"] in _SYSTEM)
+    )
+
+
+def state(kind: Kind, obj: JSON) -> str:
+    """creating, ready, failed or deleting."""
+    current = obj.get("status") or {}
+    if "deletionTimestamp" in obj["metadata"]:
+        return "deleting"
+    if kind is kinds.POD:
+        if current.get("phase") == "Failed":
+            return "failed"
+        return "ready" if daemonsets.is_ready(obj) else "creating"
+    if kind in (kinds.PV, kinds.PVC):
+        phase = current.get("phase")
+        return "failed" if phase in ("Lost", "Failed") else "creating" if phase == "Pending" else "ready"
+    if kind is kinds.RAY_CLUSTER:
+        up = current.get("readyWorkerReplicas", 0) >= current.get("desiredWorkerReplicas", 1)
+        head = any(
+            c["type"] == "HeadPodReady" and c["status"] == "True" for c in current.get("conditions", ())
+        )
+        return "ready" if up and head else "creating"
+    if kind is kinds.DAEMON_SET:
+        return (
+            "ready"
+            if current.get("numberReady", 0) >= current.get("desiredNumberScheduled", 1)
+            else "creating"
+        )
+    return "ready"
+
+
+def rows(kube: Kube) -> list[JSON]:
+    """One row an object; events and the cluster's own furniture are left out or marked derived."""
+    found = []
+    for kind, obj in kube.store.every():
+        if kind in _QUIET:
+            continue
+        meta = obj["metadata"]
+        spec = {k: v for k, v in masked(obj).items() if k not in ("apiVersion", "kind", "metadata", "status")}
+        found.append(
+            {
+                "service": "kubernetes",
+                "kind": _WORDS.get(kind, kind.kind.lower()),
+                "name": meta["name"],
+                "project": kube.project,
+                "location": kube.location,
+                "cluster": kube.name,
+                "namespace": meta.get("namespace", ""),
+                "labels": meta.get("labels") or {},
+                "spec": spec,
+                "state": state(kind, obj),
+                "kept_by_design": False,
+                "derived": _derived(kind, obj),
+            }
+        )
+    return found
+
+
+def count(kube: Kube) -> int:
+    """How many rows there are."""
+    return sum(kube.store.count(kind) for kind in kube.store.kinds if kind not in _QUIET)
+
+
+def masked(body: Any) -> Any:
+    """A request body or an object with Secret data blotted out."""
+    if isinstance(body, bytes):
+        try:
+            body = msgspec.json.decode(body) if body else None
+        except msgspec.DecodeError:
+            return "(not JSON)"
+    if isinstance(body, dict) and (body.get("kind") == "Secret" or "stringData" in body):
+        hidden = {k: dict.fromkeys(body[k] or {}, "***") for k in ("data", "stringData") if k in body}
+        return {**body, **hidden}
+    return body

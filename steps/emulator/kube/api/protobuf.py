@@ -1,0 +1,194 @@
+"""Protobuf bodies: kubectl ≥ 1.33 sends built-in kinds that way. Read here into the JSON that everything
+else knows.
+
+The table of field numbers is data (its source stands in the file). Go writes every field that is no
+pointer, empty ones too, so empty values are dropped again, except where zero is a value of its own.
+"""
+
+from __future__ import annotations
+
+import base64
+import struct
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from functools import cache
+from typing import Any
+
+from grpo_wizard.steps.emulator.kube.api.schemas import read_asset
+from grpo_wizard.steps.emulator.server.context import JSON
+
+MEDIA = "application/vnd.kubernetes.protobuf"
+_MAGIC = b"k8s\x00"
+_INLINE = {
+    "volumeSource",
+    "persistentVolumeSource",
+    "localObjectReference",
+    "handler",
+    "ephemeralContainerCommon",
+}
+_EMPTY = {"status", "resources", "strategy", "updateStrategy", "creationTimestamp", "metadata", "spec"}
+# Pointers in Kubernetes' Go types, whose zero was meant.
+_ZERO = {
+    "replicas",
+    "automountServiceAccountToken",
+    "optional",
+    "gracePeriodSeconds",
+    "terminationGracePeriodSeconds",
+    "defaultMode",
+    "runAsUser",
+    "runAsGroup",
+    "fsGroup",
+    "allowPrivilegeEscalation",
+    "minReadySeconds",
+    "enableServiceLinks",
+    "allowVolumeExpansion",
+    "immutable",
+    "privileged",
+    "readOnlyRootFilesystem",
+    "controller",
+    "blockOwnerDeletion",
+    "tolerationSeconds",
+    "orphanDependents",
+    "priority",
+    "mode",
+    "intVal",
+}
+_PACKAGES = {
+    "v1": "core.v1",
+    "rbac.authorization.k8s.io/v1": "rbac.v1",
+    "networking.k8s.io/v1": "networking.v1",
+    "storage.k8s.io/v1": "storage.v1",
+    "authorization.k8s.io/v1": "authorization.v1",
+    "authentication.k8s.io/v1": "authentication.v1",
+    "coordination.k8s.io/v1": "coordination.v1",
+    "scheduling.k8s.io/v1": "scheduling.v1",
+}
+
+
+@cache
+def _messages() -> dict[str, dict[str, list[str]]]:
+    found: dict[str, dict[str, list[str]]] = read_asset("wire-fields.json.gz")["messages"]
+    return found
+
+
+def _varint(data: bytes, at: int) -> tuple[int, int]:
+    value = shift = 0
+    while True:
+        byte = data[at]
+        value, at, shift = value | (byte & 0x7F) << shift, at + 1, shift + 7
+        if byte < 0x80:
+            return value, at
+
+
+def _fields(data: bytes) -> Iterator[tuple[int, Any]]:
+    """Number and raw value of each field: an int, or bytes for everything with a length."""
+    at = 0
+    while at < len(data):
+        tag, at = _varint(data, at)
+        sort = tag & 7
+        if sort == 0:
+            value, at = _varint(data, at)
+            yield tag >> 3, value
+        elif sort == 2:
+            size, at = _varint(data, at)
+            if at + size > len(data):
+                raise ValueError("protobuf field reaches beyond its message")
+            yield tag >> 3, data[at : at + size]
+            at += size
+        elif sort in (1, 5):
+            size = 8 if sort == 1 else 4
+            yield tag >> 3, struct.unpack_from("<d" if sort == 1 else "<f", data, at)[0]
+            at += size
+        else:
+            raise ValueError(f"unknown wire type {sort}")
+
+
+def decode(body: bytes) -> JSON:
+    """A whole request body with its `k8s` envelope. Raises ValueError when it is none or of an unknown
+    kind."""
+    if not body.startswith(_MAGIC):
+        raise ValueError("no k8s protobuf envelope")
+    try:
+        parts = dict(_fields(body[4:]))
+        meta = {number: value.decode() for number, value in _fields(parts[1])}
+        version, kind = meta.get(1, ""), meta.get(2, "")
+        return {
+            "apiVersion": version,
+            "kind": kind,
+            **_message(message_name(version, kind), parts.get(2, b"")),
+        }
+    except (IndexError, KeyError, struct.error, UnicodeDecodeError) as error:
+        raise ValueError(f"broken protobuf: {error!r}") from error
+
+
+def message_name(version: str, kind: str) -> str:
+    """The message behind an apiVersion and kind."""
+    if kind == "DeleteOptions":
+        return "meta.v1.DeleteOptions"
+    name = f"{_PACKAGES.get(version, version.replace('/', '.'))}.{kind}"
+    if name not in _messages():
+        raise ValueError(f"unknown kind {version} {kind}")
+    return name
+
+
+def _message(name: str, data: bytes) -> Any:
+    special = _SPECIAL.get(name)
+    if special:
+        return special(data)
+    table, found = _messages().get(name, {}), dict[str, Any]()
+    for number, raw in _fields(data):
+        if str(number) not in table:
+            continue
+        field, sort, label = table[str(number)]
+        if label == "m":
+            entry = dict(_fields(raw))
+            found.setdefault(field, {})[entry.get(1, b"").decode()] = _value(sort, entry.get(2, b""))
+        elif label == "r":
+            found.setdefault(field, []).append(_value(sort, raw))
+        elif field in _INLINE:
+            found.update(_value(sort, raw))
+        else:
+            value = _value(sort, raw)
+            if _meant(field, value):
+                found[field] = value
+    return found
+
+
+def _meant(field: str, value: Any) -> bool:
+    if value in ("", None) or (value == {} and field in _EMPTY):
+        return False
+    return bool(value != 0 or isinstance(value, (dict, list)) or field in _ZERO)
+
+
+def _value(sort: str, raw: Any) -> Any:
+    if sort == "string":
+        return raw.decode()
+    if sort == "bytes":
+        return base64.b64encode(raw).decode()
+    if sort == "bool":
+        return bool(raw)
+    if "." not in sort:
+        return raw - (1 << 64) if isinstance(raw, int) and raw >= 1 << 63 else raw
+    return _message(sort, raw)
+
+
+def _time(data: bytes) -> str | None:
+    seconds = dict(_fields(data)).get(1)
+    return None if seconds is None else datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _int_or_string(data: bytes) -> Any:
+    parts = dict(_fields(data))
+    return parts.get(3, b"").decode() if parts.get(1) else parts.get(2, 0)
+
+
+def _quantity(data: bytes) -> str:
+    return str(dict(_fields(data)).get(1, b"").decode())
+
+
+_SPECIAL = {
+    "meta.v1.Time": _time,
+    "meta.v1.MicroTime": _time,
+    "intstr.IntOrString": _int_or_string,
+    "resource.Quantity": _quantity,
+}

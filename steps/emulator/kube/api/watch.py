@@ -1,0 +1,126 @@
+"""Watches: lists that go on. Bookmarks, sendInitialEvents (WatchList), 410 for versions long gone."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+from aiohttp import web
+
+from grpo_wizard.steps.emulator.kube.api import status
+from grpo_wizard.steps.emulator.kube.api.kinds import Kind
+from grpo_wizard.steps.emulator.kube.api.selectors import Test
+from grpo_wizard.steps.emulator.kube.api.store import Change, Store
+from grpo_wizard.steps.emulator.server.context import JSON
+
+BACKLOG = 20000  # events that a slow reader may fall behind before it is cut off, as the watch cache does
+BOOKMARK_S = 60.0
+INITIAL_END = "k8s.io/initial-events-end"
+_END = object()
+
+
+@dataclass
+class Watch:
+    """One watch request. `shape` turns an object into what is sent (itself, or a one-row Table)."""
+
+    store: Store
+    kind: Kind
+    namespace: str
+    test: Test
+    version: str  # resourceVersion asked for; "" and "0" mean: begin with what is there
+    initial: bool  # sendInitialEvents
+    bookmarks: bool
+    timeout: float
+    shape: Callable[[JSON], Any]
+
+    def __post_init__(self) -> None:
+        self._queue: asyncio.Queue[Any] = asyncio.Queue()
+
+    def _mine(self, change: Change) -> bool:
+        return change.kind is self.kind and (
+            not self.namespace or change.object["metadata"].get("namespace") == self.namespace
+        )
+
+    def _heard(self, change: Change) -> None:
+        if self._mine(change):
+            self._queue.put_nowait(change if self._queue.qsize() < BACKLOG else _END)
+
+    def _events(self, change: Change) -> list[tuple[str, JSON]]:
+        """A change as seen through the selectors: what leaves them is DELETED, what enters them ADDED."""
+        now = change.type != "DELETED" and self.test(change.object)
+        before = change.old is not None and self.test(change.old)
+        if now:
+            return [("MODIFIED" if before else "ADDED", change.object)]
+        return [("DELETED", change.object)] if before else []
+
+    def _first(self) -> list[tuple[str, JSON]]:
+        if self.version in ("", "0") or self.initial:
+            rows = [("ADDED", o) for o in self.store.list(self.kind, self.namespace) if self.test(o)]
+            if self.initial and self.bookmarks:
+                rows.append(("BOOKMARK", self._bookmark({INITIAL_END: "true"})))
+            return rows
+        if not self.version.isdigit():
+            raise status.bad_request(f"invalid resource version: {self.version!r}")
+        changes = [c for c in self.store.since(int(self.version)) if self._mine(c)]
+        return [event for change in changes for event in self._events(change)]
+
+    def _bookmark(self, notes: dict[str, str] | None = None) -> JSON:
+        meta: JSON = {"resourceVersion": str(self.store.version), "creationTimestamp": None}
+        if notes:
+            meta["annotations"] = notes
+        return {"kind": self.kind.kind, "apiVersion": self.kind.api_version, "metadata": meta}
+
+    def _line(self, what: str, obj: JSON) -> bytes:
+        shown: Any = obj
+        if what != "BOOKMARK":
+            shaped = self.shape(obj)
+            shown = self.store.raw(self.kind, obj) if shaped is obj else shaped
+        return msgspec.json.encode({"type": what, "object": shown}) + b"\n"
+
+    async def serve(self, request: web.Request) -> web.StreamResponse:
+        """Streams until the timeout, the client's end or the server's."""
+        try:
+            first = self._first()
+        except status.StatusError as error:
+            if error.code != 410:
+                raise
+            return await self._expired(request, error)
+        self.store.listeners.add(self._heard)
+        try:
+            response = web.StreamResponse(headers={"Content-Type": "application/json"})
+            await response.prepare(request)
+            await response.write(b"".join(self._line(*event) for event in first))
+            with contextlib.suppress(TimeoutError, ConnectionError):
+                async with asyncio.timeout(self.timeout):
+                    await self._follow(response)
+            return response
+        finally:
+            self.store.listeners.discard(self._heard)
+
+    async def _expired(self, request: web.Request, error: status.StatusError) -> web.StreamResponse:
+        response = web.StreamResponse(headers={"Content-Type": "application/json"})
+        await response.prepare(request)
+        await response.write(msgspec.json.encode({"type": "ERROR", "object": error.body()}) + b"\n")
+        return response
+
+    async def _follow(self, response: web.StreamResponse) -> None:
+        while True:
+            try:
+                async with asyncio.timeout(BOOKMARK_S):
+                    change = await self._queue.get()
+            except TimeoutError:
+                if self.bookmarks:
+                    await response.write(self._line("BOOKMARK", self._bookmark()))
+                continue
+            batch = [change]
+            while not self._queue.empty():
+                batch.append(self._queue.get_nowait())
+            lines = [self._line(*event) for c in batch if c is not _END for event in self._events(c)]
+            if lines:
+                await response.write(b"".join(lines))
+            if _END in batch:
+                return

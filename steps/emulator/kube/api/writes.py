@@ -1,0 +1,289 @@
+"""The verbs that write: admission, defaulting, validation, then the store."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from grpo_wizard.steps.emulator.kube.api import defaults, kinds, patches, schemas, status, validation
+from grpo_wizard.steps.emulator.kube.api import server_side_apply as ssa
+from grpo_wizard.steps.emulator.kube.api.copies import copied
+from grpo_wizard.steps.emulator.kube.api.kinds import Kind
+from grpo_wizard.steps.emulator.kube.api.store import Store
+from grpo_wizard.steps.emulator.server.context import JSON
+
+MERGE, JSON_PATCH = "application/merge-patch+json", "application/json-patch+json"
+STRATEGIC, APPLY = "application/strategic-merge-patch+json", "application/apply-patch+yaml"
+_SERVER_OWNED = (
+    "uid",
+    "creationTimestamp",
+    "generation",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+    "managedFields",
+    "selfLink",
+)
+
+
+@dataclass
+class Write:
+    """How to write: query parameters of the request, and the warnings that go back."""
+
+    dry: bool = False
+    strictness: str = "Warn"  # fieldValidation: Ignore | Warn | Strict
+    manager: str = "unknown"
+    force: bool = False
+    warnings: list[str] = field(default_factory=list)
+
+
+def create(store: Store, kind: Kind, namespace: str, body: JSON, how: Write) -> JSON:
+    """POST of a new object."""
+    obj = _prepare(store, kind, namespace, body, how)
+    obj["metadata"].pop("resourceVersion", None)
+    defaults.fill(kind, obj)
+    validation.check_rules(kind, obj, None)
+    if kind.status and kind.custom:
+        obj.pop("status", None)
+    obj = ssa.updated(schemas.schema_of(kind), None, obj, how.manager, store.now())
+    return store.create(kind, obj, dry=how.dry)
+
+
+def _prepare(store: Store, kind: Kind, namespace: str, body: JSON, how: Write) -> JSON:
+    if (
+        not isinstance(body, dict)
+        or body.get("kind", kind.kind) != kind.kind
+        or body.get("apiVersion", kind.api_version) != kind.api_version
+    ):
+        got = body.get("kind") if isinstance(body, dict) else type(body).__name__
+        raise status.bad_request(
+            f"the object provided is unrecognized (must be of type {kind.kind}): got {got!r} "
+            f"{body.get('apiVersion', '') if isinstance(body, dict) else ''}"
+        )
+    clean, notes = validation.check_schema(kind, body, how.strictness)
+    how.warnings += notes
+    obj: JSON = {"apiVersion": kind.api_version, "kind": kind.kind, **copied(clean)}
+    meta = obj.setdefault("metadata", {})
+    for key in _SERVER_OWNED:
+        meta.pop(key, None)
+    if kind.namespaced:
+        _check_namespace(store, kind, namespace, meta)
+        meta["namespace"] = namespace
+    else:
+        meta.pop("namespace", None)
+    return obj
+
+
+def _check_namespace(store: Store, kind: Kind, namespace: str, meta: JSON) -> None:
+    if meta.get("namespace", namespace) != namespace:
+        raise status.bad_request(
+            "the namespace of the provided object does not match the namespace sent on the request"
+        )
+    home = store.get(kinds.NAMESPACE, "", namespace)
+    if home["status"].get("phase") == "Terminating":
+        raise status.forbidden(
+            kind,
+            str(meta.get("name", "")),
+            f"unable to create new content in namespace {namespace} because it is being terminated",
+        )
+
+
+def replace(
+    store: Store, kind: Kind, namespace: str, name: str, body: JSON, how: Write, sub: str = ""
+) -> JSON:
+    """PUT of a whole object, or of its status."""
+    if isinstance(body, dict) and (body.get("metadata") or {}).get("name", name) != name:
+        raise status.bad_request(
+            f"the name of the object ({body['metadata']['name']}) does not match the name on the URL ({name})"
+        )
+    old = store.find(kind, namespace, name)
+    if old is None:
+        raise status.not_found(kind, name)
+    uid = (body.get("metadata") or {}).get("uid")
+    return _store_new(
+        store,
+        kind,
+        old,
+        {**body, "metadata": {**body.get("metadata", {}), "name": name, "uid": uid}},
+        how,
+        sub,
+    )
+
+
+def _store_new(
+    store: Store, kind: Kind, old: JSON, new: JSON, how: Write, sub: str, *, applied: bool = False
+) -> JSON:
+    """The common end of PUT and PATCH."""
+    clean, notes = validation.check_schema(kind, new, how.strictness)
+    how.warnings += notes
+    obj: JSON = {"apiVersion": kind.api_version, "kind": kind.kind, **copied(clean)}
+    meta = obj["metadata"] = {**obj.get("metadata", {}), "name": old["metadata"]["name"]}
+    if kind.namespaced:
+        meta["namespace"] = old["metadata"]["namespace"]
+    if sub == "status":
+        version = meta.get("resourceVersion")
+        obj = {**copied(old), "status": obj.get("status", {})}
+        obj["metadata"]["resourceVersion"] = version
+    elif kind.status:
+        obj["status"] = copied(old.get("status", {}))
+        if not obj["status"] and "status" not in old:
+            del obj["status"]
+    version = obj["metadata"].get("resourceVersion")
+    if sub != "status":
+        _keep_created(kind, old, obj)
+        validation.check_rules(kind, obj, old)
+        if not applied:
+            obj = ssa.updated(schemas.schema_of(kind), old, obj, how.manager, store.now())
+    obj["metadata"]["resourceVersion"] = version
+    return store.update(kind, obj, dry=how.dry)
+
+
+def _keep_created(kind: Kind, old: JSON, obj: JSON) -> None:
+    """Values that the server chose at creation stay when a PUT leaves them out."""
+    kept = {
+        kinds.SERVICE: ("clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy", "internalTrafficPolicy"),
+        kinds.PVC: ("volumeName",),
+        kinds.POD: ("nodeName",),
+        kinds.PV: ("claimRef",),
+    }.get(kind, ())
+    for key in kept:
+        if key in old.get("spec", {}) and key not in obj.get("spec", {}):
+            obj.setdefault("spec", {})[key] = old["spec"][key]
+    status_of = obj.get("status")
+    defaults.fill(kind, obj)
+    if status_of is not None:
+        obj["status"] = status_of
+
+
+def patch(
+    store: Store, kind: Kind, namespace: str, name: str, media: str, body: Any, how: Write, sub: str = ""
+) -> tuple[JSON, bool]:
+    """PATCH in any of the four languages; True when server-side apply made the object."""
+    old = store.find(kind, namespace, name)
+    node = schemas.schema_of(kind)
+    if media == APPLY:
+        return _apply(store, kind, namespace, name, body, old, how, sub)
+    if old is None:
+        raise status.not_found(kind, name)
+    if media == STRATEGIC and kind.custom:
+        raise status.unsupported_media(media, [JSON_PATCH, MERGE, APPLY])
+    if media == STRATEGIC:
+        _check_patch(kind, body, how)
+        new = patches.strategic(node, old, body)
+    elif media == MERGE:
+        new = patches.merge(old, body)
+    else:
+        new = patches.json_patch(old, body)
+    if not isinstance(new, dict) or (new.get("metadata") or {}).get("name") != name:
+        raise status.bad_request("the name of the object may not be changed by a patch")
+    asked = (body.get("metadata") or {}).get("resourceVersion") if isinstance(body, dict) else None
+    new = {**new, "metadata": {**new["metadata"], "resourceVersion": asked}}
+    return _store_new(store, kind, old, new, how, sub), False
+
+
+def _check_patch(kind: Kind, body: JSON, how: Write) -> None:
+    """Unknown fields of a strategic merge patch; its `$` directives are no fields."""
+
+    def plain(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {k: plain(v) for k, v in value.items() if not k.startswith("$")}
+        return (
+            [plain(v) for v in value if not (isinstance(v, dict) and "$patch" in v)]
+            if isinstance(value, list)
+            else value
+        )
+
+    found = schemas.Findings()
+    schemas.check(schemas.schema_of(kind), plain(body), "", found)
+    notes = [f'unknown field "{path}"' for path in found.unknown]
+    if notes and how.strictness == "Strict":
+        raise status.bad_request(f"strict decoding error: {', '.join(notes)}")
+    how.warnings += notes if how.strictness == "Warn" else []
+
+
+def _apply(
+    store: Store, kind: Kind, namespace: str, name: str, body: JSON, old: JSON | None, how: Write, sub: str
+) -> tuple[JSON, bool]:
+    meta = {**(body.get("metadata") or {}), "name": name}
+    if meta.get("managedFields"):
+        raise status.bad_request("metadata.managedFields must be nil")
+    body = {**body, "metadata": meta}
+    node = schemas.schema_of(kind)
+    if old is None:
+        obj = _prepare(store, kind, namespace, body, how)
+        clean = copied(obj)
+        defaults.fill(kind, obj)
+        validation.check_rules(kind, obj, None)
+        obj["metadata"]["managedFields"] = [
+            {
+                "manager": how.manager,
+                "operation": "Apply",
+                "apiVersion": kind.api_version,
+                "time": store.now(),
+                "fieldsType": "FieldsV1",
+                "fieldsV1": ssa.fields_of(node, clean),
+            }
+        ]
+        return store.create(kind, obj, dry=how.dry), True
+    clean, notes = validation.check_schema(kind, _complete(body, old, kind), how.strictness)
+    how.warnings += notes
+    new = ssa.apply(node, old, clean, how.manager, how.force, store.now())
+    new["metadata"]["resourceVersion"] = meta.get("resourceVersion")
+    return _store_new(store, kind, old, new, Write(how.dry, "Ignore", how.manager), sub, applied=True), False
+
+
+def _complete(body: JSON, old: JSON, kind: Kind) -> JSON:
+    """An applied configuration need not be a whole object; required parts are looked up in the live one."""
+    found = schemas.Findings()
+    schemas.check(schemas.schema_of(kind), body, "", found)
+    if not found.missing:
+        return body
+    done = copied(body)
+    for path in found.missing:
+        at, live, parts = done, old, path.split(".")
+        for part in parts[:-1]:
+            at, live = at.get(part, {}), live.get(part, {})
+        if isinstance(at, dict) and isinstance(live, dict) and parts[-1] in live:
+            at[parts[-1]] = live[parts[-1]]
+    return done
+
+
+def delete(
+    store: Store, kind: Kind, namespace: str, name: str, options: JSON, dry: bool
+) -> tuple[JSON, bool]:
+    """DELETE; True when the object is gone at once, False when it lingers (finalizers, a pod on a node, a
+    namespace)."""
+    obj = store.get(kind, namespace, name)
+    wanted = options.get("preconditions") or {}
+    meta = obj["metadata"]
+    for key in ("uid", "resourceVersion"):
+        if wanted.get(key) and wanted[key] != meta[key]:
+            raise status.conflict(
+                kind,
+                name,
+                f"Precondition failed: {key} in precondition: {wanted[key]}, {key} in "
+                f"object meta: {meta[key]}",
+            )
+    if dry:
+        return obj, True
+    policy = options.get("propagationPolicy") or "Background"
+    finalizers = list(meta.get("finalizers", ()))
+    if policy == "Foreground" and "foregroundDeletion" not in finalizers:
+        finalizers.append("foregroundDeletion")
+    if policy == "Orphan" and "orphan" not in finalizers:
+        finalizers.append("orphan")
+    grace = options.get("gracePeriodSeconds")
+    if kind is kinds.POD and grace is None:
+        grace = obj["spec"].get("terminationGracePeriodSeconds", 30)
+    lingers = (
+        bool(finalizers)
+        or kind is kinds.NAMESPACE
+        or (kind is kinds.POD and obj["spec"].get("nodeName") and grace != 0)
+    )
+    if not lingers:
+        return store.remove(kind, obj), True
+    if "deletionTimestamp" in meta and finalizers == list(meta.get("finalizers", ())):
+        return obj, False
+    new = store.mark_deleted(kind, obj, int(grace or 0), finalizers)
+    if kind is kinds.NAMESPACE:
+        new = store.update(kind, {**new, "status": {**new["status"], "phase": "Terminating"}})
+    return new, False

@@ -1,0 +1,115 @@
+"""GKE's multi-networking: Network and GKENetworkParamSet become ready, nodes offer the networks they are
+wired to."""
+
+from __future__ import annotations
+
+import json
+
+from grpo_wizard.steps.emulator.kube.api import kinds
+from grpo_wizard.steps.emulator.kube.api.kinds import Kind
+from grpo_wizard.steps.emulator.kube.core import Kube
+from grpo_wizard.steps.emulator.kube.node import addressing
+from grpo_wizard.steps.emulator.server.context import JSON
+
+INTERFACES = "networking.gke.io/interfaces"
+POD_IPS = "networking.gke.io/pod-ips"
+
+
+def reconcile(kube: Kube) -> None:
+    params = {p["metadata"]["name"]: p for p in kube.store.list(kinds.PARAM_SET)}
+    networks = kube.store.list(kinds.NETWORK)
+    used = {n["spec"].get("parametersRef", {}).get("name") for n in networks}
+    for name, param in params.items():
+        _condition(
+            kube,
+            kinds.PARAM_SET,
+            param,
+            "Ready",
+            name in used,
+            "GNPReady" if name in used else "NetworkNotFound",
+            "" if name in used else "no Network refers to this GKENetworkParamSet",
+        )
+    for network in networks:
+        ref = network["spec"].get("parametersRef", {}).get("name", "")
+        ready = ref in params or not ref
+        _condition(
+            kube,
+            kinds.NETWORK,
+            network,
+            "ParamsReady",
+            ready,
+            "GNPParamsReady" if ready else "GNPNotFound",
+            "" if ready else f"GKENetworkParamSet {ref} was not found",
+        )
+        if ready and ref:
+            _offer(kube, network["metadata"]["name"], params[ref])
+
+
+def _condition(kube: Kube, kind: Kind, obj: JSON, name: str, ready: bool, reason: str, message: str) -> None:
+    word = "True" if ready else "False"
+    found = obj.get("status", {}).get("conditions", [])
+    if found and (found[0]["status"], found[0]["reason"]) == (word, reason):
+        return
+    kube.set_status(
+        kind,
+        obj,
+        conditions=[
+            {
+                "type": name,
+                "status": word,
+                "reason": reason,
+                "message": message,
+                "lastTransitionTime": kube.stamp(),
+            }
+        ],
+    )
+
+
+def resource(network: str) -> str:
+    """The extended resource that a pod's interface on a Device network takes."""
+    return f"networking.gke.io.networks/{network}.IP"
+
+
+def _offer(kube: Kube, network: str, param: JSON) -> None:
+    key, subnet = resource(network), param["spec"]["vpcSubnet"]
+    for node in kube.store.list(kinds.NODE):
+        wired = (node["metadata"].get("annotations") or {}).get("rehearsal/subnetworks", "").split(",")
+        if key not in node["status"]["allocatable"] and subnet in [w.rsplit("/", 1)[-1] for w in wired]:
+
+            def edit(n: JSON) -> None:
+                for sort in ("capacity", "allocatable"):
+                    n["status"][sort][key] = "1"
+
+            kube.change(kinds.NODE, node, edit)
+
+
+def interfaces(pod: JSON) -> list[JSON]:
+    """The interfaces a pod asks for: [{interfaceName, network}]; empty for the default one alone or
+    unreadable text."""
+    text = (pod["metadata"].get("annotations") or {}).get(INTERFACES, "")
+    try:
+        rows = json.loads(text) if text else []
+    except ValueError:
+        return []
+    return [r for r in rows if isinstance(r, dict) and r.get("network")] if isinstance(rows, list) else []
+
+
+def extra(pod: JSON) -> list[JSON]:
+    """The interfaces besides the pod network's."""
+    return [r for r in interfaces(pod) if r["network"] != "default"]
+
+
+def missing(kube: Kube, pod: JSON) -> str:
+    """The first network that a pod names and that does not exist; empty when all do."""
+    return next(
+        (r["network"] for r in extra(pod) if kube.store.find(kinds.NETWORK, "", r["network"]) is None), ""
+    )
+
+
+def addresses(kube: Kube, pod: JSON) -> dict[str, str]:
+    """What GKE writes when the interfaces are in: their networks and addresses."""
+    rows = [
+        {"networkName": r["network"], "ip": addressing.device(kube, pod, r["network"], i)}
+        for i, r in enumerate(extra(pod))
+    ]
+    return {POD_IPS: json.dumps(rows)} if rows else {}

@@ -1,0 +1,186 @@
+"""KubeRay: a RayCluster becomes a head, workers, a service and a token; its status says how far that is."""
+
+from __future__ import annotations
+
+import base64
+import secrets
+
+from grpo_wizard.steps.emulator.kube.api import defaults, kinds
+from grpo_wizard.steps.emulator.kube.api.copies import copied
+from grpo_wizard.steps.emulator.kube.controllers import daemonsets, ray_pods, ray_status
+from grpo_wizard.steps.emulator.kube.core import Kube
+from grpo_wizard.steps.emulator.server.context import JSON
+
+_SOURCE = "raycluster-controller"
+PORTS = (("gcs-server", 6379), ("dashboard", 8265), ("client", 10001), ("metrics", 8080), ("serve", 8000))
+
+
+def reconcile(kube: Kube) -> None:
+    """Only on clusters with the Ray add-on, and only for RayClusters that nobody deletes."""
+    if "ray" not in kube.addons:
+        return
+    clusters = kube.store.list(kinds.RAY_CLUSTER)
+    if not clusters:
+        return
+    pods: dict[str, list[JSON]] = {}
+    for pod in kube.store.list(kinds.POD):
+        for ref in pod["metadata"].get("ownerReferences", ()):
+            pods.setdefault(ref["uid"], []).append(pod)
+    for cluster in clusters:
+        if "deletionTimestamp" not in cluster["metadata"] and not cluster["spec"].get(
+            "managedBy", ""
+        ).startswith("kueue"):
+            _cluster(kube, cluster, pods.get(cluster["metadata"]["uid"], []))
+
+
+def _cluster(kube: Kube, cluster: JSON, pods: list[JSON]) -> None:
+    _service(kube, cluster)
+    _token(kube, cluster)
+    live = [p for p in pods if "deletionTimestamp" not in p["metadata"]]
+    for pod in [p for p in live if p["status"].get("phase") in ("Failed", "Succeeded")]:
+        _delete(
+            kube, cluster, pod
+        )  # restartPolicy Always does not help a failed pod: the operator makes a new one
+        live.remove(pod)
+    if cluster["spec"].get("suspend"):
+        for pod in live:
+            _delete(kube, cluster, pod)
+        ray_status.write(kube, cluster, [])
+        return
+    heads = [p for p in live if p["metadata"]["labels"]["ray.io/node-type"] == "head"]
+    if not heads and not [
+        p for p in pods if p not in live and p["metadata"]["labels"]["ray.io/node-type"] == "head"
+    ]:
+        _create(kube, cluster, None)
+    for group in cluster["spec"].get("workerGroupSpecs", ()):
+        _group(
+            kube,
+            cluster,
+            group,
+            [p for p in live if p["metadata"]["labels"]["ray.io/group"] == group["groupName"]],
+        )
+    known = {g["groupName"] for g in cluster["spec"].get("workerGroupSpecs", ())} | {"headgroup"}
+    for pod in live:
+        if pod["metadata"]["labels"]["ray.io/group"] not in known:
+            _delete(kube, cluster, pod)
+    ray_status.write(kube, cluster, live)
+
+
+def desired(group: JSON) -> int:
+    """Workers of a group: replicas within its bounds, times hosts; none while suspended."""
+    if group.get("suspend"):
+        return 0
+    least, most = int(group.get("minReplicas") or 0), int(group.get("maxReplicas") or 0)
+    return max(least, min(int(group.get("replicas") or 0), most)) * int(group.get("numOfHosts") or 1)
+
+
+def _group(kube: Kube, cluster: JSON, group: JSON, live: list[JSON]) -> None:
+    for name in (group.get("scaleStrategy") or {}).get("workersToDelete", ()):
+        for pod in [p for p in live if p["metadata"]["name"] == name]:
+            _delete(kube, cluster, pod)
+            live.remove(pod)
+    wanted = desired(group)
+    for _ in range(wanted - len(live)):
+        _create(kube, cluster, group)
+    for pod in sorted(live, key=daemonsets.is_ready)[: max(0, len(live) - wanted)]:
+        _delete(kube, cluster, pod)
+
+
+def _create(kube: Kube, cluster: JSON, group: JSON | None) -> None:
+    pod = ray_pods.build(cluster, group)
+    defaults.fill(kinds.POD, pod)
+    made = kube.store.create(kinds.POD, pod)
+    what = "Worker" if group else "Head"
+    kube.event(
+        kinds.RAY_CLUSTER,
+        cluster,
+        f"Created{what}Pod",
+        f"Created {what.lower()} Pod {made['metadata']['namespace']}/{made['metadata']['name']}",
+        _SOURCE,
+    )
+
+
+def _delete(kube: Kube, cluster: JSON, pod: JSON) -> None:
+    meta = pod["metadata"]
+    what = "Head" if meta["labels"]["ray.io/node-type"] == "head" else "Worker"
+    if pod["spec"].get("nodeName"):
+        kube.store.mark_deleted(kinds.POD, pod, int(pod["spec"].get("terminationGracePeriodSeconds", 30)), [])
+    else:
+        kube.store.remove(kinds.POD, pod)
+    kube.event(
+        kinds.RAY_CLUSTER,
+        cluster,
+        f"Deleted{what}Pod",
+        f"Deleted {what.lower()} Pod {meta['namespace']}/{meta['name']}",
+        _SOURCE,
+    )
+
+
+def service_name(cluster: str) -> str:
+    """KubeRay's name of the head's service, shortened as the operator does (50 characters)."""
+    return f"{cluster[:41]}-head-svc"
+
+
+def _service(kube: Kube, cluster: JSON) -> None:
+    meta = cluster["metadata"]
+    name = service_name(meta["name"])
+    if kube.store.find(kinds.SERVICE, meta["namespace"], name) is not None:
+        return
+    head = cluster["spec"]["headGroupSpec"]
+    marks = {
+        "app.kubernetes.io/created-by": "kuberay-operator",
+        "app.kubernetes.io/name": "kuberay",
+        "ray.io/cluster": meta["name"],
+        "ray.io/identifier": f"{meta['name'][:58]}-head",
+        "ray.io/node-type": "head",
+    }
+    service: JSON = {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {
+            "name": name,
+            "namespace": meta["namespace"],
+            "labels": marks,
+            "annotations": {},
+            "ownerReferences": [daemonsets.owner_reference(kinds.RAY_CLUSTER, cluster)],
+        },
+        "spec": {
+            "type": head.get("serviceType") or "ClusterIP",
+            "selector": marks,
+            "ports": [
+                {"name": n, "port": p, "targetPort": p, "protocol": "TCP", "appProtocol": "tcp"}
+                for n, p in PORTS
+            ],
+        },
+    }
+    if service["spec"]["type"] == "ClusterIP":
+        service["spec"].update(clusterIP="None", publishNotReadyAddresses=True)
+    defaults.fill(kinds.SERVICE, service)
+    kube.store.create(kinds.SERVICE, service)
+    kube.event(
+        kinds.RAY_CLUSTER, cluster, "CreatedService", f"Created service {meta['namespace']}/{name}", _SOURCE
+    )
+
+
+def _token(kube: Kube, cluster: JSON) -> None:
+    """Token authentication as KubeRay sets it up: a Secret of the RayCluster's name with key auth_token."""
+    meta = cluster["metadata"]
+    if kube.store.find(kinds.SECRET, meta["namespace"], meta["name"]) is None:
+        kube.store.create(
+            kinds.SECRET,
+            {
+                "apiVersion": "v1",
+                "kind": "Secret",
+                "type": "Opaque",
+                "data": {"auth_token": base64.b64encode(secrets.token_urlsafe(32).encode()).decode()},
+                "metadata": {
+                    "name": meta["name"],
+                    "namespace": meta["namespace"],
+                    "labels": {
+                        "ray.io/cluster": meta["name"],
+                        "app.kubernetes.io/created-by": "kuberay-operator",
+                    },
+                    "ownerReferences": copied([daemonsets.owner_reference(kinds.RAY_CLUSTER, cluster)]),
+                },
+            },
+        )

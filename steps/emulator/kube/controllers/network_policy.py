@@ -1,0 +1,64 @@
+"""NetworkPolicy: may this pod open a connection to that pod's port? As the rules of networking.k8s.io/v1 say it.
+
+Asked where a rehearsed pod waits for another (a Ray worker for its head). `ipBlock` peers match no pod.
+"""
+
+from __future__ import annotations
+
+from grpo_wizard.steps.emulator.kube.api import kinds
+from grpo_wizard.steps.emulator.kube.api.selectors import matches_labels
+from grpo_wizard.steps.emulator.kube.core import Kube
+from grpo_wizard.steps.emulator.server.context import JSON
+
+
+def reaches(kube: Kube, source: JSON, target: JSON, port: int) -> bool:
+    """Both sides must agree: egress of the source's policies and ingress of the target's."""
+    return _allowed(kube, target, source, port, "Ingress") and _allowed(kube, source, target, port, "Egress")
+
+
+def _allowed(kube: Kube, mine: JSON, other: JSON, port: int, direction: str) -> bool:
+    policies = [
+        p["spec"]
+        for p in kube.store.list(kinds.NETWORK_POLICY, mine["metadata"]["namespace"])
+        if matches_labels(p["spec"].get("podSelector") or {}, _labels(mine))
+        and direction in _types(p["spec"])
+    ]
+    return not policies or any(
+        _rule(kube, rule, mine, other, port, direction)
+        for spec in policies
+        for rule in spec.get(direction.lower()) or ()
+    )
+
+
+def _types(spec: JSON) -> list[str]:
+    return spec.get("policyTypes") or ["Ingress", *(["Egress"] if "egress" in spec else [])]
+
+
+def _labels(obj: JSON) -> dict[str, str]:
+    return obj["metadata"].get("labels") or {}
+
+
+def _rule(kube: Kube, rule: JSON, mine: JSON, other: JSON, port: int, direction: str) -> bool:
+    peers = rule.get("from" if direction == "Ingress" else "to") or []
+    return _port(rule.get("ports") or [], port) and (
+        not peers or any(_peer(kube, p, mine, other) for p in peers)
+    )
+
+
+def _port(ports: list[JSON], port: int) -> bool:
+    """Ports by number; a named one is left to the cluster and counts as open."""
+    return not ports or any(
+        not isinstance(row.get("port"), int) or row["port"] <= port <= int(row.get("endPort") or row["port"])
+        for row in ports
+    )
+
+
+def _peer(kube: Kube, peer: JSON, mine: JSON, other: JSON) -> bool:
+    if "ipBlock" in peer:
+        return False
+    if "namespaceSelector" in peer:
+        namespace = kube.store.find(kinds.NAMESPACE, "", other["metadata"]["namespace"])
+        near = namespace is not None and matches_labels(peer["namespaceSelector"], _labels(namespace))
+    else:
+        near = mine["metadata"]["namespace"] == other["metadata"]["namespace"]
+    return near and ("podSelector" not in peer or matches_labels(peer["podSelector"], _labels(other)))

@@ -1,0 +1,84 @@
+"""Names and addresses as the cloud's instance groups and ranges give them: to nodes, their pods, and a pod's devices.
+
+The ground names a pool's ranges in `rehearsalRanges`: "nodes", and each additional subnet by its name. Without them
+(a Kubernetes without a cloud below it) the tutorial's own ranges are taken.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import ipaddress
+
+from grpo_wizard.steps.emulator.kube.api import kinds
+from grpo_wizard.steps.emulator.kube.core import Kube
+from grpo_wizard.steps.emulator.server.context import JSON
+
+_PODS, _NODES = "10.4.0.0/14", "10.128.0.0/20"
+_NODE_PODS = 24  # prefix length of one node's pods
+_OUTSIDE = "203.0.113.0/24"  # RFC 5737: kept for examples, so that no stranger's machine is named
+
+
+def group(kube: Kube, pool: JSON, zone: str) -> str:
+    """What a zone's instance group and its machines are called: `gke-CLUSTER-POOL-HASH`."""
+    for link in pool.get("instanceGroupUrls", ()):
+        if f"/zones/{zone}/" in link:
+            return str(link).rpartition("/")[2].removesuffix("-grp")
+    digest = hashlib.sha256(f"{kube.cluster_key}/{pool['name']}/{zone}".encode()).hexdigest()[:8]
+    return f"gke-{kube.name[:18]}-{pool['name'][:20]}-{digest}"
+
+
+def _within(cidr: str, number: int) -> str:
+    """The address of the `number`th machine: the first two and the last two of a range are Google's."""
+    net = ipaddress.IPv4Network(cidr)
+    return str(net[2 + number % max(net.num_addresses - 4, 1)])
+
+
+def node_pods(pool: JSON, number: int) -> str:
+    """The range of a node's pods, in the cluster's."""
+    whole = ipaddress.IPv4Network((pool.get("networkConfig") or {}).get("podIpv4CidrBlock") or _PODS)
+    size = 2 ** (32 - _NODE_PODS)
+    first = int(whole.network_address) + number % max(whole.num_addresses // size, 1) * size
+    return f"{ipaddress.IPv4Address(first)}/{_NODE_PODS}"
+
+
+def node(pool: JSON, number: int, name: str) -> list[JSON]:
+    """A node's `addresses`; one of a pool with private nodes has none outside."""
+    rows = [("InternalIP", _within(_range(pool, "nodes", _NODES), number)), ("Hostname", name)]
+    if not (pool.get("networkConfig") or {}).get("enablePrivateNodes"):
+        rows.insert(1, ("ExternalIP", _within(_OUTSIDE, number)))
+    return [{"type": kind, "address": address} for kind, address in rows]
+
+
+def _range(pool: JSON, name: str, otherwise: str) -> str:
+    return str((pool.get("rehearsalRanges") or {}).get(name) or otherwise)
+
+
+def pod(kube: Kube, pod: JSON) -> str:
+    """The next address among those of the pod's node; the node's own for a pod on its network."""
+    if pod["spec"].get("hostNetwork"):
+        return str(pod["status"].get("hostIP", ""))
+    name = pod["spec"]["nodeName"]
+    given = kube.note("pod_addresses")
+    number = given[name] = given.get(name, 0) + 1
+    found = kube.store.find(kinds.NODE, "", name)
+    return _within(found["spec"]["podCIDR"] if found else node_pods({}, 0), number)
+
+
+def forget(kube: Kube, node: str) -> None:
+    """A node is gone."""
+    kube.note("pod_addresses").pop(node, None)
+
+
+def device(kube: Kube, pod: JSON, network: str, index: int) -> str:
+    """The address of a node's card on a Device network: it has the node's number in that network's subnet."""
+    known = kube.store.find(kinds.NETWORK, "", network)
+    named = ((known or {}).get("spec", {}).get("parametersRef") or {}).get("name", network)
+    param = kube.store.find(kinds.PARAM_SET, "", named)
+    found = kube.store.find(kinds.NODE, "", pod["spec"]["nodeName"])
+    pools = {p["name"]: p for p in kube.ground.pools(kube.cluster_key)}
+    if param is None or found is None:
+        return _within(f"192.168.{index}.0/24", 0)
+    pool = pools.get(found["metadata"]["labels"]["cloud.google.com/gke-nodepool"], {})
+    own = ipaddress.IPv4Address(found["status"]["addresses"][0]["address"])
+    number = int(own) - int(ipaddress.IPv4Network(_range(pool, "nodes", _NODES)).network_address) - 2
+    return _within(_range(pool, param["spec"].get("vpcSubnet", ""), f"192.168.{index}.0/24"), number)

@@ -1,0 +1,60 @@
+"""Which images exist, how long they take, and how a pull fails."""
+
+from __future__ import annotations
+
+import fnmatch
+import re
+from functools import cache
+
+from grpo_wizard.steps.emulator.kube.api.schemas import read_asset
+from grpo_wizard.steps.emulator.server.context import JSON
+
+
+@cache
+def _known() -> list[JSON]:
+    rows: list[JSON] = read_asset("images.json")["known"]
+    return rows
+
+
+def split(image: str) -> tuple[str, str]:
+    """Repository and tag; Docker Hub's prefixes left out, the tag is `latest` when none is given."""
+    name, _, digest = image.partition("@")
+    head, colon, tag = name.rpartition(":")
+    if not colon or "/" in tag:
+        head, tag = name, "" if digest else "latest"
+    head = re.sub(r"^(index\.)?docker\.io/", "", head)
+    return head.removeprefix("library/"), tag or digest
+
+
+def seconds(image: str, project: str) -> float | None:
+    """How long a pull takes; None when there is no such image. Images of the project's own registry exist."""
+    name, tag = split(image)
+    if re.match(rf"^[a-z0-9-]+-docker\.pkg\.dev/{re.escape(project)}/", name) or name.startswith(
+        f"gcr.io/{project}/"
+    ):
+        return 60.0
+    for row in _known():
+        if fnmatch.fnmatch(name, row["image"]) and (tag.startswith("sha256:") or re.search(row["tags"], tag)):
+            return float(row["pull_seconds"])
+    return None
+
+
+def size(image: str) -> int:
+    """Bytes of an image, for the event's text."""
+    name, _ = split(image)
+    return int(next((r["bytes"] for r in _known() if fnmatch.fnmatch(name, r["image"])), 100_000_000))
+
+
+def error(image: str) -> str:
+    """containerd's word for an image that cannot be had."""
+    name, tag = split(image)
+    host = name.split("/")[0]
+    full = name if "." in host else f"docker.io/{name if '/' in name else 'library/' + name}"
+    head = f'failed to pull and unpack image "{full}:{tag}": failed to resolve reference "{full}:{tag}": '
+    if any(fnmatch.fnmatch(name, r["image"]) for r in _known()):
+        return f"rpc error: code = NotFound desc = {head}{full}:{tag}: not found"
+    return (
+        f"rpc error: code = Unknown desc = {head}pull access denied, repository does not exist or "
+        "may require "
+        "authorization: server message: insufficient_scope: authorization failed"
+    )

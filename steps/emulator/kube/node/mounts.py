@@ -1,0 +1,174 @@
+"""A pod's files: what its volumes hold, as folders of this machine, and why a mount fails."""
+
+from __future__ import annotations
+
+import base64
+import os
+import re
+import shutil
+from pathlib import Path
+
+from grpo_wizard.steps.emulator.drills import kubernetes
+from grpo_wizard.steps.emulator.kube.api import auth, kinds
+from grpo_wizard.steps.emulator.kube.api.kinds import Kind
+from grpo_wizard.steps.emulator.kube.controllers import volumes
+from grpo_wizard.steps.emulator.kube.core import Kube
+from grpo_wizard.steps.emulator.server.context import JSON
+
+SERVICE_ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
+_DRILLED = (
+    'MountVolume.MountDevice failed for volume "{name}" : rpc error: code = Internal desc = '
+    "Could not mount: mount "
+    "failed: exit status 5\nOutput: mount.lustre: mount failed: Input/output error\nIs the MGS running?\n"
+)
+_TOKEN_S = 365 * 24 * 3600
+
+
+def _sources(volume: JSON) -> list[tuple[Kind, JSON, str]]:
+    """The Secrets and ConfigMaps of a volume: kind, source, name."""
+    found = (
+        [(kinds.SECRET, volume["secret"], volume["secret"].get("secretName", ""))]
+        if "secret" in volume
+        else []
+    )
+    if "configMap" in volume:
+        found.append((kinds.CONFIG_MAP, volume["configMap"], volume["configMap"].get("name", "")))
+    for source in volume.get("projected", {}).get("sources", ()):
+        for key, kind in (("secret", kinds.SECRET), ("configMap", kinds.CONFIG_MAP)):
+            if key in source:
+                found.append((kind, source[key], source[key].get("name", "")))
+    return found
+
+
+def trouble(kube: Kube, pod: JSON) -> str:
+    """Why this pod's volumes cannot be set up; empty when they can."""
+    namespace = pod["metadata"]["namespace"]
+    for volume in pod["spec"].get("volumes", ()):
+        for kind, source, name in _sources(volume):
+            if not source.get("optional") and kube.store.find(kind, namespace, name) is None:
+                noun = kind.kind.lower()
+                return f'MountVolume.SetUp failed for volume "{volume["name"]}" : {noun} "{name}" not found'
+        if "persistentVolumeClaim" in volume:
+            pv = volumes.volume_of(kube, pod, volume)
+            if pv is None:
+                return f'MountVolume.SetUp failed for volume "{volume["name"]}" : persistentvolume not found'
+            if kubernetes.of(pod) == "mount" or (kubernetes.runs("lustre-mount") and volumes.is_lustre(pv)):
+                return _DRILLED.format(name=pv["metadata"]["name"])
+            if why := volumes.mount_error(kube, pv):
+                return why
+    return ""
+
+
+def folder(kube: Kube, pod: JSON) -> Path:
+    """The private folder of one pod."""
+    return kube.root / "pods" / str(pod["metadata"]["uid"])
+
+
+def mounts(kube: Kube, pod: JSON, container: JSON) -> dict[str, Path]:
+    """mountPath -> file or folder on this machine, written afresh."""
+    known = {v["name"]: v for v in pod["spec"].get("volumes", ())}
+    found = {}
+    for mount in container.get("volumeMounts", ()):
+        place = _place(kube, pod, known[mount["name"]])
+        if mount.get("subPath"):
+            place = place / _inside(mount["subPath"])
+            if not place.exists():
+                place.mkdir(parents=True)
+        found[mount["mountPath"].rstrip("/") or "/"] = place
+    return found
+
+
+def _inside(path: str) -> str:
+    """A relative path that cannot leave its folder."""
+    parts = [p for p in path.split("/") if p not in ("", ".")]
+    if ".." in parts:
+        raise ValueError(f"subPath must not contain '..': {path}")
+    return "/".join(parts)
+
+
+def _place(kube: Kube, pod: JSON, volume: JSON) -> Path:
+    if "persistentVolumeClaim" in volume:
+        pv = volumes.volume_of(kube, pod, volume)
+        csi = (pv or {}).get("spec", {}).get("csi") or {}
+        handle = csi.get("volumeHandle") or (pv or {"metadata": {"name": "unbound"}})["metadata"]["name"]
+        place = kube.lustre_folder(handle)
+    elif "hostPath" in volume:
+        node = re.sub(r"[^-a-z0-9]", "_", pod["spec"].get("nodeName", "none"))
+        place = kube.root / "nodes" / node / _inside(volume["hostPath"]["path"].replace("..", "__"))
+    else:
+        place = folder(kube, pod) / re.sub(r"[^-a-z0-9]", "_", volume["name"])
+    place.mkdir(parents=True, exist_ok=True, mode=0o700)
+    _write(kube, pod, volume, place)
+    return place
+
+
+def _write(kube: Kube, pod: JSON, volume: JSON, place: Path) -> None:
+    namespace = pod["metadata"]["namespace"]
+    wanted: dict[str, bytes] = {}
+    for kind, source, name in _sources(volume):
+        obj = kube.store.find(kind, namespace, name)
+        data = contents(obj) if obj else {}
+        names = {i["key"]: i["path"] for i in source.get("items", ())} or {k: k for k in data}
+        wanted |= {_inside(names[k]): v for k, v in data.items() if k in names}
+    for source in volume.get("projected", {}).get("sources", ()):
+        if "serviceAccountToken" in source:
+            wanted[_inside(source["serviceAccountToken"]["path"])] = token(kube, pod).encode()
+        for entry in source.get("downwardAPI", {}).get("items", ()):
+            wanted[_inside(entry["path"])] = namespace.encode()
+    if not wanted and not _sources(volume):
+        return
+    for path in [p for p in place.rglob("*") if p.is_file() and str(p.relative_to(place)) not in wanted]:
+        path.unlink()
+    for name, content in wanted.items():
+        _put(place / name, content)
+
+
+def contents(obj: JSON) -> dict[str, bytes]:
+    """A Secret's or ConfigMap's entries as bytes."""
+    if obj["kind"] == "Secret":
+        return {k: base64.b64decode(v) for k, v in (obj.get("data") or {}).items()}
+    return {
+        **{k: str(v).encode() for k, v in (obj.get("data") or {}).items()},
+        **{k: base64.b64decode(v) for k, v in (obj.get("binaryData") or {}).items()},
+    }
+
+
+def _put(path: Path, data: bytes) -> None:
+    """Writes privately and only what changed; readers never see half a file."""
+    if path.exists() and path.read_bytes() == data:
+        return
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    temporary = path.with_name(f".{path.name}.new")
+    with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+        file.write(data)
+    temporary.replace(path)
+
+
+def token(kube: Kube, pod: JSON) -> str:
+    """The token of the pod's ServiceAccount, the same one as long as the pod lives."""
+    issued = kube.note("issued")
+    uid = pod["metadata"]["uid"]
+    if uid not in issued:
+        issued[uid] = auth.issue(
+            kube.note("keys")["tokens"],
+            pod["metadata"]["namespace"],
+            pod["spec"].get("serviceAccountName", "default"),
+            kube.clock.now() + _TOKEN_S,
+        )
+    return str(issued[uid])
+
+
+def drop(kube: Kube, pod: JSON) -> None:
+    """The pod's own files go with it; Lustre's stay."""
+    shutil.rmtree(folder(kube, pod), ignore_errors=True)
+    kube.note("issued").pop(pod["metadata"]["uid"], None)
+
+
+def versions(kube: Kube, pod: JSON) -> str:
+    """Which versions of its Secrets and ConfigMaps a pod's files should show."""
+    found = [
+        kube.store.find(kind, pod["metadata"]["namespace"], name)
+        for volume in pod["spec"].get("volumes", ())
+        for kind, _, name in _sources(volume)
+    ]
+    return ",".join(o["metadata"]["resourceVersion"] if o else "-" for o in found)

@@ -1,0 +1,229 @@
+"""Nodes follow the node pools: they join, advertise their GPUs, go, are preempted."""
+
+from __future__ import annotations
+
+from grpo_wizard.steps.emulator.kube.api import kinds
+from grpo_wizard.steps.emulator.kube.api.defaults import suffix
+from grpo_wizard.steps.emulator.kube.core import Kube
+from grpo_wizard.steps.emulator.kube.node import addressing, failures, machines
+from grpo_wizard.steps.emulator.server.context import JSON
+
+# Seconds of the real thing: a GPU node joins about 4 min after it is asked for (aicr#2764), others in
+# about 90 s;
+# driver and device plugin take about another minute.
+JOIN_S, JOIN_GPU_S, DRIVER_S = 90.0, 240.0, 60.0
+
+
+def pool_of(node: JSON) -> str:
+    return str(node["metadata"]["labels"]["cloud.google.com/gke-nodepool"])
+
+
+def zone_of(node: JSON) -> str:
+    return str(node["metadata"]["labels"]["topology.kubernetes.io/zone"])
+
+
+def reconcile(kube: Kube) -> None:
+    """Makes and removes nodes until every pool and zone has what the cloud says."""
+    pools = {p["name"]: p for p in kube.ground.pools(kube.cluster_key)}
+    standing: dict[tuple[str, str], list[JSON]] = {}
+    for node in kube.store.list(kinds.NODE):
+        standing.setdefault((pool_of(node), zone_of(node)), []).append(node)
+    wanted = {
+        (name, zone): count
+        for name in pools
+        for zone, count in kube.ground.sizes(kube.cluster_key, name).items()
+    }
+    for key in {*wanted, *standing}:
+        _fit(kube, pools.get(key[0]), key, wanted.get(key, 0), standing.get(key, []))
+    for name in [n for n in kube.note("pools") if n not in pools]:
+        del kube.note("pools")[name]
+    for name in pools:
+        kube.note("pools").setdefault(name, True)
+    for node in kube.store.list(kinds.NODE):
+        if pool_of(node) in pools:
+            _advertise(kube, pools[pool_of(node)], node)
+            _troubles(kube, node)
+    for pool in pools.values():
+        _renew(kube, pool)
+
+
+def _fit(kube: Kube, pool: JSON | None, key: tuple[str, str], wanted: int, standing: list[JSON]) -> None:
+    for index in range(len(standing), wanted):
+        if pool is not None and _joined(kube, pool, key, index):
+            _join(kube, pool, key[1])
+    surplus = len(standing) - wanted
+    if surplus > 0:  # the emptiest go first; on a real resize the choice is the instance group's
+        for node in sorted(standing, key=lambda n: len(pods_on(kube, n["metadata"]["name"])))[:surplus]:
+            remove(kube, node)
+
+
+def _renew(kube: Kube, pool: JSON) -> None:
+    """Replaces one node of another version than its pool's.
+
+    While an upgrade runs, the pool names its `target` and how many nodes it may have renewed by now; surge 1: the
+    new one joins before the old one goes with its pods.
+    """
+    ahead = pool.get("rehearsalUpgrade") or {}
+    right = ahead.get("target") or pool.get("version")
+    nodes = [n for n in kube.store.list(kinds.NODE) if pool_of(n) == pool["name"]]
+    old = [n for n in nodes if n["status"]["nodeInfo"]["kubeletVersion"] != f"v{right}"]
+    if right and old and len(nodes) - len(old) < ahead.get("renewed", len(nodes)):
+        _join(kube, pool, zone_of(old[0]), right)
+        remove(kube, old[0])
+
+
+def _joined(kube: Kube, pool: JSON, key: tuple[str, str], index: int) -> bool:
+    first = pool["name"] not in kube.note("pools")  # nodes of a new pool came with the pool's own operation
+    timer = f"join/{key[0]}/{key[1]}/{index}"
+    if first or kube.due(timer, JOIN_GPU_S if machines.accelerators(pool)[0] else JOIN_S):
+        kube.forget(timer)
+        return True
+    return False
+
+
+def _join(kube: Kube, pool: JSON, zone: str, version: str = "") -> None:
+    name = f"{addressing.group(kube, pool, zone)}-{suffix(4)}"
+    number = kube.note("counters").get("node", 0) + 1
+    kube.note("counters")["node"] = number
+    spec: JSON = {
+        "podCIDR": addressing.node_pods(pool, number),
+        "providerID": f"gce://{kube.project}/{zone}/{name}",
+    }
+    if taints := machines.taints(pool):
+        spec["taints"] = taints
+    capacity, allocatable = machines.resources(pool)
+    networks = (pool.get("networkConfig") or {}).get("additionalNodeNetworkConfigs") or []
+    node = kube.store.create(
+        kinds.NODE,
+        {
+            "apiVersion": "v1",
+            "kind": "Node",
+            "spec": spec,
+            "metadata": {
+                "name": name,
+                "labels": machines.labels(pool, name, zone),
+                "annotations": {
+                    "node.gke.io/last-applied-node-labels": "",
+                    "rehearsal/subnetworks": ",".join(str(n.get("subnetwork", "")) for n in networks),
+                },
+            },
+            "status": {
+                "capacity": capacity,
+                "allocatable": allocatable,
+                "conditions": _conditions(kube, True),
+                "addresses": addressing.node(pool, number, name),
+                "nodeInfo": _info(version or pool.get("version") or kube.version),
+                "images": [],
+            },
+        },
+    )
+    kube.event(
+        kinds.NODE,
+        node,
+        "RegisteredNode",
+        f"Node {name} event: Registered Node {name} in Controller",
+        "node-controller",
+    )
+
+
+def _info(version: str) -> JSON:
+    return {
+        "kubeletVersion": f"v{version}",
+        "kubeProxyVersion": f"v{version}",
+        "operatingSystem": "linux",
+        "architecture": "amd64",
+        "osImage": "Container-Optimized OS from Google",
+        "kernelVersion": "6.6.93+",
+        "containerRuntimeVersion": "containerd://2.0.6",
+        "bootID": "",
+        "machineID": "",
+        "systemUUID": "",
+    }
+
+
+def _conditions(kube: Kube, ready: bool) -> list[JSON]:
+    now = kube.stamp()
+    rows = [
+        (
+            "Ready",
+            "True" if ready else "Unknown",
+            "KubeletReady" if ready else "NodeStatusUnknown",
+            "kubelet is posting ready status" if ready else "Kubelet stopped posting node status.",
+        )
+    ]
+    rows += [
+        (f"{what}Pressure", "False", f"KubeletHas{reason}", f"kubelet has {text}")
+        for what, reason, text in (
+            ("Memory", "SufficientMemory", "sufficient memory available"),
+            ("Disk", "NoDiskPressure", "no disk pressure"),
+            ("PID", "SufficientPID", "sufficient PID available"),
+        )
+    ]
+    return [
+        {
+            "type": t,
+            "status": s,
+            "reason": r,
+            "message": m,
+            "lastHeartbeatTime": now,
+            "lastTransitionTime": now,
+        }
+        for t, s, r, m in rows
+    ]
+
+
+def _advertise(kube: Kube, pool: JSON, node: JSON) -> None:
+    """The device plugin's word: GPUs become allocatable once the driver is in."""
+    _, count = machines.accelerators(pool)
+    if (
+        count
+        and "nvidia.com/gpu" not in node["status"]["allocatable"]
+        and machines.driver_comes(pool)
+        and kube.due(f"driver/{node['metadata']['uid']}", DRIVER_S)
+    ):
+
+        def edit(n: JSON) -> None:
+            for sort in ("capacity", "allocatable"):
+                n["status"][sort]["nvidia.com/gpu"] = str(count)
+
+        kube.change(kinds.NODE, node, edit)
+
+
+def pods_on(kube: Kube, node: str) -> list[JSON]:
+    """Pods bound to a node, those of DaemonSets left out."""
+    return [
+        p for p in kube.store.list(kinds.POD) if p["spec"].get("nodeName") == node and not of_daemon_set(p)
+    ]
+
+
+def of_daemon_set(pod: JSON) -> bool:
+    return any(r["kind"] == "DaemonSet" for r in pod["metadata"].get("ownerReferences", ()))
+
+
+def remove(kube: Kube, node: JSON) -> None:
+    """The machine goes and takes its pods along."""
+    name = node["metadata"]["name"]
+    for pod in [p for p in kube.store.list(kinds.POD) if p["spec"].get("nodeName") == name]:
+        kube.store.remove(kinds.POD, pod)
+    if kube.store.find(kinds.NODE, "", name):
+        kube.event(
+            kinds.NODE,
+            node,
+            "RemovingNode",
+            f"Node {name} event: Removing Node {name} from Controller",
+            "node-controller",
+        )
+        kube.store.remove(kinds.NODE, kube.store.get(kinds.NODE, "", name))
+    kube.note("lost").pop(name, None)
+    addressing.forget(kube, name)
+    for timer in ("driver", "drill", "silent"):
+        kube.forget(f"{timer}/{node['metadata']['uid']}")
+
+
+def _troubles(kube: Kube, node: JSON) -> None:
+    """Preemption takes the machine's place from the pool, a repair does not: a new machine joins."""
+    if failures.preempted(kube, node):
+        kube.ground.give_node(kube.cluster_key, pool_of(node), zone_of(node))
+        remove(kube, node)
+    elif failures.broken(kube, node):
+        remove(kube, node)

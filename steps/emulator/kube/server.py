@@ -1,0 +1,168 @@
+"""One cluster's Kubernetes: the object that the container service makes, starts, saves and stops."""
+
+from __future__ import annotations
+
+import logging
+import secrets
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from ssl import SSLContext
+from typing import Any
+
+from aiohttp import web
+
+from grpo_wizard.steps.emulator.kube.api import kinds, listing
+from grpo_wizard.steps.emulator.kube.api.http import Api
+from grpo_wizard.steps.emulator.kube.api.kinds import kinds_for
+from grpo_wizard.steps.emulator.kube.api.store import Store
+from grpo_wizard.steps.emulator.kube.controllers import default_objects, loop
+from grpo_wizard.steps.emulator.kube.core import Kube
+from grpo_wizard.steps.emulator.server.context import JSON, Clock, Ground, Heads
+
+_LOG = logging.getLogger(__name__)
+MAX_BODY = 3 * 1024 * 1024  # etcd's and the API server's own limit
+
+
+@dataclass(kw_only=True)
+class KubeCluster:
+    """Implements contract.KubeServer.
+
+    `fault` is an aiohttp middleware that sees every request first (House.middleware: idle clock, record,
+    faults);
+    `record` is called with one JSON a request when no middleware does it. `root` is this cluster's own
+    folder;
+    Lustre's folders lie beside it. `saved` is what dump() gave. `on_change` is called after every change.
+    """
+
+    project: str
+    location: str
+    name: str
+    cluster_key: str
+    version: str
+    addons: set[str]
+    workload_pool: str
+    ground: Ground
+    heads: Heads | None
+    clock: Clock
+    ssl_context: SSLContext
+    ca_path: Path
+    token: str
+    root: Path
+    port: int | None = None
+    saved: JSON | None = None
+    on_change: Callable[[], None] = lambda: None
+    record: Callable[[JSON], None] | None = None
+    fault: Callable[..., Any] | None = None
+    kube: Kube = field(init=False)
+
+    def __post_init__(self) -> None:
+        store = Store(kinds_for(self.addons), self.clock)
+        self.kube = Kube(
+            self.project,
+            self.location,
+            self.name,
+            self.cluster_key,
+            self.version,
+            self.addons,
+            self.workload_pool,
+            self.ground,
+            self.heads,
+            self.clock,
+            self.ca_path,
+            self.token,
+            self.root,
+            store,
+        )
+        if self.saved:
+            store.load(self.saved["store"])
+            self.kube.notes = self.saved["notes"]
+        self.kube.note("keys").setdefault("tokens", secrets.token_hex(16))
+        store.listeners.add(lambda _: self.on_change())
+        self._manager = loop.Manager(self.kube)
+        self._runner: web.AppRunner | None = None
+
+    async def start(self) -> str:
+        """Opens the port and lets the controllers run. Returns https://127.0.0.1:PORT."""
+        self.root.mkdir(parents=True, exist_ok=True, mode=0o700)
+        api = Api(self.kube)
+        middlewares = [self.fault] if self.fault else []
+        if self.record:
+            middlewares.append(self._recorded)
+        app = web.Application(client_max_size=MAX_BODY, middlewares=middlewares)
+        app.router.add_route("*", "/{path:.*}", api.handle)
+        self._runner = web.AppRunner(
+            app, access_log=None, shutdown_timeout=0.5, handler_cancellation=True
+        )  # a watch ends with its client
+        await self._runner.setup()
+        await self._listen(self._runner)
+        self.port = int(self._runner.addresses[0][1])
+        self.kube.url = f"https://127.0.0.1:{self.port}"
+        default_objects.furnish(self.kube)
+        self._manager.start()
+        return self.kube.url
+
+    async def _listen(self, runner: web.AppRunner) -> None:
+        """On the port that it had before; on a free one where another program has taken that meanwhile."""
+        for port in (self.port, None) if self.port else (None,):
+            site = web.TCPSite(
+                runner, "127.0.0.1", port or 0, ssl_context=self.ssl_context, reuse_address=True
+            )
+            try:
+                await site.start()
+                return
+            except OSError as error:
+                if port is None:
+                    raise
+                _LOG.warning("port %s of cluster %s is taken (%s): it gets another", port, self.name, error)
+                await site.stop()
+
+    @property
+    def _recorded(self) -> Any:
+        @web.middleware
+        async def watch(request: web.Request, handler: Any) -> web.StreamResponse:
+            response: web.StreamResponse = await handler(request)
+            assert self.record is not None
+            self.record(
+                {
+                    "service": "kubernetes",
+                    "method": request.method,
+                    "path": request.path,
+                    "query": dict(request.query),
+                    "body": listing.masked(await request.read()),
+                    "status": response.status,
+                }
+            )
+            return response
+
+        return watch
+
+    async def stop(self) -> None:
+        """Closes the port; the objects stay for dump()."""
+        await self._manager.stop()
+        if self._runner:
+            await self._runner.cleanup()
+
+    def dump(self) -> JSON:
+        """Objects and notes, for the world's file."""
+        return {"store": self.kube.store.dump(), "notes": self.kube.notes}
+
+    def rows(self) -> list[JSON]:
+        """What /_rehearsal/world lists of this cluster."""
+        return listing.rows(self.kube)
+
+    def count(self) -> int:
+        """How many rows that list has."""
+        return listing.count(self.kube)
+
+    def nodes(self) -> list[JSON]:
+        """The Node objects as they stand."""
+        return self.kube.store.list(kinds.NODE)
+
+    def upgraded(self, version: str) -> None:
+        """The control plane runs another version now."""
+        self.version = self.kube.version = version
+
+    def pools_changed(self) -> None:
+        """The container service says that a pool came, went or was resized."""
+        self.kube.kick()

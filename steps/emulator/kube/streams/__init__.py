@@ -1,0 +1,1 @@
+"""Logs, exec and port-forward of a pod."""

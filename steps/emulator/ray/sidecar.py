@@ -1,0 +1,95 @@
+"""A sidecar's own command, run beside the head as the kubelet would: restarted when it ends, gone with its
+pod."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from grpo_wizard.steps.emulator.ray.head_home import environment, mapped, shim
+from grpo_wizard.steps.emulator.ray.head_process import Guarded, private
+from grpo_wizard.steps.emulator.server.context import PodView
+
+_INTERPRETERS = ("python", "python3")
+# A rehearsal's minutes are shorter; at full speed no shorter than this, or a job would be ended before it
+# has begun.
+_MOST = 120.0
+
+
+def runnable(argv: list[str], pod: PodView) -> bool:
+    """Only Python with a script from a mount is run on this machine; other sidecars are images that are not
+    here."""
+    return len(argv) >= 2 and argv[0] in _INTERPRETERS and mapped(argv[1], pod.mounts) != argv[1]
+
+
+class Sidecar:
+    """One container of one pod."""
+
+    def __init__(
+        self,
+        pod: PodView,
+        container: str,
+        argv: list[str],
+        env: dict[str, str],
+        home: Path,
+        ray_url: str,
+        speed: float,
+    ) -> None:
+        self._pod, self._argv = pod, [mapped(word, pod.mounts) for word in argv]
+        self._home = private(home / container)
+        self._name, self._env, self._ray_url, self._speed = container, env, ray_url, speed
+        self._guarded: Guarded | None = None
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        self._task = asyncio.create_task(self._keep())
+
+    async def _keep(self) -> None:
+        wait = 1.0
+        while True:
+            mark = secrets.token_hex(8)
+            self._guarded = Guarded(
+                mark, self._home, self._home.with_name(f"{self._home.parent.name}.{self._name}.json")
+            )
+            await self._guarded.start(self._argv, self._environment(mark), self._home / "log")
+            assert self._guarded.process is not None
+            await self._guarded.process.wait()
+            await asyncio.sleep(wait)
+            wait = min(60.0, wait * 2)
+
+    def _environment(self, mark: str) -> dict[str, str]:
+        shim(self._home)
+        kube = urlsplit(self._pod.kube_url)
+        account = private(self._home / "serviceaccount")
+        for name, text in (
+            ("token", self._pod.service_account_token),
+            ("namespace", self._pod.namespace),
+            ("ca.crt", self._pod.kube_ca.read_text(encoding="utf-8")),
+        ):
+            (account / name).touch(0o600)
+            (account / name).write_text(text, encoding="utf-8")
+        ray = {"RAY_URL": self._ray_url}
+        if self._pod.token is not None:
+            (self._home / "auth_token").touch(0o600)
+            (self._home / "auth_token").write_text(self._pod.token, encoding="utf-8")
+            ray["RAY_AUTH_TOKEN_PATH"] = str(self._home / "auth_token")
+        own = {name: mapped(value, self._pod.mounts) for name, value in self._env.items()}
+        return {
+            **environment(self._pod, self._home, mark),
+            **own,
+            **ray,
+            "HOME": str(self._home),
+            "PYTHONUNBUFFERED": "1",
+            "KUBERNETES_SERVICE_HOST": kube.hostname or "",
+            "KUBERNETES_SERVICE_PORT": str(kube.port or 443),
+            "SERVICE_ACCOUNT_DIR": str(account),
+            "TIME_DIVISOR": f"{min(self._speed, _MOST):g}",
+        }
+
+    async def stop(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+        if self._guarded is not None:
+            await self._guarded.stop()

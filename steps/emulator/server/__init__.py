@@ -1,0 +1,1 @@
+"""The emulator's HTTP server: routing, request validation, authentication, TLS."""

@@ -1,0 +1,162 @@
+"""Batch requests: several calls in one multipart/mixed body, as gcloud sends them for more than one name.
+
+`POST /batch/compute/v1` (and `/beta`) for Compute, `POST /batch` for the others: each document's `batchPath`.
+https://docs.cloud.google.com/compute/docs/api/how-tos/batch, 2026-11: at most 1,000 calls of one API; a header of the
+whole holds for each call that does not bring it itself; each call succeeds or fails by itself.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from dataclasses import dataclass
+from email.message import Message
+from email.parser import BytesParser
+from http import HTTPStatus
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import msgspec
+from aiohttp import web
+from multidict import CIMultiDict
+
+from grpo_wizard.steps.emulator.server import payload
+from grpo_wizard.steps.emulator.server.context import ApiError
+from grpo_wizard.steps.emulator.server.dispatch import Asked, Dispatcher
+from grpo_wizard.steps.emulator.server.errors import error_body, internal
+from grpo_wizard.steps.emulator.server.recorder import OPERATION_ERROR, Wire
+from grpo_wizard.steps.emulator.server.routes import PREFIXES, Place
+
+JSON = dict[str, Any]
+_MOST = 1000
+_PATHS = {"compute.googleapis.com": ("/batch/compute/v1", "/batch/compute/beta")}
+_BAD = "Failed to parse batch request, error: {}."
+
+
+@dataclass(frozen=True)
+class Part:
+    """One call of a batch."""
+
+    content_id: str
+    method: str
+    path: str
+    query: dict[str, list[str]]
+    headers: CIMultiDict[str]
+    body: bytes
+
+
+def is_batch(method: str, place: Place) -> bool:
+    """Whether a request goes to its API's batch endpoint."""
+    paths = _PATHS.get(place.service, ("/batch",) if place.service.endswith(".googleapis.com") else ())
+    return method == "POST" and place.path in paths
+
+
+async def answer(request: web.Request, place: Place, dispatcher: Dispatcher, wire: Wire) -> web.Response:
+    """Answers each call and joins the answers, each with the id of its question. Raises ApiError 400 for no batch."""
+    parts = split(request.headers.get("Content-Type", ""), await request.read())
+    replies = [(part, await _one(part, request, place, dispatcher, wire)) for part in parts]
+    return _joined(replies)
+
+
+def split(content_type: str, raw: bytes) -> list[Part]:
+    """The calls of a batch's body. Raises ApiError 400 where it is none, or holds too many."""
+    message = BytesParser().parsebytes(f"Content-Type: {content_type}\r\n\r\n".encode() + raw)
+    if not message.is_multipart():
+        raise _refusal("the body is not multipart/mixed")
+    parts = [part for part in message.get_payload() if isinstance(part, Message)]
+    if not parts:
+        raise _refusal("the body holds no call")
+    if len(parts) > _MOST:  # the limit is documented, the sentence is inferred
+        raise _refusal(f"the batch holds {len(parts)} calls; the maximum is {_MOST}")
+    return [_part(part) for part in parts]
+
+
+def _refusal(why: str) -> ApiError:
+    return ApiError(400, _BAD.format(why), "INVALID_ARGUMENT", "badRequest")
+
+
+def _part(part: Message) -> Part:
+    raw = part.get_payload(decode=True)
+    head, _, body = (raw if isinstance(raw, bytes) else b"").replace(b"\r\n", b"\n").partition(b"\n\n")
+    first, *lines = head.decode(errors="replace").split("\n")
+    words = first.split(" ")
+    if len(words) < 2:
+        raise _refusal("a part holds no request line")
+    try:
+        url = urlsplit(words[1])
+    except ValueError:
+        raise _refusal(f"'{words[1]}' is no address") from None
+    headers = CIMultiDict({k.strip(): v.strip() for k, _, v in (line.partition(":") for line in lines) if k})
+    query = parse_qs(url.query, keep_blank_values=True)
+    return Part(str(part.get("Content-ID", "")), words[0].upper(), url.path, query, headers, body)
+
+
+async def _one(
+    part: Part, request: web.Request, place: Place, dispatcher: Dispatcher, wire: Wire
+) -> tuple[int, Any]:
+    """Status and body of one call; faults and the record know it as if it had come alone."""
+    inner = Place(place.service, _googles_own(place.service, part.path), place.host)
+    do = wire.fault(place.service, part.method, inner.path)
+    await asyncio.sleep(do.get("delay_s", 0))
+    headers = CIMultiDict(request.headers)
+    headers.update(part.headers)
+    if "status" in do:
+        status, body = do["status"], do.get("body", {})
+    else:
+        error = do.get(OPERATION_ERROR)
+        asked = Asked(inner, part.method, part.query, part.body, headers, error)
+        status, body = await _asked(asked, dispatcher)
+    query = {name: values[0] if len(values) == 1 else values for name, values in part.query.items()}
+    wire.recorder.write(place.service, part.method, inner.path, query, _body(part.body), status)
+    return status, body
+
+
+async def _asked(asked: Asked, dispatcher: Dispatcher) -> tuple[int, Any]:
+    try:
+        body = await dispatcher.answer(asked)
+        return 204 if body is None else 200, body
+    except ApiError as error:
+        return error.code, error_body(asked.place.service, error)
+    except Exception:
+        broken = internal(asked.http_method, asked.place.path)
+        return broken.code, error_body(asked.place.service, broken)
+
+
+def _googles_own(service: str, path: str) -> str:
+    """A call's path without the prefix by which this server tells APIs apart (`/container/v1/…`)."""
+    for prefix, known in PREFIXES.items():
+        if known == service and path.startswith(f"/{prefix}/"):
+            return path.removeprefix(f"/{prefix}")
+    return path
+
+
+def _body(raw: bytes) -> Any:
+    try:
+        return payload.read(raw)
+    except ApiError:
+        return raw.decode(errors="replace")
+
+
+def _printable(text: str) -> str:
+    return "".join(letter for letter in text if " " <= letter <= "~")
+
+
+def _phrase(status: int) -> str:
+    """A fault's status may be one that nobody named."""
+    return HTTPStatus(status).phrase if status in set(HTTPStatus) else "Unknown"
+
+
+def _joined(replies: list[tuple[Part, tuple[int, Any]]]) -> web.Response:
+    boundary = f"batch_{secrets.token_urlsafe(16)}"
+    pieces = []
+    for part, (status, body) in replies:
+        raw = b"" if body is None else msgspec.json.encode(body)
+        kind = "" if body is None else "Content-Type: application/json; charset=UTF-8\r\n"
+        head = (
+            f"--{boundary}\r\nContent-Type: application/http\r\n"
+            f"Content-ID: <response-{_printable(part.content_id).strip('<>')}>\r\n\r\n"
+            f"HTTP/1.1 {status} {_phrase(status)}\r\n{kind}Content-Length: {len(raw)}\r\n\r\n"
+        )
+        pieces.append(head.encode() + raw + b"\r\n")
+    whole = b"".join(pieces) + f"--{boundary}--\r\n".encode()
+    return web.Response(body=whole, headers={"Content-Type": f"multipart/mixed; boundary={boundary}"})

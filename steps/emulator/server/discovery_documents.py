@@ -1,0 +1,203 @@
+"""Google's discovery documents as a router: which method answers a path, and what its messages look like.
+
+The documents are those of the PyPI package google-api-python-client; for services that have none there
+(Lustre, Cloud Quotas) the same shape
+is derived from their google-cloud packages (protodocs.py), and two small ones are written here by hand
+(plaindocs.py).
+"""
+
+from __future__ import annotations
+
+import importlib.resources
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cache, cached_property, lru_cache
+from typing import Any
+from urllib.parse import unquote
+
+JSON = dict[str, Any]
+
+# Service host -> version prefix of the path -> document's name in the package, or "" where it is derived.
+DOCUMENTS: dict[str, dict[str, str]] = {
+    "compute.googleapis.com": {"compute/v1": "compute.v1", "compute/beta": "compute.beta"},
+    "container.googleapis.com": {"v1": "container.v1", "v1beta1": "container.v1beta1"},
+    "serviceusage.googleapis.com": {"v1": "serviceusage.v1", "v1beta1": "serviceusage.v1beta1"},
+    "cloudresourcemanager.googleapis.com": {"v1": "cloudresourcemanager.v1", "v3": "cloudresourcemanager.v3"},
+    "servicenetworking.googleapis.com": {"v1": "servicenetworking.v1"},
+    "cloudbilling.googleapis.com": {"v1": "cloudbilling.v1"},
+    "orgpolicy.googleapis.com": {"v2": "orgpolicy.v2"},
+    "lustre.googleapis.com": {"v1": ""},
+    "cloudquotas.googleapis.com": {"v1": "", "v1beta": ""},
+    "huggingface.co": {"": ""},
+    "api.wandb.ai": {"": ""},
+}
+
+
+@dataclass
+class Method:
+    """One method of a document, ready to be matched."""
+
+    id: str
+    http_method: str
+    template: str  # path with {name} and {+name}
+    parameters: JSON
+    request: str | None  # schema of the body
+    response: str | None
+    body_at: str = ""  # where violations of the body are said to be; "" is its top
+    segments: int | None = None  # of the path; None: any number
+
+    @cached_property
+    def literal(self) -> int:
+        """Characters that are not variable: the more, the more exact the match."""
+        patterns = re.sub(r"\{([^}]*)\}", lambda m: self._shape(m.group(1)), self.template)
+        return len(re.sub(r"\[\^/\]\+|\.\*", "", patterns))
+
+    def _shape(self, variable: str) -> str:
+        pattern = self.parameters.get(variable[1:], {}).get("pattern", "") if variable[0] == "+" else ""
+        return str(pattern).strip("^$")
+
+    @cached_property
+    def _regex(self) -> tuple[re.Pattern[str], list[str]]:
+        names: list[str] = []
+        parts = ["/"]
+        for text, variable in re.findall(r"([^{]*)(\{[^}]*\})?", self.template):
+            parts.append(re.escape(text))
+            if variable:
+                name = variable.strip("{}+")
+                names.append(name)
+                parts.append(f"({self._pattern(name, variable.startswith('{+'))})")
+        return re.compile("".join(parts) + r"\Z"), names
+
+    def _pattern(self, name: str, reserved: bool) -> str:
+        if not reserved:
+            return "[^/]+"
+        pattern: str = self.parameters.get(name, {}).get("pattern", "^.+$")
+        return pattern.removeprefix("^").removesuffix("$").replace("(", "(?:").replace("(?:?:", "(?:")
+
+    def match(self, path: str) -> dict[str, str] | None:
+        """Path parameters, or None where the path is another method's."""
+        regex, names = self._regex
+        found = regex.match(path)
+        return (
+            {name: unquote(value) for name, value in zip(names, found.groups(), strict=True)}
+            if found
+            else None
+        )
+
+
+@dataclass
+class Document:
+    """One version of one service."""
+
+    service: str
+    prefix: str
+    schemas: dict[str, JSON]
+    common: JSON  # query parameters that every method takes
+    methods: list[Method]
+    _buckets: dict[tuple[str, int | None], list[Method]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for method in sorted(self.methods, key=lambda m: -m.literal):
+            self._buckets.setdefault((method.http_method, method.segments), []).append(method)
+        self._by_path = lru_cache(maxsize=4096)(self._find)
+
+    def find(self, http_method: str, path: str) -> tuple[Method, dict[str, str]] | None:
+        """The method that answers `path`, with its path parameters."""
+        return self._by_path(http_method, path)
+
+    def _find(self, http_method: str, path: str) -> tuple[Method, dict[str, str]] | None:
+        found = (self._first(http_method, count, path) for count in (path.count("/"), None))
+        return max((one for one in found if one), key=lambda one: one[0].literal, default=None)
+
+    def _first(self, http_method: str, count: int | None, path: str) -> tuple[Method, dict[str, str]] | None:
+        for method in self._buckets.get((http_method, count), []):
+            params = method.match(path)
+            if params is not None:
+                return method, params
+        return None
+
+
+def document(service: str, path: str) -> Document | None:
+    """The document that covers `path` of `service` (a host's name), None where there is none."""
+    for prefix in DOCUMENTS.get(service, {}):
+        if not prefix or path.startswith((f"/{prefix}/", f"/{prefix}:")):
+            return load(service, prefix)
+    return None
+
+
+@cache
+def load(service: str, prefix: str) -> Document:
+    """Reads or derives a document once per process (compute.v1: 5 MB, about 60 ms)."""
+    name = DOCUMENTS[service][prefix]
+    raw = _packaged(name) if name else _derived(service, prefix)
+    base = raw.get("servicePath", "")
+    methods = [_method(spec, base) for spec in _walk(raw)]
+    return Document(service, prefix, raw.get("schemas", {}), raw.get("parameters", {}), methods)
+
+
+def _packaged(name: str) -> JSON:
+    folder = importlib.resources.files("googleapiclient") / "discovery_cache" / "documents"
+    document: JSON = json.loads((folder / f"{name}.json").read_bytes())
+    return document
+
+
+def _derived(service: str, version: str) -> JSON:
+    if service in ("huggingface.co", "api.wandb.ai"):
+        from grpo_wizard.steps.emulator.server.external_documents import PLAIN
+
+        return PLAIN[service]
+    from grpo_wizard.steps.emulator.server.proto_documents import derive
+
+    return derive(service, version)
+
+
+def _walk(node: JSON) -> Iterator[JSON]:
+    yield from node.get("methods", {}).values()
+    for child in node.get("resources", {}).values():
+        yield from _walk(child)
+
+
+def _method(spec: JSON, base: str) -> Method:
+    flat = base + str(spec.get("flatPath") or spec["path"])
+    parameters = spec.get("parameters", {}) | _unlisted(spec)
+    loose = any(
+        ".*" in p.get("pattern", "") or ("{+" + n in spec["path"] and "pattern" not in p)
+        for n, p in parameters.items()
+    )
+    request = spec.get("request", {}).get("$ref")
+    return Method(
+        id=spec["id"],
+        http_method=spec["httpMethod"],
+        template=base + spec["path"],
+        parameters=parameters,
+        request=request,
+        response=spec.get("response", {}).get("$ref"),
+        body_at=spec.get("bodyAt", _body_at(base, request)),
+        segments=None if loose else flat.count("/") + 1,
+    )
+
+
+def _unlisted(spec: JSON) -> JSON:
+    """What a method takes though the document does not list it.
+
+    Compute's v1 document of 2026-11 tells callers of its lists to set `returnPartialSuccess`, and gcloud does, but only
+    the beta document has the parameter (older v1 documents had it too).
+    """
+    lists = str(spec["id"]).startswith("compute.") and "maxResults" in spec.get("parameters", {})
+    return {"returnPartialSuccess": {"type": "boolean", "location": "query"}} if lists else {}
+
+
+def _body_at(base: str, request: str | None) -> str:
+    """Google names a body that is one field of the request by that field, which is the message's name in
+    snake case.
+
+    APIs of Compute's age (`servicePath` in their documents) call it `resource`: seen of YouTube's and Wallet's, and in
+    Compute's own "Required field 'resource' not specified".
+    """
+    if base:
+        return "resource" if request else ""
+    if not request or request.endswith("Request"):
+        return ""
+    return re.sub(r"(?<!^)(?=[A-Z])", "_", request).lower()

@@ -1,0 +1,130 @@
+"""Errors as each place words them."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+from aiohttp import web
+
+from grpo_wizard.steps.emulator.server.context import ApiError
+
+JSON = dict[str, Any]
+_log = logging.getLogger(__name__)
+_STATUS = {
+    400: "INVALID_ARGUMENT",
+    401: "UNAUTHENTICATED",
+    403: "PERMISSION_DENIED",
+    404: "NOT_FOUND",
+    409: "ALREADY_EXISTS",
+    412: "FAILED_PRECONDITION",
+    429: "RESOURCE_EXHAUSTED",
+    499: "CANCELLED",
+    500: "INTERNAL",
+    501: "UNIMPLEMENTED",
+    503: "UNAVAILABLE",
+    504: "DEADLINE_EXCEEDED",
+}
+_REASON = {
+    400: "badRequest",
+    401: "authError",
+    403: "forbidden",
+    404: "notFound",
+    409: "conflict",
+    412: "conditionNotMet",
+    429: "rateLimitExceeded",
+    500: "backendError",
+    501: "notImplemented",
+    503: "backendError",
+}
+_LOGIN = "See https://developers.google.com/identity/sign-in/web/devconsole-project."
+
+
+def error_body(service: str, error: ApiError) -> JSON:
+    """Google's error document; Compute's carries the legacy `errors` too.
+
+    Hugging Face and W&B have their own.
+    """
+    if service == "huggingface.co":
+        return {"error": error.message}
+    if service == "api.wandb.ai":
+        return {"errors": [{"message": error.message}]}
+    body: JSON = {
+        "code": error.code,
+        "message": error.message,
+        "status": error.status or _STATUS.get(error.code, "UNKNOWN"),
+    }
+    if service == "compute.googleapis.com":
+        body["errors"] = [
+            {
+                "message": error.message,
+                "domain": "global",
+                "reason": error.reason or _REASON.get(error.code, "unknown"),
+            }
+        ]
+    if error.details:
+        body["details"] = error.details
+    return {"error": body}
+
+
+def respond(body: Any, status: int = 200, *, pretty: bool = False) -> web.Response:
+    """A JSON answer; 204 without a body for None."""
+    if body is None:
+        return web.Response(status=204)
+    raw = msgspec.json.encode(body)
+    return web.Response(
+        status=status,
+        body=msgspec.json.format(raw, indent=2) + b"\n" if pretty else raw,
+        content_type="application/json",
+        charset="UTF-8",
+    )
+
+
+def wants_pretty(query: Mapping[str, str]) -> bool:
+    """Google indents its answers unless it is told not to."""
+    asked = query.get("prettyPrint", query.get("$prettyPrint", "true"))
+    return asked.lower() not in ("false", "0")
+
+
+def internal(method: str, path: str) -> ApiError:
+    """500 for an exception that is being handled; the log gets its trace."""
+    _log.exception("%s %s", method, path)
+    return ApiError(500, "Internal error encountered. The rehearsal's log has the trace.", "INTERNAL")
+
+
+def refuse(service: str, error: ApiError, *, pretty: bool = False) -> web.Response:
+    """An error as an answer."""
+    response = respond(error_body(service, error), error.code, pretty=pretty)
+    if error.code == 401:
+        response.headers["WWW-Authenticate"] = 'Bearer realm="https://accounts.google.com/"'
+    if service == "huggingface.co":
+        response.headers["X-Error-Message"] = error.message
+        if error.reason:
+            response.headers["X-Error-Code"] = error.reason
+    return response
+
+
+def unauthenticated(given: bool, service: str) -> ApiError:
+    """401 for a wrong token, or for none."""
+    reason = "ACCESS_TOKEN_TYPE_UNSUPPORTED" if given else "CREDENTIALS_MISSING"
+    text = (
+        "Request had invalid authentication credentials."
+        if given
+        else "Request is missing required authentication credential."
+    )
+    detail = {
+        "@type": "type.googleapis.com/google.rpc.ErrorInfo",
+        "reason": reason,
+        "domain": "googleapis.com",
+        "metadata": {"service": service},
+    }
+    return ApiError(
+        401,
+        f"{text} Expected OAuth 2 access token, login cookie or other valid authentication credential. "
+        f"{_LOGIN}",
+        "UNAUTHENTICATED",
+        "authError",
+        [detail],
+    )

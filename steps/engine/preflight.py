@@ -1,0 +1,140 @@
+"""Preflight: all checks of all steps side by side. Creates nothing; one that cannot run warns, it does not block."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+from grpo_wizard.state.errors import WizardError
+from grpo_wizard.steps.core.model import Answers, Check, Finding, Step, World
+
+_AT_ONCE = 24
+_YET = ": cannot be looked up yet"
+_NO_PROJECT = "looked up once the project is there"
+
+
+@dataclass(frozen=True)
+class Checked:
+    """What one check of one step saw."""
+
+    step: str
+    check: Check
+    finding: Finding
+
+    @property
+    def id(self) -> str:
+        return f"{self.step}.{self.check.id}"
+
+    def document(self) -> dict[str, str]:
+        seen = self.finding
+        return {
+            "id": self.id,
+            "step": self.step,
+            "level": seen.level,
+            "title": seen.title,
+            "detail": seen.detail,
+            "fix": seen.fix,
+        }
+
+
+class _Watched:
+    """A world that remembers whether it was asked what only an existing project can answer."""
+
+    def __init__(self, world: World, answers: Answers) -> None:
+        self._world, self._answers, self.mode = world, answers, world.mode
+        self.depends = False
+
+    @property
+    def _project(self) -> str:
+        """Read when it is needed: while answers are still given, what asks nothing of it must not wait for it."""
+        return str(self._answers["project"]["project_id"])
+
+    def ask(self, question: str, **about: Any) -> Any:
+        if question != "project" and "project" in about:
+            self.depends |= about["project"] == self._project
+        return self._world.ask(question, **about)
+
+    def nowhere(self) -> bool:
+        """The answers came from a project that is not there, or that may not be seen: they say nothing."""
+        try:
+            return self.depends and self._world.ask("project", project=self._project) is None
+        except WizardError:
+            return False  # the check of the project says what is wrong with the question
+
+
+def run_check(step: str, check: Check, answers: Answers, world: World) -> list[Checked]:
+    """Blocking; run it in a thread."""
+    watched = _Watched(world, answers)
+    try:
+        found = list(check.run(answers, watched))
+    except WizardError as error:
+        found = [_unanswered(check.title, error)]
+    if watched.nowhere():
+        found = [Finding("info", f"{check.title}{_YET}", _NO_PROJECT)]
+    return [Checked(step, check, finding) for finding in found]
+
+
+def _unanswered(title: str, error: WizardError) -> Finding:
+    """Of a check that could not run. Without a valid sign-in, or a payer, nothing at all can be done, and that blocks."""
+    kind = getattr(error, "kind", "")
+    if kind in ("auth", "clock", "quota_project", "billing"):
+        return Finding("block", error.title, error.detail, error.command or error.fix)
+    if kind == "api_disabled":
+        again = "it is looked up again before anything billable is made"
+        return Finding("info", f"{title}{_YET}", f"{error.title}; {again}")
+    # Of a missing permission `check` names the role: here that advice would lead in a circle.
+    fix = "" if kind == "denied" else error.fix
+    return Finding("warn", f"{title}: could not be looked up", error.detail or error.title, fix)
+
+
+def _said_once(found: Iterable[Checked]) -> list[Checked]:
+    """One trouble that stops several checks stands in the first of them."""
+    blocked: set[tuple[str, str]] = set()
+    kept = []
+    for checked in found:
+        seen = checked.finding
+        if seen.level != "block" or (seen.title, seen.fix) not in blocked:
+            kept.append(checked)
+        if seen.level == "block":
+            blocked.add((seen.title, seen.fix))
+    return kept
+
+
+def _waiting_as_one(found: Iterable[Checked]) -> list[Checked]:
+    """All that waits for the project is one line, behind what the first step says of the project itself."""
+    listed = list(found)
+    waiting = [checked for checked in listed if checked.finding.detail == _NO_PROJECT]
+    if len(waiting) < 2:
+        return listed
+    last = [checked for checked in waiting if checked.step == waiting[0].step][-1]
+    title = f"{len(waiting)} checks of what is in the project{_YET}"
+    one = Checked(last.step, last.check, Finding("info", title, _NO_PROJECT))
+    return [
+        one if checked is last else checked for checked in listed if checked is last or checked not in waiting
+    ]
+
+
+async def run_checks(steps: Iterable[Step], answers: Answers, world: World) -> list[Checked]:
+    """All of them, in the order of steps."""
+    loop = asyncio.get_running_loop()
+    # A pool of its own: asyncio's has no more threads than processors and four.
+    with ThreadPoolExecutor(_AT_ONCE, "check") as pool:
+        looks = [
+            loop.run_in_executor(pool, run_check, step.name, check, answers, world)
+            for step in steps
+            for check in step.checks
+        ]
+        found = await asyncio.gather(*looks)
+    return _said_once(_waiting_as_one(checked for group in found for checked in group))
+
+
+def blocking(found: Sequence[Checked]) -> list[Checked]:
+    return [checked for checked in found if checked.finding.level == "block"]
+
+
+def unanswered(found: Sequence[Checked]) -> list[Checked]:
+    """What an API that is off, or enabled a moment ago and not in effect yet, left unknown."""
+    return [checked for checked in found if checked.finding.title.endswith(_YET)]

@@ -1,0 +1,1 @@
+"""A deployment as a bash script of gcloud and kubectl commands, or as an answers file."""

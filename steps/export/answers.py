@@ -1,0 +1,43 @@
+"""The answers as a TOML file that `init --answers` takes: the same deployment again, without its secrets."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from grpo_wizard.steps.core.model import Answers, Field, Step
+from grpo_wizard.steps.registry import STEPS
+
+
+def answers_toml(answers: Answers) -> str:
+    """Every answer with what it means. Secrets are no answers and are never in it."""
+    import tomlkit
+
+    document = tomlkit.document()
+    document.add(tomlkit.comment("Answers for `grpo-wizard init --answers FILE`."))
+    document.add(
+        tomlkit.comment("Tokens are never in here: HF_TOKEN and WANDB_API_KEY come from the environment.")
+    )
+    for step in STEPS:
+        document.add(tomlkit.nl())
+        document.add(step.name, _table(step, answers))
+    return tomlkit.dumps(document)
+
+
+def _table(step: Step, answers: Answers) -> Any:
+    import tomlkit
+
+    table = tomlkit.table()
+    for field in step.fields:
+        if field.kind == "secret" or answers[step.name].get(field.name) is None:
+            continue
+        item = tomlkit.item(answers[step.name][field.name])
+        item.comment(_meaning(field))
+        table.add(field.name, item)
+    return table
+
+
+def _meaning(field: Field) -> str:
+    """The field's label and unit; control characters have no place in a comment."""
+    unit = f", {field.unit}" if field.unit else ""
+    choices = f": {' | '.join(field.choices)}" if 1 < len(field.choices) <= 4 else ""
+    return f"{field.label}{unit}{choices}"

@@ -1,0 +1,1 @@
+"""Step 7, GRPO: recipe, parameters, their constraints, memory, and the training job."""

@@ -1,0 +1,1 @@
+"""What NeMo RL and vLLM require of a configuration: one `Constraint` a rule, grouped by topic."""

@@ -1,0 +1,206 @@
+"""Memory of a GPU while a run trains and while it generates: plain arithmetic, so that what cannot fit is said beforehand.
+
+Inferred from NeMo RL v0.5.0's code (nemo-rl.md C4, read 2026-11-30), not measured: activations and buffers come on top,
+which is why half of a GPU is where green ends. GB are 1e9 bytes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from grpo_wizard.steps.core import catalog
+from grpo_wizard.steps.core.model import Answers
+from grpo_wizard.steps.grpo.constraints.model import MICRO, VLLM, Run
+from grpo_wizard.steps.grpo.recipes import (
+    GPUS_PER_NODE,
+    Model,
+    by_name,
+    model,
+    published_for,
+    recipe,
+    tensor_parallel,
+)
+
+Colour = Literal["green", "amber", "red", "unknown"]
+GREEN, AMBER = 0.50, 0.65  # shares of a GPU's memory
+_SHARED_MEMORY = 0.7  # the most that a recipe gives vLLM where training shares the GPU, but for one at 0.8
+# fp32 weights 4, reduced gradients 4, two Adam moments 8, spread over all GPUs that train.
+_STATE_BYTES = 16
+_LOGIT_COPIES, _LOGIT_BYTES = 3, 4
+_ORDER: tuple[Colour, ...] = ("green", "unknown", "amber", "red")
+
+
+@dataclass(frozen=True)
+class Load:
+    """What a run puts on its GPUs, in the units of its configuration."""
+
+    model: Model
+    train_gpus: int
+    tensor: int
+    tokens: int  # of a training micro batch
+    vllm_tensor: int
+    vllm_share: float  # gpu_memory_utilization
+    context: int  # max_model_len
+    colocated: bool = False
+    weight_bytes: int = 2  # of vLLM's weights; fp8: 1
+    cache_bytes: int = 2
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """GB of one GPU. None where the model's shape is not known."""
+
+    gpu: str
+    memory_gb: float
+    state_gb: float | None
+    logits_gb: float | None
+    weights_gb: float | None
+    cache_gb: float | None  # what vLLM has left for keys and values
+    sequences: int | None  # full-length ones whose keys and values fit at once
+    training: Colour
+    generation: Colour
+
+    @property
+    def colour(self) -> Colour:
+        """The worse of the two."""
+        return max(self.training, self.generation, key=_ORDER.index)
+
+    @property
+    def share(self) -> float | None:
+        """Of a GPU's memory, while training."""
+        return None if self.state_gb is None else (self.state_gb + (self.logits_gb or 0)) / self.memory_gb
+
+    def text(self) -> str:
+        """One sentence of figures."""
+        if self.state_gb is None or self.share is None or self.weights_gb is None:
+            return "the model's size is not in the catalogue"
+        logits = "" if self.logits_gb is None else f" and {self.logits_gb:.1f} GB of logits"
+        at_once = "" if self.sequences is None else f", room for {self.sequences} full-length answers at once"
+        return (
+            f"training holds {self.state_gb:.1f} GB of state{logits}, {self.share:.0%} of {self.memory_gb:.0f} GB, activations on top; "
+            f"vLLM holds {self.weights_gb:.1f} GB of weights and has {max(0.0, self.cache_gb or 0.0):.1f} GB for keys and values{at_once}"
+        )
+
+
+def on_gpu(load: Load, gpu_type: str) -> Estimate:
+    """The estimate for one accelerator type."""
+    gpu, size = catalog.gpu(gpu_type), load.model.params_b
+    memory = float(gpu["memory_gb"])
+    if size is None or load.train_gpus < 1:
+        return Estimate(gpu["title"], memory, None, None, None, None, None, "unknown", "unknown")
+    state = _STATE_BYTES * size / load.train_gpus
+    logits = None
+    if load.model.vocab is not None:
+        logits = _LOGIT_COPIES * load.tokens * load.model.vocab * _LOGIT_BYTES / load.tensor / 1e9
+    weights = load.weight_bytes * size / load.vllm_tensor
+    cache, each = load.vllm_share * memory - weights, _sequence_gb(load)
+    sequences = None if each is None else max(0, int(cache / each))
+    return Estimate(
+        gpu["title"],
+        memory,
+        round(state, 2),
+        None if logits is None else round(logits, 2),
+        round(weights, 2),
+        round(cache, 2),
+        sequences,
+        colour((state + (logits or 0)) / memory),
+        _generation(load, cache, sequences),
+    )
+
+
+def colour(share: float) -> Colour:
+    """Of a share of a GPU's memory."""
+    return "green" if share <= GREEN else "amber" if share <= AMBER else "red"
+
+
+def _generation(load: Load, cache: float, sequences: int | None) -> Colour:
+    if cache <= 0 or sequences == 0:
+        return "red"  # vLLM refuses to start when one sequence does not fit
+    return "amber" if load.colocated and load.vllm_share > _SHARED_MEMORY else "green"
+
+
+def _sequence_gb(load: Load) -> float | None:
+    """Keys and values of one full-length sequence on one GPU: at most, as windowed layers keep less."""
+    it = load.model
+    if it.layers is None or it.kv_heads is None or it.head_dim is None:
+        return None
+    heads = max(1.0, it.kv_heads / load.vllm_tensor)
+    return 2 * it.layers * heads * it.head_dim * load.cache_bytes * load.context / 1e9
+
+
+def estimate(answers: Answers) -> Estimate:
+    """Of the run that the answers describe, overrides among them."""
+    return on_gpu(load_of(Run.of(answers)), answers["quotas"]["gpu_type"])
+
+
+def load_of(run: Run) -> Load:
+    """What the run puts on its GPUs."""
+    settings = run.settings
+    length = settings.number("policy.max_total_sequence_length")
+    batching = "sequence_packing" if run.packs else "dynamic_batching" if run.dynamic else ""
+    whole = length * max(1, settings.number(MICRO))
+    share = settings[f"{VLLM}.gpu_memory_utilization"]
+    return Load(
+        run.model,
+        run.train_gpus,
+        run.tensor,
+        settings.number(f"policy.{batching}.train_mb_tokens", whole) if batching else whole,
+        run.vllm_tensor * run.vllm_pipeline,
+        float(share) if isinstance(share, int | float) else 0.6,
+        settings.number(f"{VLLM}.max_model_len", length),
+        run.colocated,
+        1 if settings[f"{VLLM}.precision"] == "fp8" else 2,
+        1 if str(settings[f"{VLLM}.kv_cache_dtype"]).startswith("fp8") else 2,
+    )
+
+
+def of_recipe(name: str, nodes: int, gpu_type: str) -> Estimate | None:
+    """A recipe as it is published, laid on so many nodes of eight GPUs; None where it cannot be laid so."""
+    row = recipe(name)
+    own, tensor = row["settings"], tensor_parallel(name)
+    training = nodes * GPUS_PER_NODE
+    if not row["colocated"]:
+        training -= GPUS_PER_NODE // 2 if nodes == 1 else GPUS_PER_NODE
+    generating = nodes * GPUS_PER_NODE if row["colocated"] else min(GPUS_PER_NODE, nodes * GPUS_PER_NODE // 2)
+    context = own.get("policy.megatron_cfg.context_parallel_size", 1)
+    if (
+        training % (tensor * (row["pipeline_parallel"] or 1) * context)
+        or generating % row["vllm_tensor_parallel"]
+    ):
+        return None
+    length = row["max_total_sequence_length"]
+    load = Load(
+        model(row["model"]),
+        training,
+        tensor,
+        length * own.get(MICRO, catalog.load("recipes")["base"][MICRO]),
+        row["vllm_tensor_parallel"],
+        row["vllm_memory"],
+        length,
+        row["colocated"],
+        1 if own.get(f"{VLLM}.precision") == "fp8" else 2,
+        1 if str(own.get(f"{VLLM}.kv_cache_dtype", "")).startswith("fp8") else 2,
+    )
+    return on_gpu(load, gpu_type)
+
+
+@dataclass(frozen=True)
+class Fit:
+    """A recipe that so many nodes carry. `published`: its authors ran it on no more GPUs than these."""
+
+    recipe: str
+    colour: str  # green or amber, as Colour
+    published: bool
+
+
+def fitting(nodes: int, gpu_type: str) -> list[Fit]:
+    """What so many nodes of eight GPUs carry: published sizes first, the largest first, then what memory alone allows."""
+    sizes = set(published_for(nodes))
+    order = [*published_for(nodes), *(name for name in by_name() if name not in sizes)]
+    found = []
+    for name in order:
+        seen = of_recipe(name, nodes, gpu_type)
+        if seen is not None and seen.colour in ("green", "amber"):
+            found.append(Fit(name, seen.colour, name in sizes))
+    return found

@@ -1,0 +1,168 @@
+"""NeMo RL's own settings as a run would see them: the base file, the recipe, the answers, and the user's overrides on top."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from grpo_wizard.steps.core import catalog
+from grpo_wizard.steps.core.model import Answers, Refused
+from grpo_wizard.steps.grpo.entrypoint import hydra_quote
+from grpo_wizard.steps.grpo.recipes import GPUS_PER_NODE, recipe
+
+# In grpo_math_1B.yaml these say ${policy.max_total_sequence_length}.
+_AS_LONG_AS_A_SEQUENCE = (
+    "policy.generation.max_new_tokens",
+    "policy.generation.vllm_cfg.max_model_len",
+    "data.max_input_seq_length",
+)
+_SEQUENCE = "policy.max_total_sequence_length"
+
+
+@dataclass(frozen=True)
+class Override:
+    """One override by Hydra's own grammar. `text` is as it was given."""
+
+    key: str
+    value: Any
+    text: str
+    deleted: bool = False
+
+
+def parse_override(text: str) -> Override:
+    """Raises Refused with Hydra's reason: what it cannot read would end the job after its machines are there."""
+    from hydra.core.override_parser.overrides_parser import OverridesParser
+    from hydra.errors import HydraException
+
+    try:
+        [seen] = OverridesParser.create().parse_overrides([text])
+    except HydraException as error:
+        reason = str(error).splitlines()[0]
+        raise Refused(
+            f"Hydra overrides such as grpo.val_period=5 or +data.shuffle=false; {text} is none: {reason}"
+        ) from error
+    if not seen.key_or_group:
+        raise Refused(f"a key before the equals sign, which {text} has not")
+    if seen.is_sweep_override():
+        raise Refused(f"one value for each key: {text} is a sweep")
+    return Override(seen.key_or_group, seen.value(), text, seen.is_delete())
+
+
+def split_overrides(text: str) -> list[str]:
+    """Parts a line at blanks that stand outside quotes, brackets and braces."""
+    found, word, quote, depth, escaped = [], "", "", 0, False
+    for sign in text:
+        if quote:
+            quote = "" if sign == quote and not escaped else quote
+            escaped = sign == "\\" and not escaped
+        elif sign in "'\"":
+            quote = sign
+        elif sign in "[{(":
+            depth += 1
+        elif sign in "]})":
+            depth -= 1
+        elif sign.isspace() and depth <= 0:
+            found.append(word)
+            word = ""
+            continue
+        word += sign
+    return [each for each in (*found, word) if each]
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Dotted keys and their values. `said` are the keys that the user's own overrides set."""
+
+    values: Mapping[str, Any]
+    said: frozenset[str] = field(default_factory=frozenset)
+
+    def __getitem__(self, key: str) -> Any:
+        return self.values.get(key)
+
+    def number(self, key: str, otherwise: int = 1) -> int:
+        """A whole number; `otherwise` where there is none."""
+        value = self.values.get(key)
+        return value if isinstance(value, int) and not isinstance(value, bool) else otherwise
+
+    def on(self, key: str) -> bool:
+        return self.values.get(key) is True
+
+
+def own_settings(answers: Answers) -> list[tuple[str, Any]]:
+    """What the answers say, in the tutorial's order; paths are on Lustre."""
+    mine, nodes, row = answers["grpo"], answers["quotas"]["gpu_nodes"], recipe(answers["grpo"]["recipe"])
+    listed: list[tuple[str, Any]] = [
+        ("cluster.num_nodes", nodes),
+        ("cluster.gpus_per_node", GPUS_PER_NODE),
+        ("grpo.max_num_steps", mine["max_num_steps"]),
+        ("grpo.seed", mine["seed"]),
+        ("grpo.num_prompts_per_step", mine["num_prompts_per_step"]),
+        ("grpo.num_generations_per_prompt", mine["num_generations_per_prompt"]),
+        ("policy.model_name", mine["model"]),
+        ("checkpointing.checkpoint_dir", mine["checkpoint_dir"]),
+        ("logger.log_dir", f"/data/logs/{mine['job_name']}"),
+        ("logger.tensorboard_enabled", False),
+        ("logger.wandb_enabled", mine["wandb"]),
+        ("logger.wandb.name", mine["job_name"]),
+        (tensor_parallel_key(row), mine["tensor_parallel"]),
+        ("policy.generation.colocated.enabled", mine["colocated"]),
+        ("policy.generation.vllm_cfg.tensor_parallel_size", mine["vllm_tensor_parallel"]),
+        ("policy.generation.vllm_cfg.gpu_memory_utilization", mine["gpu_memory_utilization"]),
+    ]
+    batch = mine["num_prompts_per_step"] * mine["num_generations_per_prompt"]
+    if batch % row["train_global_batch_size"]:
+        listed.append(("policy.train_global_batch_size", batch))  # R6: the batch must be a multiple of it
+    return listed + ([] if mine["colocated"] else _generating(mine, nodes))
+
+
+def _generating(mine: Mapping[str, Any], nodes: int) -> list[tuple[str, Any]]:
+    where, alone = "policy.generation.colocated.resources", nodes == 1
+    return [
+        (f"{where}.num_nodes", None if alone else mine["generation_nodes"]),
+        (f"{where}.gpus_per_node", GPUS_PER_NODE // 2 if alone else GPUS_PER_NODE),
+    ]
+
+
+def tensor_parallel_key(row: Mapping[str, Any]) -> str:
+    """Which key parts the model while training: each backend has its own."""
+    if row["backend"] == "mcore":
+        return "policy.megatron_cfg.tensor_model_parallel_size"
+    return "policy.dtensor_cfg.tensor_parallel_size"
+
+
+def overrides(answers: Answers) -> list[str]:
+    """The Hydra overrides of the job, each quoted for Hydra: the answers' own, then the user's."""
+    own = [f"{key}={hydra_quote(value)}" for key, value in own_settings(answers)]
+    return own + list(answers["grpo"]["overrides"])
+
+
+def effective(answers: Answers) -> Settings:
+    """What NeMo RL would run with. Keys that the wizard does not know are kept as they are said."""
+    row = recipe(answers["grpo"]["recipe"])
+    said = list(_parsed(answers["grpo"]["overrides"]))
+    values = {**catalog.load("recipes")["base"], **_of_recipe(row), **dict(own_settings(answers))}
+    for each in said:
+        values.pop(each.key, None) if each.deleted else values.update({each.key: each.value})
+    for key in _AS_LONG_AS_A_SEQUENCE:
+        if key not in row["settings"] and not any(each.key == key for each in said):
+            values[key] = values.get(_SEQUENCE)
+    return Settings(values, frozenset(each.key for each in said))
+
+
+def _parsed(texts: Sequence[str]) -> Iterator[Override]:
+    return (parse_override(text) for text in texts)
+
+
+def _of_recipe(row: Mapping[str, Any]) -> dict[str, Any]:
+    mcore = row["backend"] == "mcore"
+    return {
+        "policy.train_global_batch_size": row["train_global_batch_size"],
+        _SEQUENCE: row["max_total_sequence_length"],
+        "policy.dtensor_cfg.enabled": not mcore,
+        "policy.dtensor_cfg._v2": row["backend"] == "dtensor2",
+        "policy.megatron_cfg.enabled": mcore,
+        "policy.megatron_cfg.pipeline_model_parallel_size": row["pipeline_parallel"] or 1,
+        "checkpointing.model_save_format": None if row["backend"] == "dtensor1" else "safetensors",
+        **row["settings"],
+    }

@@ -1,0 +1,76 @@
+"""The GRPO recipes of NeMo RL v0.5.0 and what follows from one: model, parallelism, size of a checkpoint."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from grpo_wizard.steps.core import catalog
+from grpo_wizard.steps.core.model import Refused
+
+GPUS_PER_NODE = 8
+# fp32 weights and the two Adam moments: 12 bytes a parameter (nemo-rl.md B3 #13, inferred from the layout).
+_CHECKPOINT_BYTES_PER_PARAMETER = 12
+
+
+@dataclass(frozen=True)
+class Model:
+    """What a model's own config.json says. None: not known. `params` in units of 1e9."""
+
+    params_b: float | None = None
+    layers: int | None = None
+    heads: int | None = None
+    kv_heads: int | None = None
+    head_dim: int | None = None
+    vocab: int | None = None
+    vlm: bool = False
+
+
+@cache
+def by_name() -> dict[str, dict[str, Any]]:
+    """All recipes, those for the fewest GPUs first: the order in which they are offered."""
+    rows = catalog.load("recipes")["recipes"]
+    ordered = sorted(rows, key=lambda row: (row["nodes"] * row["gpus_per_node"], row["recipe"]))
+    return {row["recipe"]: row for row in ordered}
+
+
+def parse_recipe(raw: Any) -> str:
+    """A recipe's name, with or without its folder and `.yaml`."""
+    name = str(raw).strip().rpartition("/")[2].removesuffix(".yaml")
+    if name not in by_name():
+        raise Refused(
+            "a GRPO recipe of NeMo RL v0.5.0, such as grpo-gemma3-27b-it-8n4g-fsdp2tp4-actckpt-long"
+        )
+    return name
+
+
+def recipe(name: str) -> dict[str, Any]:
+    return by_name()[name]
+
+
+@cache
+def model(name: str) -> Model:
+    """By its name on Hugging Face; all unknown when the catalogue does not have it."""
+    return Model(**catalog.load("recipes")["models"].get(name, {}))
+
+
+def tensor_parallel(name: str) -> int:
+    """The recipe's own where it is meant for 8 GPUs a node; doubled from 4, as the tutorial does, where the key-value heads allow it."""
+    row = recipe(name)
+    doubled, heads = int(row["tensor_parallel"]) * 2, model(row["model"]).kv_heads
+    fits = heads is not None and heads % doubled == 0
+    return doubled if row["gpus_per_node"] == GPUS_PER_NODE // 2 and fits else int(row["tensor_parallel"])
+
+
+def checkpoint_gb(name: str) -> int:
+    """About how much one step_N takes, in GB; 0 when the model's size is unknown."""
+    size = model(recipe(name)["model"]).params_b
+    return round(size * _CHECKPOINT_BYTES_PER_PARAMETER) if size else 0
+
+
+def published_for(nodes: int) -> list[str]:
+    """Recipes whose own size is at most so many nodes of eight GPUs, the largest first."""
+    whole = nodes * GPUS_PER_NODE
+    fits = [row for row in by_name().values() if row["nodes"] * row["gpus_per_node"] <= whole]
+    return [row["recipe"] for row in sorted(fits, key=lambda row: -row["nodes"] * row["gpus_per_node"])]

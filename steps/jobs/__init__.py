@@ -1,0 +1,1 @@
+"""A training job after its submission: watching, status, history, checkpoints, stopping."""

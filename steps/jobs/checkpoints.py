@@ -1,0 +1,15 @@
+"""The checkpoints of this deployment, as they lie on Lustre now."""
+
+from __future__ import annotations
+
+from grpo_wizard.steps.clients.ray.head import open_head
+from grpo_wizard.steps.clients.ray.job_driver import checkpoints
+from grpo_wizard.steps.deployment.session import Session
+from grpo_wizard.steps.jobs.watch import job_resource
+from grpo_wizard.steps.training.checkpoints import Listing
+
+
+async def list_checkpoints(session: Session) -> Listing:
+    """What stands in the answers' checkpoint_dir. Raises CloudError while no head is there to ask."""
+    async with open_head(session.cloud, job_resource(session).where) as head:
+        return await checkpoints(head, session.answers["grpo"]["checkpoint_dir"])

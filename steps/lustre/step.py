@@ -1,0 +1,220 @@
+"""Step 5, Lustre: the private range and peering, the firewall, the instance, and the volume that binds it to the cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from grpo_wizard.steps.core import catalog, validators
+from grpo_wizard.steps.core.model import Answers, Fact, Field, Resource, Step, Usual
+from grpo_wizard.steps.gcp.naming import api_id, gcloud, network_path, resource_id
+from grpo_wizard.steps.lustre.checks import CHECKS, LEGACY_PORT, PORT
+from grpo_wizard.steps.manifests.storage import PV_NAME, PVC_NAME, persistent_volume, persistent_volume_claim
+
+_TIERS = tuple(catalog.load("lustre")["tiers"])
+_filesystem = validators.text(r"[a-z][a-z0-9]{0,7}", "a lower-case letter, then at most 7 letters or digits")
+
+FIELDS = (
+    Field(
+        "lustre_name",
+        "Lustre instance",
+        "Its name; its address range is called NAME-range.",
+        validators.text(
+            r"[a-z]([-a-z0-9]{0,55}[a-z0-9])?",
+            "lower-case letters, digits and hyphens, a letter first, at most 57 characters",
+        ),
+        "nemo-lustre",
+        env=("LUSTRE_NAME",),
+    ),
+    Field(
+        "capacity_gib",
+        "Capacity",
+        "In GiB, in the tier's steps. It can grow later, never shrink.",
+        validators.integer(9000, unit="GiB"),
+        18000,
+        kind="integer",
+        unit="GiB",
+    ),
+    Field(
+        "per_unit_storage_throughput",
+        "Throughput per TiB",
+        "MB/s for each TiB. Cannot be changed later.",
+        lambda raw: int(validators.choice(_TIERS)(str(raw))),
+        500,
+        kind="choice",
+        choices=_TIERS,
+        unit="MB/s",
+    ),
+    Field(
+        "filesystem",
+        "File system",
+        "Lustre's own name for it, at most 8 characters.",
+        _filesystem,
+        "lustrefs",
+    ),
+    Field(
+        "legacy_port",
+        "Legacy port 6988",
+        "Only for nodes older than GKE 1.33.2-gke.4655000. One switch for cluster and instance.",
+        validators.switch,
+        False,
+        kind="switch",
+        advanced=True,
+    ),
+    Field(
+        "firewall",
+        "Firewall rule for Lustre",
+        "Allow Lustre's port from its range.",
+        validators.switch,
+        True,
+        kind="switch",
+        advanced=True,
+    ),
+)
+
+
+def _range(answers: Answers, name: str, network: str) -> Resource:
+    project = answers["project"]["project_id"]
+    spec = {
+        "name": name,
+        "network": network_path(project, network),
+        "purpose": "VPC_PEERING",
+        "addressType": "INTERNAL",
+        "ipVersion": "IPV4",
+        "prefixLength": 20,
+    }
+    return Resource(
+        "lustre",
+        "address",
+        name,
+        spec,
+        {"project": project},
+        (resource_id("networks", "network", network),),
+        gcloud(
+            "compute addresses create",
+            {"global": True, "purpose": "VPC_PEERING", "prefix-length": 20, "network": network},
+            name,
+        ),
+        watch=("network", "purpose", "prefixLength"),
+    )
+
+
+def _peering(answers: Answers, name: str, network: str) -> Resource:
+    flags = {"service": "servicenetworking.googleapis.com", "ranges": name, "network": network}
+    return Resource(
+        "lustre",
+        "peering",
+        network,
+        {"network": network, "reservedPeeringRanges": [name]},
+        {"project": answers["project"]["project_id"], "network": network},
+        (resource_id("lustre", "address", name), api_id("servicenetworking")),
+        gcloud("services vpc-peerings connect", flags),
+        Usual(60, 300, "minutes; not measured (google-cloud.md §5)"),
+    )
+
+
+def _firewall(answers: Answers, network: str, address: str) -> Resource:
+    mine, project = answers["lustre"], answers["project"]["project_id"]
+    ports = [PORT, LEGACY_PORT] if mine["legacy_port"] else [PORT]
+    name = f"{mine['lustre_name']}-lnet"
+    spec = {
+        "name": name,
+        "network": network_path(project, network),
+        "direction": "INGRESS",
+        "sourceRanges": [Fact(address, "cidr")],
+        "allowed": [{"IPProtocol": "tcp", "ports": ports}],
+    }
+    flags = {
+        "network": network,
+        "action": "ALLOW",
+        "rules": ",".join(f"tcp:{port}" for port in ports),
+        "source-ranges": "${LUSTRE_RANGE}",
+    }
+    command = gcloud("compute firewall-rules create", flags, name).replace(
+        "'${LUSTRE_RANGE}'", '"${LUSTRE_RANGE}"'
+    )
+    return Resource(
+        "lustre",
+        "firewall",
+        name,
+        spec,
+        {"project": project},
+        (address,),
+        command,
+        watch=("network", "direction", "allowed"),
+    )
+
+
+def _instance(answers: Answers, network: str, needs: tuple[str, ...]) -> Resource:
+    mine, place = answers["lustre"], answers["project"]
+    spec: dict[str, Any] = {
+        "capacityGib": str(mine["capacity_gib"]),
+        "filesystem": mine["filesystem"],
+        "network": network_path(place["project_id"], network),
+        "perUnitStorageThroughput": str(mine["per_unit_storage_throughput"]),
+    }
+    spec |= {"gkeSupportEnabled": True} if mine["legacy_port"] else {}
+    flags = {
+        "per-unit-storage-throughput": mine["per_unit_storage_throughput"],
+        "capacity-gib": mine["capacity_gib"],
+        "filesystem": mine["filesystem"],
+        "location": place["zone"],
+        "network": spec["network"],
+        "gke-support-enabled": mine["legacy_port"],
+    }
+    return Resource(
+        "lustre",
+        "lustre",
+        mine["lustre_name"],
+        spec,
+        {"project": place["project_id"], "location": place["zone"]},
+        needs,
+        gcloud("lustre instances create", flags, mine["lustre_name"]),
+        Usual(2400, 4800, "P99 of create is 40 to 80 minutes (google-cloud.md §5)"),
+        None,
+        watch=("network", "filesystem", "perUnitStorageThroughput"),
+    )
+
+
+def _resources(answers: Answers) -> Sequence[Resource]:
+    mine, place, network = answers["lustre"], answers["project"], answers["networks"]["network"]
+    address = _range(answers, f"{mine['lustre_name']}-range", network)
+    peering = _peering(answers, address.name, network)
+    instance = _instance(answers, network, (peering.id, api_id("lustre")))
+    cluster = resource_id("cluster", "cluster", answers["cluster"]["cluster_name"])
+    where = {
+        "project": place["project_id"],
+        "location": place["region"],
+        "cluster": answers["cluster"]["cluster_name"],
+    }
+    volume = Resource(
+        "lustre",
+        "pv",
+        PV_NAME,
+        persistent_volume(answers, instance.id),
+        where,
+        (cluster, instance.id),
+        "kubectl apply -f lustre-pv.yaml",
+    )
+    namespace = answers["raycluster"]["namespace"]
+    above = (
+        (volume.id,)
+        if namespace == "default"
+        else (volume.id, resource_id("raycluster", "namespace", namespace))
+    )
+    claim = Resource(
+        "lustre",
+        "pvc",
+        PVC_NAME,
+        persistent_volume_claim(answers),
+        where | {"namespace": namespace},
+        above,
+        "kubectl apply -f lustre-pvc.yaml",
+    )
+    rule = [_firewall(answers, network, address.id)] if mine["firewall"] else []
+    return [address, peering, *rule, instance, volume, claim]
+
+
+STEP = Step(
+    "lustre", "Lustre", "The shared file system for model, data and checkpoints.", FIELDS, CHECKS, _resources
+)

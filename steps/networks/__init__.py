@@ -1,0 +1,1 @@
+"""Step 3, Networks: the VPC networks, subnets and firewall rules."""

@@ -1,0 +1,253 @@
+"""Step 3, Networks: the cluster's VPC, the gVNIC network and the RDMA network with its eight subnets."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from grpo_wizard.steps.core import validators
+from grpo_wizard.steps.core.model import Answers, Field, Resource, Step, Usual
+from grpo_wizard.steps.gcp.cidr import GVNIC_RANGE, rdma_range
+from grpo_wizard.steps.gcp.naming import api_id, gcloud, network_path, resource_id
+from grpo_wizard.steps.manifests.multinetwork import RDMA_SUBNETS
+from grpo_wizard.steps.networks.checks import CHECKS
+
+_MTU_LUSTRE = 8896  # recommended for Managed Lustre, about 10 % faster (google-cloud.md §3.1, 2026-06)
+
+FIELDS = (
+    Field(
+        "network",
+        "Network",
+        "The VPC of the cluster and of Lustre.",
+        validators.resource_name,
+        "nemo-net",
+        env=("NETWORK",),
+        choices_from="networks",
+    ),
+    Field(
+        "gvnic_prefix",
+        "gVNIC prefix",
+        "Names PREFIX-net, PREFIX-sub and PREFIX-internal.",
+        validators.name_prefix,
+        "nemo-gvnic",
+        env=("GVNIC_NETWORK_PREFIX",),
+    ),
+    Field(
+        "rdma_prefix",
+        "RDMA prefix",
+        "Names PREFIX-net and PREFIX-sub-0 to PREFIX-sub-7.",
+        validators.name_prefix,
+        "nemo-rdma",
+        env=("RDMA_NETWORK_PREFIX",),
+    ),
+    Field(
+        "mtu",
+        "MTU of the VPC",
+        "8896 makes Lustre about 10 % faster; 0 leaves Google's default.",
+        validators.integer(0, 8896, unit="bytes"),
+        _MTU_LUSTRE,
+        kind="integer",
+        unit="bytes",
+        advanced=True,
+    ),
+    Field(
+        "narrow_firewall",
+        "Narrow gVNIC firewall",
+        "Allow traffic from the gVNIC subnet only, not from all of 192.168.0.0/16.",
+        validators.switch,
+        True,
+        kind="switch",
+        advanced=True,
+    ),
+    Field(
+        "use_existing",
+        "Use an existing VPC",
+        "The network of that name is there already: it is used, never changed and never deleted.",
+        validators.switch,
+        False,
+        kind="switch",
+        advanced=True,
+    ),
+    Field(
+        "subnetwork",
+        "Existing subnet",
+        "The cluster's subnet in that VPC, where it is not an auto-mode one; empty takes the region's own.",
+        validators.optional(validators.resource_name),
+        "",
+        advanced=True,
+        optional=True,
+        choices_from="subnets",
+        shown_when=lambda a: bool(a["networks"]["use_existing"]),
+    ),
+)
+
+_QUICK = Usual(10, 90, "gcloud's own waits; no published figure")
+
+
+def _network(
+    name: str, answers: Answers, spec: dict[str, Any], flags: dict[str, Any], watch: tuple[str, ...]
+) -> Resource:
+    project = answers["project"]["project_id"]
+    return Resource(
+        "networks",
+        "network",
+        name,
+        {"name": name, "routingConfig": {"routingMode": "REGIONAL"}, **spec},
+        {
+            "project": project,
+            "gke": answers["cluster"]["cluster_name"],
+        },  # whose rules may be left behind on it
+        (api_id("compute"),),
+        gcloud("compute networks create", flags, name),
+        _QUICK,
+        watch=watch,
+    )
+
+
+def _subnet(name: str, network: str, cidr: str, answers: Answers) -> Resource:
+    place = answers["project"]
+    spec = {
+        "name": name,
+        "network": network_path(place["project_id"], network),
+        "ipCidrRange": cidr,
+        "privateIpGoogleAccess": False,
+    }
+    command = gcloud(
+        "compute networks subnets create",
+        {"network": network, "region": place["region"], "range": cidr},
+        name,
+    )
+    return Resource(
+        "networks",
+        "subnet",
+        name,
+        spec,
+        {"project": place["project_id"], "region": place["region"]},
+        (resource_id("networks", "network", network),),
+        command,
+        _QUICK,
+        watch=("network", "ipCidrRange"),
+    )
+
+
+def _gvnic_firewall(answers: Answers, network: str) -> Resource:
+    mine, project = answers["networks"], answers["project"]["project_id"]
+    name = f"{mine['gvnic_prefix']}-internal"
+    source = GVNIC_RANGE if mine["narrow_firewall"] else "192.168.0.0/16"
+    spec = {
+        "name": name,
+        "network": network_path(project, network),
+        "direction": "INGRESS",
+        "sourceRanges": [source],
+        "allowed": [
+            {"IPProtocol": "tcp", "ports": ["0-65535"]},
+            {"IPProtocol": "udp", "ports": ["0-65535"]},
+            {"IPProtocol": "icmp"},
+        ],
+    }
+    flags = {
+        "network": network,
+        "action": "ALLOW",
+        "rules": "tcp:0-65535,udp:0-65535,icmp",
+        "source-ranges": source,
+    }
+    return Resource(
+        "networks",
+        "firewall",
+        name,
+        spec,
+        {"project": project},
+        (resource_id("networks", "network", network),),
+        gcloud("compute firewall-rules create", flags, name),
+        _QUICK,
+        watch=("network", "direction", "allowed"),
+    )
+
+
+def _existing(answers: Answers) -> list[Resource]:
+    """The VPC, and the cluster's subnet in it where one is named: looked at only."""
+    mine, place, note = answers["networks"], answers["project"], "named by you: used, never deleted"
+    project, name, subnet = place["project_id"], mine["network"], mine["subnetwork"]
+    vpc = Resource(
+        "networks",
+        "network",
+        name,
+        {"name": name},
+        {"project": project},
+        (api_id("compute"),),
+        gcloud("compute networks describe", {}, name),
+        note=note,
+        existing=True,
+        watch=(),
+    )
+    if not subnet:
+        return [vpc]
+    spec = {"name": subnet, "network": network_path(project, name)}
+    where = {"project": project, "region": place["region"]}
+    look = gcloud("compute networks subnets describe", {"region": place["region"]}, subnet)
+    return [
+        vpc,
+        Resource(
+            "networks",
+            "subnet",
+            subnet,
+            spec,
+            where,
+            (vpc.id,),
+            look,
+            note=note,
+            existing=True,
+            watch=("network",),
+        ),
+    ]
+
+
+def _resources(answers: Answers) -> Sequence[Resource]:
+    mine, project, zone = answers["networks"], answers["project"]["project_id"], answers["project"]["zone"]
+    gvnic, rdma = f"{mine['gvnic_prefix']}-net", f"{mine['rdma_prefix']}-net"
+    profile = f"{zone}-vpc-roce"
+    mtu = {"mtu": mine["mtu"]} if mine["mtu"] else {}
+    subnets = [
+        _subnet(f"{mine['rdma_prefix']}-sub-{n}", rdma, rdma_range(n), answers) for n in range(RDMA_SUBNETS)
+    ]
+    vpc = (
+        _existing(answers)
+        if mine["use_existing"]
+        else [
+            _network(
+                mine["network"],
+                answers,
+                {"autoCreateSubnetworks": True, **mtu},
+                {"subnet-mode": "auto", "mtu": mine["mtu"] or None},
+                ("autoCreateSubnetworks",),
+            )
+        ]
+    )
+    return [
+        *vpc,
+        _network(
+            gvnic,
+            answers,
+            {"autoCreateSubnetworks": False},
+            {"subnet-mode": "custom"},
+            ("autoCreateSubnetworks",),
+        ),
+        _subnet(f"{mine['gvnic_prefix']}-sub", gvnic, GVNIC_RANGE, answers),
+        _gvnic_firewall(answers, gvnic),
+        _network(
+            rdma,
+            answers,
+            {
+                "autoCreateSubnetworks": False,
+                "networkProfile": f"projects/{project}/global/networkProfiles/{profile}",
+            },
+            {"network-profile": profile, "subnet-mode": "custom"},
+            ("networkProfile", "autoCreateSubnetworks"),
+        ),
+        *subnets,
+    ]
+
+
+STEP = Step(
+    "networks", "Networks", "The cluster's VPC, and two more for the GPU nodes.", FIELDS, CHECKS, _resources
+)

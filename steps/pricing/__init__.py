@@ -1,0 +1,1 @@
+"""What a deployment costs: the price book, its refresh, spending limits, reservations."""

@@ -1,0 +1,184 @@
+"""Step 1, Project: what must hold."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+from grpo_wizard.steps.core.model import Answers, Check, Finding, World
+from grpo_wizard.steps.gcp.naming import gcloud, is_ai_zone, region_of
+from grpo_wizard.steps.project.org_policies import CHECKS as POLICIES
+from grpo_wizard.steps.project.permissions import APIS, PERMISSIONS
+
+
+def _place(answers: Answers, world: World) -> Iterable[Finding]:
+    region, zone = answers["project"]["region"], answers["project"]["zone"]
+    if region_of(zone) != region:
+        yield Finding(
+            "block",
+            f"zone {zone} is not in region {region}",
+            f"it belongs to {region_of(zone)}",
+            f"set project.region={region_of(zone)} or choose a zone of {region}",
+        )
+    else:
+        yield Finding("pass", f"{zone} is in {region}")
+    if is_ai_zone(zone):
+        yield Finding(
+            "info",
+            f"{zone} is an AI zone",
+            "it has accelerators and few other services: the other checks say what is missing there",
+        )
+
+
+def _zone_there(answers: Answers, world: World) -> Iterable[Finding]:
+    """By the region's own list, as Compute has it now."""
+    place = answers["project"]
+    listed = {
+        str(row["name"]): row.get("status", "") for row in world.ask("zones", project=place["project_id"])
+    }
+    siblings = sorted(zone for zone in listed if region_of(zone) == place["region"])
+    if not siblings:
+        regions = sorted({region_of(zone) for zone in listed})
+        near = ", ".join(difflib.get_close_matches(place["region"], regions, 3) or regions[:3])
+        yield Finding(
+            "block", f"there is no region {place['region']}", f"near it: {near}", "correct project.region"
+        )
+    elif place["zone"] not in listed:
+        yield Finding(
+            "block",
+            f"there is no zone {place['zone']}",
+            f"{place['region']} has {', '.join(siblings)}",
+            "correct project.zone",
+        )
+    elif listed[place["zone"]] not in ("UP", ""):
+        yield Finding("block", f"zone {place['zone']} is {listed[place['zone']]}", "", "choose another zone")
+    else:
+        yield Finding("pass", f"zone {place['zone']} is there")
+
+
+def _identity(answers: Answers, world: World) -> Iterable[Finding]:
+    who = world.ask("who")
+    account, kind = who["account"], who["kind"]
+    yield Finding("pass", f"signed in as {account}", who.get("title", ""))
+    if kind == "authorized_user" and not who["quota_project"]:
+        yield Finding(
+            "warn",
+            "your credentials name no quota project",
+            "some of Google's APIs refuse a person's credentials without one",
+            f"gcloud auth application-default set-quota-project {answers['project']['project_id']}",
+        )
+    other = who.get("gcloud_account", "")
+    if other and "@" in account and other != account:
+        yield Finding(
+            "warn",
+            f"gcloud is signed in as {other}, the wizard's credentials are {account}'s",
+            "what the one may do the other may not",
+            "gcloud auth application-default login",
+        )
+
+
+def no_project(project: str, identity: str, mode: str) -> Finding:
+    """Of a project that is not there, or hides itself: Google does not say which of the two."""
+    known = "; a rehearsal has my-project" if mode == "rehearsal" else ""
+    return Finding(
+        "block",
+        f"project {project} was not found",
+        f"or {identity} may not see it",
+        f"choose another project, or set project.create_project=true{known}",
+    )
+
+
+def _project_exists(answers: Answers, world: World) -> Iterable[Finding]:
+    mine = answers["project"]
+    seen = world.ask("project", project=mine["project_id"])
+    if seen is None and mine["create_project"]:
+        yield Finding("info", f"project {mine['project_id']} will be created")
+    elif seen is None:
+        yield no_project(mine["project_id"], world.ask("identity"), world.mode)
+    elif seen["state"] != "ACTIVE":
+        yield Finding(
+            "block", f"project {mine['project_id']} is {seen['state']}", "", "choose another project"
+        )
+    else:
+        yield Finding("pass", f"project {mine['project_id']} ({seen['number']}) is active")
+
+
+def _billing_on(answers: Answers, world: World) -> Iterable[Finding]:
+    mine = answers["project"]
+    if mine["create_project"] and not mine["billing_account"]:
+        yield Finding("block", "a new project needs a billing account", "", "set project.billing_account")
+        return
+    if world.ask("billing", project=mine["project_id"]):
+        yield Finding("pass", "billing is on")
+    elif not mine["create_project"]:
+        yield Finding(
+            "block",
+            f"billing is off for {mine['project_id']}",
+            "nothing can be created",
+            f"gcloud billing projects link {mine['project_id']} --billing-account=ACCOUNT",
+        )
+
+
+def _apis_on(answers: Answers, world: World) -> Iterable[Finding]:
+    enabled = set(world.ask("enabled_apis", project=answers["project"]["project_id"]))
+    missing = [name for name in APIS if name not in enabled]
+    if missing:
+        yield Finding("info", f"{len(missing)} APIs will be enabled", ", ".join(missing))
+    else:
+        yield Finding("pass", "all APIs are enabled")
+
+
+def _permissions(answers: Answers, world: World) -> Iterable[Finding]:
+    mine = answers["project"]
+    held = set(world.ask("permissions", project=mine["project_id"], wanted=tuple(PERMISSIONS)))
+    lacking = [name for name in PERMISSIONS if name not in held]
+    if not lacking:
+        yield Finding("pass", "all permissions are there")
+        return
+    member = mine["member"] or _member(world.ask("identity"))
+    flags = {"member": member, "condition": "None"}
+    lines = [
+        gcloud("projects add-iam-policy-binding", flags | {"role": role}, mine["project_id"])
+        for role in sorted({PERMISSIONS[name] for name in lacking})
+    ]
+    yield Finding(
+        "info" if mine["grant_roles"] else "block",
+        f"{len(lacking)} permissions are missing",
+        ", ".join(lacking),
+        "; ".join(lines) + " (or set project.grant_roles=true)",
+    )
+
+
+def _member(identity: str) -> str:
+    """As IAM writes it; an identity without an address (a workforce pool's) has to be filled in."""
+    if "@" not in identity:
+        return "principal://YOU"
+    return f"{'serviceAccount' if identity.endswith('.gserviceaccount.com') else 'user'}:{identity}"
+
+
+def _hugging_face(answers: Answers, world: World) -> Iterable[Finding]:
+    model = answers["grpo"]["model"]
+    answer = world.ask("hugging_face", model=model)
+    yield Finding(answer["level"], answer["title"], answer["detail"], answer["fix"])
+
+
+def _weights_and_biases(answers: Answers, world: World) -> Iterable[Finding]:
+    if answers["grpo"]["wandb"]:
+        answer = world.ask("wandb")
+        yield Finding(answer["level"], answer["title"], answer["detail"], answer["fix"])
+
+
+CHECKS = (
+    Check("identity", "Who is signed in", _identity),
+    Check("place", "Zone and region belong together", _place, ("project.region", "project.zone")),
+    Check("zone", "The zone is there", _zone_there, ("project.region", "project.zone")),
+    Check(
+        "project", "The project is there", _project_exists, ("project.project_id", "project.create_project")
+    ),
+    Check("billing", "Billing is on", _billing_on, ("project.project_id", "project.billing_account")),
+    Check("apis", "APIs", _apis_on, ("project.project_id",)),
+    Check("permissions", "Permissions", _permissions, ("project.project_id", "project.grant_roles")),
+    *POLICIES,
+    Check("hugging_face", "Hugging Face token and model", _hugging_face, ("project.hf_token", "grpo.recipe")),
+    Check("wandb", "Weights & Biases key", _weights_and_biases, ("project.wandb_api_key", "grpo.wandb")),
+)

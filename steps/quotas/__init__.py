@@ -1,0 +1,1 @@
+"""Step 2, Quotas and reservation: which machines, how many, and which capacity they come from."""

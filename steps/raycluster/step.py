@@ -1,0 +1,200 @@
+"""Step 6, RayCluster: the tokens, the head and the GPU workers, and who may reach them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from grpo_wizard.steps.core import validators
+from grpo_wizard.steps.core.model import Answers, Check, Field, Finding, Resource, Step, Usual, World
+from grpo_wizard.steps.gcp.naming import gcloud, resource_id
+from grpo_wizard.steps.manifests import access
+from grpo_wizard.steps.manifests.fluentbit import fluentbit_config
+from grpo_wizard.steps.manifests.multinetwork import device_names
+from grpo_wizard.steps.manifests.raycluster import raycluster
+from grpo_wizard.steps.manifests.storage import PVC_NAME
+
+_image = validators.text(
+    r"[a-z0-9][a-z0-9.-]*(:[0-9]+)?(/[a-z0-9][a-z0-9._-]*)+(:[A-Za-z0-9_][A-Za-z0-9_.-]{0,127})?(@sha256:[0-9a-f]{64})?",
+    "an image such as nvcr.io/nvidia/nemo-rl:v0.5.0",
+)
+
+FIELDS = (
+    Field(
+        "raycluster_name",
+        "RayCluster",
+        "Its name in Kubernetes.",
+        validators.cluster_name,
+        "ray-cluster-kuberay",
+    ),
+    Field(
+        "namespace",
+        "Namespace",
+        "Where its pods live.",
+        validators.kubernetes_name,
+        "default",
+        env=("NAMESPACE",),
+    ),
+    Field(
+        "image",
+        "Image",
+        "NeMo RL's own container; the wizard knows v0.5.0.",
+        _image,
+        "nvcr.io/nvidia/nemo-rl:v0.5.0",
+    ),
+    Field(
+        "rdma_interfaces",
+        "RDMA in the pods",
+        "Ask for the gVNIC and the eight RDMA cards in the worker pods.",
+        validators.switch,
+        True,
+        kind="switch",
+        advanced=True,
+    ),
+    Field(
+        "network_policy",
+        "NetworkPolicy",
+        "Only this RayCluster's own pods may reach its pods.",
+        validators.switch,
+        True,
+        kind="switch",
+        advanced=True,
+    ),
+    Field(
+        "overwrite_container_cmd",
+        "Own start command",
+        "Keep KubeRay from flattening the start script, which would print every variable.",
+        validators.switch,
+        True,
+        kind="switch",
+        advanced=True,
+    ),
+    Field(
+        "fluentbit",
+        "Ship logs",
+        "A fluent-bit sidecar that sends Ray's logs to Cloud Logging.",
+        validators.switch,
+        False,
+        kind="switch",
+        advanced=True,
+    ),
+)
+
+
+def _objects(answers: Answers) -> list[tuple[str, dict[str, Any]]]:
+    """(kind, manifest) of all that the RayCluster leans on."""
+    made = [
+        ("secret", access.tokens(answers)),
+        ("configmap", access.release_script(answers)),
+        ("service_account", access.service_account(answers)),
+        ("role", access.role(answers)),
+        ("role_binding", access.role_binding(answers)),
+    ]
+    made += (
+        [("network_policy", access.network_policy(answers))]
+        if answers["raycluster"]["network_policy"]
+        else []
+    )
+    return made + ([("configmap", fluentbit_config(answers))] if answers["raycluster"]["fluentbit"] else [])
+
+
+def _namespace(name: str, where: Mapping[str, str], cluster: str) -> list[Resource]:
+    if name == "default":
+        return []
+    manifest = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
+    return [
+        Resource(
+            "raycluster", "namespace", name, manifest, where, (cluster,), f"kubectl create namespace {name}"
+        )
+    ]
+
+
+def _log_writers(answers: Answers) -> list[Resource]:
+    """fluent-bit under Workload Identity writes as its pod's ServiceAccount (tutorial-defects 29): the head's, and the workers' default one."""
+    if not answers["raycluster"]["fluentbit"]:
+        return []
+    return [
+        _log_writer(answers, account, who)
+        for account, who in ((access.account_name(answers), "head"), ("default", "workers"))
+    ]
+
+
+def _log_writer(answers: Answers, account: str, who: str) -> Resource:
+    place, role = answers["project"], "roles/logging.logWriter"
+    member = f"principal://KSA/{answers['raycluster']['namespace']}/{account}"
+    return Resource(
+        "raycluster",
+        "iam_binding",
+        f"{role}/{who}",
+        {"role": role, "member": member},
+        {"project": place["project_id"]},
+        (resource_id("project", "api", "cloudresourcemanager.googleapis.com"),),
+        gcloud("projects add-iam-policy-binding", {"member": member, "role": role}, place["project_id"]),
+        kept=True,
+        note="stays at destroy: others may need it",
+    )
+
+
+def _resources(answers: Answers) -> Sequence[Resource]:
+    place, mine = answers["project"], answers["raycluster"]
+    above = {
+        "project": place["project_id"],
+        "location": place["region"],
+        "cluster": answers["cluster"]["cluster_name"],
+    }
+    cluster = resource_id("cluster", "cluster", answers["cluster"]["cluster_name"])
+    namespace = _namespace(mine["namespace"], above, cluster)
+    where = above | {"namespace": mine["namespace"]}
+    base = (cluster, *(r.id for r in namespace))
+    objects = [
+        Resource(
+            "raycluster", kind, body["metadata"]["name"], body, where, base, f"kubectl apply -f {kind}.yaml"
+        )
+        for kind, body in _objects(answers)
+    ]
+    needs = (
+        *(r.id for r in objects),
+        resource_id("lustre", "pvc", PVC_NAME),
+        resource_id("cluster", "node_pool", answers["cluster"]["gpu_pool"]),
+        resource_id("cluster", "daemonset", "nccl-rdma-installer"),
+        *(resource_id("cluster", "device_network", name) for name in device_names()),
+    )
+    ray = Resource(
+        "raycluster",
+        "raycluster",
+        mine["raycluster_name"],
+        raycluster(answers),
+        where,
+        needs,
+        "kubectl apply -f raycluster.yaml",
+        Usual(300, 1800, "nodes 4 to 35 m, image pull not published (google-cloud.md §5)"),
+        note=f"head first, then {answers['quotas']['gpu_nodes']} workers; " + release_note(answers),
+        watch=("spec.workerGroupSpecs",),
+    )
+    return [*namespace, *objects, *_log_writers(answers), ray]
+
+
+def release_note(answers: Answers) -> str:
+    """What becomes of the GPU nodes when the job has ended, in one clause."""
+    job = answers["grpo"]
+    limit = f"; after {job['max_hours']:g} h in any case" if job["max_hours"] else ""
+    if job["after_job"] == "keep":
+        return "the GPU nodes stay after the job" + limit
+    return f"the GPU nodes are released {job['release_minutes']:g} min after the job{limit} (a reservation bills on all the same)"
+
+
+def _interfaces(answers: Answers, world: World) -> Iterable[Finding]:
+    if answers["raycluster"]["rdma_interfaces"]:
+        yield Finding("pass", "worker pods ask for ten interfaces: eth0, gVNIC, eight RDMA")
+    else:
+        yield Finding(
+            "warn",
+            "worker pods get no RDMA",
+            "NCCL falls back to TCP, many times slower",
+            "set raycluster.rdma_interfaces=true",
+        )
+
+
+CHECKS = (Check("interfaces", "RDMA reaches the pods", _interfaces, ("raycluster.rdma_interfaces",)),)
+
+STEP = Step("raycluster", "RayCluster", "The Ray head and its GPU workers.", FIELDS, CHECKS, _resources)

@@ -1,0 +1,177 @@
+"""A deployment's answers while they are being given: what is known, what was refused, what is saved.
+
+Saved are the values that differ from their default or were prefilled, so that a default that follows from another
+answer (the machine type from the GPU) keeps following it. A step that was passed stands in the state, even empty.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from grpo_wizard.state.model import Deployment
+from grpo_wizard.state.secret import Secret
+from grpo_wizard.state.store import Store
+from grpo_wizard.steps.core.model import Field, Refused, Step
+from grpo_wizard.steps.registry import NAMES, STEPS, so_far, step
+
+Given = dict[str, dict[str, Any]]
+
+
+class Unanswered(KeyError):
+    """A look at an answer that is not there yet; the text is its step.field."""
+
+
+class Partial(dict[str, Any]):
+    """One step's answers as far as they go."""
+
+    def __init__(self, step: str, values: Mapping[str, Any]) -> None:
+        super().__init__(values)
+        self._step = step
+
+    def __missing__(self, name: str) -> Any:
+        raise Unanswered(f"{self._step}.{name}")
+
+
+class Draft:
+    """`working` are the answers of this moment, `refused` by step.field what was typed and why it is not taken."""
+
+    def __init__(self, store: Store, deployment: Deployment, prefill: Given) -> None:
+        self.store, self.deployment = store, deployment
+        self.prefill = {name: dict(values) for name, values in prefill.items()}
+        self.working: Given = {
+            name: dict(prefill.get(name, {})) | dict(deployment.answers.get(name, {})) for name in NAMES
+        }
+        self.refused: dict[str, tuple[Any, str]] = {}
+        self.secrets: dict[str, Secret] = {}
+        self._let_defaults_follow()
+
+    def _let_defaults_follow(self) -> None:
+        """A value that equals a default made from other answers is taken for that default."""
+        answers, _ = so_far(self.working)
+        for each in STEPS:
+            for field in each.fields:
+                mine = self.working[each.name]
+                if (
+                    field.name in mine
+                    and callable(field.default)
+                    and field.default_for(answers) == mine[field.name]
+                ):
+                    del mine[field.name]
+                    self.prefill.get(each.name, {}).pop(field.name, None)
+
+    def look(self) -> tuple[dict[str, Partial], dict[str, str]]:
+        """Answers as far as they are known, and a sentence for each that is missing or refused, by step.field."""
+        given = {name: dict(values) for name, values in self.working.items()}
+        known, missing = so_far(given)
+        for key, (_, rule) in self.refused.items():
+            step_name, _, field_name = key.partition(".")
+            known[step_name].pop(field_name, None)
+            missing[key] = rule
+        return {name: Partial(name, values) for name, values in known.items()}, missing
+
+    def value(self, step_name: str, field: Field) -> Any:
+        """What stands in the field: what was typed last, else the answer, else nothing."""
+        key = f"{step_name}.{field.name}"
+        if key in self.refused:
+            return self.refused[key][0]
+        answers, _ = self.look()
+        return answers[step_name].get(field.name, self.working[step_name].get(field.name, ""))
+
+    def set(self, step_name: str, field: Field, raw: Any) -> str:
+        """Takes what was typed. Returns the sentence of the refusal, or nothing."""
+        key = f"{step_name}.{field.name}"
+        self.refused.pop(key, None)
+        if field.kind == "secret":
+            return self._set_secret(key, field, str(raw))
+        if isinstance(raw, str) and not raw.strip() and not field.optional and field.default is None:
+            self.working[step_name].pop(field.name, None)
+            return self.look()[1].get(key, "")
+        try:
+            self.working[step_name][field.name] = field.parse(raw)
+        except Refused as refusal:
+            self.refused[key] = (raw, str(refusal))
+            return str(refusal)
+        return ""
+
+    def _set_secret(self, key: str, field: Field, raw: str) -> str:
+        from grpo_wizard.state.errors import SecretRefused
+        from grpo_wizard.state.secret import clean
+
+        self.secrets.pop(field.name, None)
+        if not raw.strip():
+            return ""
+        try:
+            self.secrets[field.name] = clean(raw)[0]
+        except SecretRefused as refusal:
+            rule = f"{refusal.title} {refusal.detail}"
+            self.refused[key] = ("", rule)  # what was typed may be a token all the same
+            return rule
+        return ""
+
+    def is_shown(self, field: Field) -> bool:
+        """Whether the question is to be asked at all under the present answers."""
+        answers, _ = self.look()
+        try:
+            return field.shown_when(answers)
+        except KeyError:
+            return True
+
+    def wrong_in(self, step_name: str) -> dict[str, str]:
+        """By field, what keeps this step from being complete."""
+        return {
+            key.partition(".")[2]: rule
+            for key, rule in self.look()[1].items()
+            if key.partition(".")[0] == step_name
+        }
+
+    def passed(self, step_name: str) -> bool:
+        """Whether this step was gone through."""
+        return step_name in self.deployment.answers
+
+    def sign(self, step_name: str) -> str:
+        """Of the rail: done, block (something is refused, or missing after it was passed), todo."""
+        if any(key.partition(".")[0] == step_name for key in self.refused):
+            return "block"
+        if not self.passed(step_name):
+            return "todo"
+        return "block" if self.wrong_in(step_name) else "done"
+
+    def save_step(self, step_name: str, place: str) -> None:
+        """Writes this step's answers and where the wizard stands. Raises StateError."""
+        self.deployment.answers[step_name] = self._to_keep(step(step_name))
+        self.save_place(place)
+
+    def freeze(self, answers: Mapping[str, Mapping[str, Any]], place: str) -> None:
+        """Writes every answer, defaults too: from now on things are made after them, by whatever release goes on."""
+        self.deployment.answers = {name: dict(values) for name, values in answers.items()}
+        self.save_place(place)
+
+    def save_place(self, place: str) -> None:
+        """Writes where the wizard stands, if that is news."""
+        self.deployment.place = place
+        self.store.save(self.deployment)
+
+    def _to_keep(self, each: Step) -> dict[str, Any]:
+        answers, _ = self.look()
+        kept: dict[str, Any] = {}
+        for field in each.fields:
+            if field.name not in self.working[each.name] or field.name not in answers[each.name]:
+                continue
+            value = answers[each.name][field.name]
+            if field.name in self.prefill.get(each.name, {}) or value != _default(field, answers):
+                kept[field.name] = value
+        return kept
+
+    def first_open(self) -> str:
+        """Where to begin: the step where the wizard was left, else the first that was not passed, else review."""
+        if self.deployment.place in NAMES:
+            return self.deployment.place
+        return next((name for name in NAMES if not self.passed(name)), "review")
+
+
+def _default(field: Field, answers: Mapping[str, Any]) -> Any:
+    try:
+        return field.default_for(answers)
+    except KeyError:
+        return None

@@ -1,0 +1,1 @@
+"""Pure functions from state and events to what a front end shows."""

@@ -1,0 +1,86 @@
+"""The gcloud or kubectl command that does the same, to be learnt from and copied."""
+
+from __future__ import annotations
+
+import re
+from typing import ClassVar
+
+from rich.text import Text
+from textual.binding import Binding, BindingType
+from textual.content import Content
+from textual.reactive import reactive
+from textual.widget import Widget
+
+from grpo_wizard.tui.style.i18n import _
+
+
+def fold(command: str, width: int) -> str:
+    """`command` over several lines of at most `width` cells where flags allow it, each ending in a backslash.
+
+    What comes out is the same command to a shell.
+    """
+    words = _words(command)
+    lines = [words[0]] if words else []
+    for word in words[1:]:
+        if len(lines[-1]) + len(word) + 3 <= width:
+            lines[-1] += " " + word
+        else:
+            lines.append("    " + word)
+    return " \\\n".join(lines)
+
+
+# A word as a shell reads it, with its quotes: runs of plain letters, escapes, '…' and "…".
+_WORD = re.compile(r"""(?:[^\s'"\\]|\\.|'[^']*'|"(?:[^"\\]|\\.)*")+""")
+
+
+def _words(command: str) -> list[str]:
+    """Words as they are quoted already; a flag and the value behind it stay together."""
+    words = _WORD.findall(command)
+    if _WORD.sub("", command).strip():  # an open quote: better one long line than a wrong one
+        return [command]
+    joined: list[str] = []
+    for word in words:
+        flag = joined[-1] if joined else ""
+        takes_it = flag.startswith("--") and not word.startswith("-") and "=" not in flag and " " not in flag
+        joined[-1:] = [f"{flag} {word}"] if takes_it else [*joined[-1:], word]
+    return joined
+
+
+class CommandLine(Widget, can_focus=True):
+    """A box with the command; `y` copies it as one line, by OSC 52, which works through ssh too."""
+
+    HELP = _("The command that does the same. `y` copies it.")
+    DEFAULT_CSS = """
+    CommandLine { height: auto; width: 1fr; border-top: solid $line; border-title-color: $muted;
+                  border-title-style: bold; color: $secondary; padding: 0 1; }
+    CommandLine:focus { border-top: solid $border; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("y", "copy", _("Copy command"), id="command.copy", tooltip=_("Copy this command"), show=False)
+    ]
+    command: reactive[str] = reactive("", layout=True)
+
+    def __init__(self, command: str = "", title: str = "", *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self._title = title
+        self.set_reactive(CommandLine.command, command)
+        self._name_box()
+
+    def _name_box(self, note: str = "") -> None:
+        parts = [self._title, note or "y " + _("Copy command")]
+        self.border_title = Content(" " + " · ".join(part for part in parts if part) + " ")
+
+    def show(self, command: str, title: str) -> None:
+        """Another command under another title."""
+        self.command, self._title = command, title
+        self._name_box()
+
+    def render(self) -> Text:
+        """The command, folded at its flags."""
+        return Text(fold(self.command, max(20, self.size.width)), end="")
+
+    def action_copy(self) -> None:
+        """Copies the command and says so for two seconds."""
+        self.app.copy_to_clipboard(self.command)
+        self._name_box("✓ " + _("copied"))
+        self.set_timer(2, self._name_box)

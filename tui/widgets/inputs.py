@@ -1,0 +1,171 @@
+"""What a field is answered with: a line to type in, a switch, a choice. One row each, no mark by hue alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from rich.cells import cell_len
+from rich.text import Text
+from textual.binding import Binding, BindingType
+from textual.message import Message
+from textual.reactive import reactive
+from textual.widget import Widget
+from textual.widgets import Input
+
+from grpo_wizard.steps.core.suggestions import Candidate
+from grpo_wizard.tui.style.i18n import _
+from grpo_wizard.tui.style.icons import fit
+from grpo_wizard.tui.widgets.picker import Options
+
+
+class Line(Input):
+    """An Input of one row whose Enter goes on to the next screen."""
+
+    DEFAULT_CSS = """
+    Line { height: 1; width: 1fr; border: none; padding: 0 1; background: $panel; }
+    Line:focus { border: none; background: $panel; background-tint: $primary 18%; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding(
+            "enter",
+            "submit",
+            _("Next"),
+            key_display="enter",
+            id="line.next",
+            tooltip=_("Save and go to the next step"),
+        ),
+    ]
+
+
+class Listed(Line):
+    """A line for the name of something that may be there already: F4 lists what is."""
+
+    DEFAULT_CSS = ""
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("f4", "list", _("List"), id="line.list", tooltip=_("Choose from what is there in the cloud"))
+    ]
+
+    class Wanted(Message):
+        """The list was asked for."""
+
+    def action_list(self) -> None:
+        """Asks for the list; whoever knows the cloud answers."""
+        self.post_message(self.Wanted())
+
+
+class YesNo(Widget, can_focus=True):
+    """`[x] yes` or `[ ] no`; Space changes it."""
+
+    DEFAULT_CSS = """
+    YesNo { height: 1; width: 1fr; padding: 0 1; }
+    YesNo:focus { background: $panel; background-tint: $primary 18%; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding(
+            "space,left,right",
+            "change",
+            _("Change"),
+            key_display="space",
+            id="yesno.toggle",
+            tooltip=_("Yes or no"),
+        ),
+    ]
+    value: reactive[bool] = reactive(False)
+
+    class Changed(Message):
+        """The user changed it."""
+
+        def __init__(self, yesno: YesNo) -> None:
+            self.yesno, self.value = yesno, yesno.value
+            super().__init__()
+
+        @property
+        def control(self) -> YesNo:
+            """The switch itself."""
+            return self.yesno
+
+    def __init__(self, value: bool = False, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self.set_reactive(YesNo.value, value)
+
+    def render(self) -> Text:
+        """Mark and word."""
+        return Text("[x] " + _("yes") if self.value else "[ ] " + _("no"), end="")
+
+    def action_change(self) -> None:
+        """The other value."""
+        self.value = not self.value
+        self.post_message(self.Changed(self))
+
+    def on_click(self) -> None:
+        """A click is Space."""
+        self.action_change()
+
+
+class Choice(Widget, can_focus=True):
+    """One of a closed list: side by side where there is room, else one at a time. Space opens the list."""
+
+    DEFAULT_CSS = """
+    Choice { height: 1; width: 1fr; padding: 0 1; }
+    Choice:focus { background: $panel; background-tint: $primary 18%; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("space", "list", _("List"), id="choice.list", tooltip=_("Choose from a list")),
+        Binding(
+            "left", "step(-1)", _("Previous"), id="choice.previous", tooltip=_("The one before"), show=False
+        ),
+        Binding(
+            "right", "step(1)", _("Following"), id="choice.following", tooltip=_("The one after"), show=False
+        ),
+    ]
+    value: reactive[str] = reactive("")
+
+    class Changed(Message):
+        """The user chose."""
+
+        def __init__(self, choice: Choice) -> None:
+            self.choice, self.value = choice, choice.value
+            super().__init__()
+
+        @property
+        def control(self) -> Choice:
+            """The choice itself."""
+            return self.choice
+
+    def __init__(
+        self, options: Sequence[str], value: str = "", title: str = "", *, id: str | None = None
+    ) -> None:
+        super().__init__(id=id)
+        self.options, self._title = tuple(options), title
+        self.set_reactive(Choice.value, value)
+
+    def render(self) -> Text:
+        """All of them with a mark, or the chosen one and its place in the list."""
+        side = "  ".join(("(•) " if option == self.value else "( ) ") + option for option in self.options)
+        if len(self.options) <= 4 and cell_len(side) <= self.size.width:
+            return Text(side, no_wrap=True, end="")
+        at = self.options.index(self.value) + 1 if self.value in self.options else 0
+        tail = f" ▾ {at}/{len(self.options)}"
+        width = min(self.size.width - cell_len(tail), max(map(cell_len, self.options), default=1))
+        return Text(fit(self.value or "–", width) + tail, no_wrap=True, end="")
+
+    def action_step(self, by: int) -> None:
+        """The next or previous one, stopping at the ends."""
+        at = self.options.index(self.value) if self.value in self.options else -1
+        self._choose(self.options[min(len(self.options) - 1, max(0, at + by))])
+
+    def action_list(self) -> None:
+        """Opens the list."""
+        self.app.push_screen(
+            Options(self._title, [Candidate(o) for o in self.options], self.value), self._choose
+        )
+
+    def on_click(self) -> None:
+        """A click opens the list."""
+        self.action_list()
+
+    def _choose(self, value: str | None) -> None:
+        if value is not None and value != self.value:
+            self.value = value
+            self.post_message(self.Changed(self))

@@ -1,0 +1,102 @@
+"""A list to choose from, in a box: what a field offers, or what is found in the cloud when the box opens."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import ClassVar
+
+from rich.cells import cell_len
+from textual import work
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.content import Content
+from textual.screen import ModalScreen
+from textual.widgets import OptionList, Static
+from textual.widgets.option_list import Option
+
+from grpo_wizard.state.errors import WizardError
+from grpo_wizard.steps.core.suggestions import Candidate
+from grpo_wizard.tui.style.i18n import _
+
+Look = Callable[[], Awaitable[Sequence[Candidate]]]
+
+
+class Options(ModalScreen[str | None]):
+    """Ends with the value that was chosen; None keeps what was there."""
+
+    DEFAULT_CSS = """
+    Options { align: center middle; background: $background 60%; }
+    Options > Vertical { width: 72; max-width: 100%; height: auto; max-height: 90%; border: round $border; background: $surface;
+                         border-title-color: $primary; }
+    Options OptionList > .option-list--option-highlighted { background: $panel; background-tint: $primary 32%;
+                         color: $foreground; text-style: bold; }
+    Options OptionList { height: auto; max-height: 18; border: none; background: $surface; }
+    Options Static { height: auto; padding: 0 1; color: $muted; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape", "dismiss(None)", _("Back"), id="options.back", tooltip=_("Keep the value"))
+    ]
+
+    def __init__(self, title: str, options: Sequence[Candidate], value: str) -> None:
+        super().__init__()
+        self._title, self._options, self._value = title, tuple(options), value
+
+    def compose(self) -> ComposeResult:
+        """The list in a box."""
+        with Vertical() as box:
+            box.border_title = Content(f" {self._title} ")
+            yield from self._inside()
+
+    def _inside(self) -> ComposeResult:
+        yield self._list()
+
+    def _list(self) -> OptionList:
+        values = [one.value for one in self._options]
+        widest = max(map(cell_len, values), default=0)
+        listed = OptionList(*(Option(Content(self._line(one, widest))) for one in self._options))
+        if self._value in values:
+            listed.highlighted = values.index(self._value)
+        return listed
+
+    def _line(self, one: Candidate, width: int) -> str:
+        mark = "(•) " if one.value == self._value else "( ) "
+        told = f"{' ' * (width - cell_len(one.value))}   {one.title}" if one.title else ""
+        return mark + one.value + told
+
+    def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
+        """Takes it."""
+        self.dismiss(self._options[event.option_index].value)
+
+
+class Found(Options):
+    """The same of what is there in the cloud now; it says so while it looks, when there is nothing, and when it may not look."""
+
+    DEFAULT_CSS = ""
+
+    def __init__(self, title: str, look: Look, value: str) -> None:
+        super().__init__(title, (), value)
+        self._look = look
+
+    def _inside(self) -> ComposeResult:
+        yield Static("… " + _("looking at the cloud"), markup=False)
+
+    def on_mount(self) -> None:
+        """The look begins."""
+        self._fill()
+
+    @work(exit_on_error=False)
+    async def _fill(self) -> None:
+        said = self.query_one(Static)
+        try:
+            self._options = tuple(await self._look())
+        except WizardError as error:
+            said.update(Content("\n".join(filter(None, (f"✗ {error.title}", error.detail, error.fix)))))
+            return
+        if not self._options:
+            said.update(_("None is there. Type a name, or Esc."))
+            return
+        listed = self._list()
+        await self.query_one(Vertical).mount(listed)
+        await said.remove()
+        listed.focus()

@@ -1,0 +1,88 @@
+"""The line at the top of every screen: rehearsal or not, which deployment, what it costs.
+
+Textual's Header has a glyph that many fonts lack, and no room for prices.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from rich.cells import cell_len
+from rich.text import Text
+from textual.reactive import reactive
+from textual.widget import Widget
+
+from grpo_wizard.tui.style.i18n import _
+from grpo_wizard.tui.style.icons import fit, sign
+
+
+@dataclass(frozen=True, slots=True)
+class TitleState:
+    """What the line says. `usd_per_hour` is the known part; `at_least` when there is an unknown part too.
+
+    `places` are left out from the last on when there is no room: project, zone. `state` is a key of
+    glyphs.signs. `drills` are the names of those that run.
+    """
+
+    deployment: str = ""
+    rehearsal: bool = False
+    places: tuple[str, ...] = ()
+    state: str = ""
+    usd_per_hour: float | None = None
+    at_least: bool = False
+    spent_usd: float | None = None
+    drills: tuple[str, ...] = ()
+
+    @property
+    def drill(self) -> str:
+        """What goes wrong on purpose; empty when nothing does."""
+        if len(self.drills) > 1:
+            return _("{n} drills").format(n=len(self.drills))
+        return _("drill: {name}").format(name=self.drills[0]) if self.drills else ""
+
+
+class Title(Widget):
+    """One row. The rehearsal's banner and the price are never cut; the deployment's name is."""
+
+    DEFAULT_CSS = """
+    Title { dock: top; height: 1; width: 100%; background: $panel; }
+    """
+    state: reactive[TitleState] = reactive(TitleState())
+
+    def __init__(self, state: TitleState | None = None, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self.set_reactive(Title.state, state or TitleState())
+
+    def render(self) -> Text:
+        """Banner, deployment and places at the left; prices at the right."""
+        state, colours, width = self.state, self.app.theme_variables, self.size.width
+        text = Text(no_wrap=True, end="")
+        if state.rehearsal:
+            banner = f" {_('REHEARSAL')} " + (f"· {state.drill} " if state.drill else "")
+            text.append(banner, f"bold {colours['on-rehearsal']} on {colours['rehearsal']}")
+        right = self._price()
+        mark = f"  {sign(state.state)}" if state.state else ""
+        room = width - text.cell_len - cell_len(right) - cell_len(mark) - 3
+        left = state.deployment or "grpo-wizard"
+        for place in state.places:
+            if cell_len(left) + cell_len(place) + 3 <= room:
+                left += f" · {place}"
+        text.append(" " + fit(left, min(room, cell_len(left))), "bold")
+        if mark:
+            text.append(mark, colours[sign(state.state).colour])
+        text.append(" " * (width - text.cell_len - cell_len(right) - 1) + right + " ")
+        return text
+
+    def _price(self) -> str:
+        state, parts = self.state, list[str]()
+        if state.usd_per_hour is not None:
+            parts.append(("≥ " if state.at_least else "") + f"{state.usd_per_hour:,.2f} USD/h")
+        if state.spent_usd is not None:
+            parts.append(_("spent {usd}").format(usd=f"{state.spent_usd:,.2f}"))
+        return "   ".join(parts)
+
+    def terminal_title(self) -> str:
+        """The same for the terminal's own title."""
+        name = self.state.deployment or "grpo-wizard"
+        drill = f" ({self.state.drill})" if self.state.drill else ""
+        return f"{_('REHEARSAL')}{drill} {name}" if self.state.rehearsal else name
