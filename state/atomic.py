@@ -12,7 +12,7 @@ from grpo_wizard.state.errors import StateNotSaved
 
 
 @contextlib.contextmanager
-def guarded(file: Path) -> Iterator[None]:
+def file_lock(file: Path) -> Iterator[None]:
     """Hold a lock of this file's own, so that comparing and replacing it is one act. Raises StateNotSaved."""
     guard = file.with_name(f".{file.name}.guard")
     try:
@@ -37,7 +37,7 @@ def replace(file: Path, data: bytes, backup: Path | None) -> None:
     try:
         _write_whole(fresh, data)
         if backup is not None and file.exists():
-            _keep(file, backup)
+            _make_backup(file, backup)
         fresh.replace(file)
     except BaseException:
         fresh.unlink(missing_ok=True)
@@ -59,7 +59,7 @@ def _write_whole(path: Path, data: bytes) -> None:
         os.close(descriptor)
 
 
-def _keep(file: Path, backup: Path) -> None:
+def _make_backup(file: Path, backup: Path) -> None:
     """Make `backup` a second name of the file, whose own name goes to the new one next."""
     spare = backup.with_name(f".{backup.name}.new")
     spare.unlink(missing_ok=True)

@@ -25,26 +25,26 @@ class WizardError(Exception):
     def __str__(self) -> str:
         return " ".join(part for part in (self.title, self.detail, self.fix) if part)
 
-    def as_dict(self) -> dict[str, str]:
+    def to_json(self) -> dict[str, str]:
         """The four texts, for JSON."""
         return {"title": self.title, "detail": self.detail, "fix": self.fix, "command": self.command}
 
 
-class WrongUsage(WizardError):
+class CommandUsageError(WizardError):
     """The command was called wrongly: unknown key, unreadable file, wrong mode, no terminal."""
 
     exit_code = 2
 
 
-class ValueRefused(WizardError):
+class InvalidInput(WizardError):
     """A value that the user gave breaks a rule. The detail is one sentence that says what is allowed."""
 
 
-class NameRefused(ValueRefused):
+class InvalidName(InvalidInput):
     """Not a deployment's name."""
 
 
-class SecretRefused(ValueRefused):
+class InvalidSecret(InvalidInput):
     """A token that cannot be right. The text never holds the token."""
 
 
@@ -189,7 +189,7 @@ class LockHeld(StateError):
         self.pid = pid
         self.host = host
         self.since = since
-        self.holder_command = command
+        self.owner_command = command
 
 
 def _shell(*words: object) -> str:

@@ -8,7 +8,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from grpo_wizard.state.errors import HomeUnusable, NameRefused
+from grpo_wizard.state.errors import HomeUnusable, InvalidName
 
 _NAME = re.compile(r"[a-z][-a-z0-9]{0,39}")
 
@@ -17,7 +17,7 @@ def valid_name(name: str) -> str:
     """The name itself. Raises NameRefused when it is not a deployment's name."""
     if _NAME.fullmatch(name):
         return name
-    raise NameRefused(
+    raise InvalidName(
         f"{name[:60]!r} is not a deployment's name.",
         "A name has 1 to 40 lower-case letters, digits and hyphens, and begins with a letter.",
         "Choose another name.",
@@ -47,11 +47,11 @@ class Home:
             return []
         except OSError as error:
             raise HomeUnusable(parent, error.strerror or str(error)) from error
-        return sorted(name for name in found if self.known(name))
+        return sorted(name for name in found if self.has_state(name))
 
-    def known(self, name: str) -> bool:
+    def has_state(self, name: str) -> bool:
         """Whether this deployment has a state file or a backup of one, readable or not."""
-        return there(self.state_file(name)) or there(self.backup_file(name))
+        return exists(self.state_file(name)) or exists(self.backup_file(name))
 
     def folder(self, name: str) -> Path:
         """The deployment's own folder. Raises NameRefused."""
@@ -77,7 +77,7 @@ class Home:
         """The lock. It stays when released: without it two processes could hold two files of one name."""
         return self.folder(name) / "lock"
 
-    def spool_file(self, name: str) -> Path:
+    def job_log_file(self, name: str) -> Path:
         """The job's log as read so far."""
         return self.folder(name) / "job.log"
 
@@ -91,7 +91,7 @@ def make_folder(folder: Path) -> None:
         raise HomeUnusable(folder, error.strerror or str(error)) from error
 
 
-def there(file: Path) -> bool:
+def exists(file: Path) -> bool:
     """Whether the folder holds this name, even as a broken link or a file that may not be looked at."""
     # Path.exists() of Python 3.14 takes "permission denied" for absent, which would be "nothing deployed".
     try:

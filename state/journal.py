@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from grpo_wizard.state.jsonl import Lines, read
+from grpo_wizard.state.jsonl import JsonlFile, read_records
 
 
 class Journal:
@@ -14,17 +14,17 @@ class Journal:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._lines = Lines(path)
+        self._lines = JsonlFile(path)
 
     def append(self, event: dict[str, Any]) -> None:
         """Append one event. Raises StateInvalid, StateNotSaved."""
-        self._lines.write(event)
+        self._lines.append(event)
 
     def read(self, since_offset: int = 0) -> tuple[list[dict[str, Any]], int]:
         """The events from that byte on, and the byte to go on from."""
-        return read(self.path, since_offset)
+        return read_records(self.path, since_offset)
 
-    def end(self) -> int:
+    def end_offset(self) -> int:
         """The byte after the last event: read from here to see only what comes."""
         return self.path.stat().st_size if self.path.exists() else 0
 
@@ -42,7 +42,7 @@ class Journal:
             if not last:
                 time.sleep(interval)
 
-    async def watch(
+    async def follow_async(
         self, since_offset: int = 0, *, interval: float = 0.2, ended: Callable[[], bool] = lambda: False
     ) -> AsyncIterator[dict[str, Any]]:
         """The same as `follow` for an event loop."""

@@ -10,21 +10,21 @@ from grpo_wizard.state.errors import StateError, StateInvalid, StateNotSaved
 from grpo_wizard.state.home import make_folder
 
 
-def finite(value: Any) -> Any:
+def replace_non_finite(value: Any) -> Any:
     """The value with numbers that are not finite as texts ("nan", "inf"): JSON has none."""
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
     if isinstance(value, dict):
-        return {key: finite(item) for key, item in value.items()}
+        return {key: replace_non_finite(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [finite(item) for item in value]
+        return [replace_non_finite(item) for item in value]
     return value
 
 
-def encode(record: dict[str, Any]) -> bytes:
+def encode_line(record: dict[str, Any]) -> bytes:
     """One line, UTF-8. Raises StateInvalid for what JSON cannot hold, secrets among it."""
     try:
-        return json.dumps(finite(record), ensure_ascii=False, allow_nan=False).encode() + b"\n"
+        return json.dumps(replace_non_finite(record), ensure_ascii=False, allow_nan=False).encode() + b"\n"
     except (TypeError, ValueError) as error:
         raise StateInvalid(_reason(error)) from None
 
@@ -34,15 +34,15 @@ def _reason(error: Exception) -> str:
     return "Text that is not valid Unicode." if isinstance(error, UnicodeError) else f"{error}."
 
 
-class Lines:
+class JsonlFile:
     """Appends whole lines to a file, 0600. One write each, so that a kill leaves whole lines."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
 
-    def write(self, record: dict[str, Any]) -> None:
+    def append(self, record: dict[str, Any]) -> None:
         """Append one record. Raises StateInvalid, StateNotSaved."""
-        line = encode(record)
+        line = encode_line(record)
         make_folder(self.path.parent)
         try:
             self._append(line)
@@ -52,20 +52,20 @@ class Lines:
     def _append(self, line: bytes) -> None:
         descriptor = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
-            whole = _repaired(descriptor) + line
+            whole = _newline_if_torn(descriptor) + line
             while whole:
                 whole = whole[os.write(descriptor, whole) :]
         finally:
             os.close(descriptor)
 
 
-def _repaired(descriptor: int) -> bytes:
+def _newline_if_torn(descriptor: int) -> bytes:
     """A line break if the last line was torn (disk full, power cut), so that the next one stands alone."""
     size = os.fstat(descriptor).st_size
     return b"\n" if size and os.pread(descriptor, 1, size - 1) != b"\n" else b""
 
 
-def read(path: Path, offset: int = 0) -> tuple[list[dict[str, Any]], int]:
+def read_records(path: Path, offset: int = 0) -> tuple[list[dict[str, Any]], int]:
     """Whole records from `offset` (bytes) on, and the offset to go on from.
 
     A last line without its end is left for the next time; a torn line in between is passed over. A file

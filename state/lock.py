@@ -16,13 +16,13 @@ from grpo_wizard.state.errors import LockHeld, StateError
 from grpo_wizard.state.home import Home, make_folder
 from grpo_wizard.state.model import now
 
-_PATIENCE_S = 0.5
+_ACQUIRE_TIMEOUT_S = 0.5
 """How long a taker tries: longer than the look of `holder` takes, and than a taker needs to sign."""
 _BUSY = (errno.EWOULDBLOCK, errno.EACCES, errno.EAGAIN)
 
 
 @dataclass(frozen=True)
-class Holder:
+class LockOwner:
     """Who holds a lock. `since` is UTC, ISO 8601."""
 
     pid: int
@@ -54,8 +54,8 @@ class Lock:
         make_folder(self.path.parent)
         descriptor = _open(self.path, os.O_RDWR | os.O_CREAT)
         try:
-            self._take(descriptor)
-            _sign(descriptor, Holder(os.getpid(), socket.gethostname(), now(), self.command))
+            self._wait_for_lock(descriptor)
+            _write_owner(descriptor, LockOwner(os.getpid(), socket.gethostname(), now(), self.command))
         except BaseException:
             os.close(descriptor)
             raise
@@ -69,25 +69,25 @@ class Lock:
             os.close(self._descriptor)
             self._descriptor = None
 
-    def _take(self, descriptor: int) -> None:
-        until = time.monotonic() + _PATIENCE_S
-        while not _try(descriptor, fcntl.LOCK_EX, self.path):
+    def _wait_for_lock(self, descriptor: int) -> None:
+        until = time.monotonic() + _ACQUIRE_TIMEOUT_S
+        while not _try_flock(descriptor, fcntl.LOCK_EX, self.path):
             if time.monotonic() > until:
-                who = _signed(descriptor) or Holder(0, "", "", "")
+                who = _read_owner(descriptor) or LockOwner(0, "", "", "")
                 raise LockHeld(self.name, who.pid, who.host, who.since, who.command)
             time.sleep(0.02)
 
 
-def holder(home: Home, name: str) -> Holder | None:
+def lock_owner(home: Home, name: str) -> LockOwner | None:
     """Who holds the lock at this moment, or None. Nothing is created and nobody is kept out."""
     path = home.lock_file(name)
     if not path.exists():
         return None
     descriptor = _open(path, os.O_RDONLY)
     try:
-        if _try(descriptor, fcntl.LOCK_SH, path):
+        if _try_flock(descriptor, fcntl.LOCK_SH, path):
             return None
-        return _signed(descriptor) or Holder(0, "", "", "")
+        return _read_owner(descriptor) or LockOwner(0, "", "", "")
     finally:
         os.close(descriptor)
 
@@ -95,33 +95,33 @@ def holder(home: Home, name: str) -> Holder | None:
 _held: "weakref.WeakSet[Lock]" = weakref.WeakSet()
 
 
-def _forget_in_child() -> None:
+def _release_in_child() -> None:
     # A fork shares the lock; a child that outlives a killed parent would keep it.
     for lock in list(_held):
         lock.release()
 
 
-os.register_at_fork(after_in_child=_forget_in_child)
+os.register_at_fork(after_in_child=_release_in_child)
 
 
 def _open(path: Path, flags: int) -> int:
     try:
         return os.open(path, flags | os.O_CLOEXEC, 0o600)
     except OSError as error:
-        raise _unlockable(path, error) from error
+        raise _lock_error(path, error) from error
 
 
-def _try(descriptor: int, kind: int, path: Path) -> bool:
+def _try_flock(descriptor: int, kind: int, path: Path) -> bool:
     try:
         fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
     except OSError as error:
         if error.errno in _BUSY:
             return False
-        raise _unlockable(path, error) from error
+        raise _lock_error(path, error) from error
     return True
 
 
-def _unlockable(path: Path, error: OSError) -> StateError:
+def _lock_error(path: Path, error: OSError) -> StateError:
     return StateError(
         "The deployment cannot be locked.",
         f"{path}: {error.strerror or error}.",
@@ -129,7 +129,7 @@ def _unlockable(path: Path, error: OSError) -> StateError:
     )
 
 
-def _sign(descriptor: int, who: Holder) -> None:
+def _write_owner(descriptor: int, who: LockOwner) -> None:
     text = json.dumps(asdict(who)).encode()
     os.ftruncate(descriptor, 0)
     # On a full disk the lock holds without a signature; saving will say that the disk is full.
@@ -137,8 +137,8 @@ def _sign(descriptor: int, who: Holder) -> None:
         os.pwrite(descriptor, text, 0)
 
 
-def _signed(descriptor: int) -> Holder | None:
+def _read_owner(descriptor: int) -> LockOwner | None:
     try:
-        return Holder(**json.loads(os.pread(descriptor, 65536, 0)))
+        return LockOwner(**json.loads(os.pread(descriptor, 65536, 0)))
     except (ValueError, TypeError):
         return None

@@ -12,7 +12,7 @@ Scalar = StrictBool | StrictInt | StrictFloat | StrictStr | None
 Value = Scalar | list[Scalar]
 Mode = Literal["real", "rehearsal"]
 Origin = Literal["intended", "created", "adopted"]
-Answers = dict[str, dict[str, Value]]
+StoredAnswers = dict[str, dict[str, Value]]
 """By step, then by field."""
 
 
@@ -21,11 +21,11 @@ def now() -> str:
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-class _Model(BaseModel):
+class _StateModel(BaseModel):
     model_config = ConfigDict(extra="forbid", validate_assignment=True, allow_inf_nan=False)
 
 
-class ResourceRecord(_Model):
+class ResourceRecord(_StateModel):
     """What we did about one resource. Whether it is there, only the cloud says."""
 
     kind: str
@@ -43,7 +43,7 @@ class ResourceRecord(_Model):
     facts: dict[str, str] = Field(default_factory=dict)
 
 
-class JobRecord(_Model):
+class JobRecord(_StateModel):
     """The training job as last submitted."""
 
     submission_id: str
@@ -56,7 +56,7 @@ class JobRecord(_Model):
     extra: dict[str, Value] = Field(default_factory=dict)
 
 
-class Deployment(_Model):
+class Deployment(_StateModel):
     """One deployment: the whole state file."""
 
     version: Literal[1] = VERSION
@@ -67,7 +67,7 @@ class Deployment(_Model):
     tool: str = ""
     mode: Mode
     name: str = Field(pattern=r"^[a-z][-a-z0-9]{0,39}\z")
-    answers: Answers = Field(default_factory=dict)
+    answers: StoredAnswers = Field(default_factory=dict)
     resources: dict[str, ResourceRecord] = Field(default_factory=dict)
     """By id, <step>.<kind>.<name>."""
     job: JobRecord | None = None

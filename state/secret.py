@@ -9,13 +9,13 @@ from typing import Any, NoReturn
 from pydantic import GetCoreSchemaHandler
 from pydantic_core import CoreSchema, core_schema
 
-from grpo_wizard.state.errors import SecretRefused
+from grpo_wizard.state.errors import InvalidSecret
 
 MASK = "********"
-_SHOWN = 4
-_LONGEST = 4096
-_TRIMMED = "Blanks or line breaks at the ends of the token were left out."
-_RULE = f"A token is one word of at most {_LONGEST} visible ASCII characters."
+_VISIBLE_CHARS = 4
+_MAX_LENGTH = 4096
+_TRIMMED_NOTE = "Blanks or line breaks at the ends of the token were left out."
+_RULE = f"A token is one word of at most {_MAX_LENGTH} visible ASCII characters."
 
 
 class Secret:
@@ -30,9 +30,9 @@ class Secret:
         """The token itself. For the one request or Kubernetes Secret that it is meant for."""
         return self.__value
 
-    def hint(self) -> str:
+    def masked(self) -> str:
         """Enough to tell two tokens apart: the last 4 characters, none of a token under 12."""
-        shown = self.__value[-_SHOWN:] if len(self.__value) >= 3 * _SHOWN else ""
+        shown = self.__value[-_VISIBLE_CHARS:] if len(self.__value) >= 3 * _VISIBLE_CHARS else ""
         return MASK + shown
 
     def __repr__(self) -> str:
@@ -76,50 +76,54 @@ def _refuse_to_serialise(_: Secret) -> NoReturn:
     raise TypeError("a secret is never serialised")
 
 
-def clean(raw: str) -> tuple[Secret, str | None]:
+def parse_secret(raw: str) -> tuple[Secret, str | None]:
     """The token without blanks at its ends, and a note if some were taken away.
 
     Raises SecretRefused for blanks inside, invisible and non-ASCII characters: they fail later, deep in the
     job, as a bad HTTP header.
     """
     token = raw.strip()
-    wrong, note = _wrong(token), None if token == raw else _TRIMMED
+    wrong, note = _secret_error(token), None if token == raw else _TRIMMED_NOTE
     if wrong:
         raw = token = MASK  # tracebacks that print local variables (Textual's do) must not show it
-        raise SecretRefused(wrong, _RULE, "Copy it again, without what stands around it.")
+        raise InvalidSecret(wrong, _RULE, "Copy it again, without what stands around it.")
     return Secret(token), note
 
 
 def from_environment(name: str) -> tuple[Secret, str | None] | None:
     """The token in an environment variable, cleaned; None if unset or blank. Raises SecretRefused."""
-    return clean(os.environ[name]) if os.environ.get(name, "").strip() else None
+    return parse_secret(os.environ[name]) if os.environ.get(name, "").strip() else None
 
 
 def from_file(path: Path) -> tuple[Secret, str | None]:
     """The token in a file that holds nothing else, cleaned. Raises SecretRefused."""
     try:
         with path.open("rb") as file:
-            return clean(file.read(4 * _LONGEST).decode("utf-8"))
+            return parse_secret(file.read(4 * _MAX_LENGTH).decode("utf-8"))
     except OSError as error:
         title = f"The token file {path} cannot be read."
-        raise SecretRefused(title, f"{error.strerror}.", "Name another file.") from None
+        raise InvalidSecret(title, f"{error.strerror}.", "Name another file.") from None
     except UnicodeDecodeError:
         # Its text and its `object` hold the bytes of the token: not chained.
         title = f"The token file {path} is not UTF-8 text."
-    raise SecretRefused(title, _RULE, "Save it as plain text.")
+    raise InvalidSecret(title, _RULE, "Save it as plain text.")
 
 
-def _wrong(token: str) -> str:
+def _secret_error(token: str) -> str:
     """What is wrong with it, in words that do not show it; "" if nothing."""
     if not token:
         return "The token is empty."
-    if len(token) > _LONGEST:
+    if len(token) > _MAX_LENGTH:
         return "The token is too long."
     odd = next((place for place, sign in enumerate(token) if not "!" <= sign <= "~"), None)
-    return "" if odd is None else f"The token holds {_named(token[odd])} as its character {odd + 1}."
+    return (
+        ""
+        if odd is None
+        else f"The token holds {_describe_character(token[odd])} as its character {odd + 1}."
+    )
 
 
-def _named(sign: str) -> str:
+def _describe_character(sign: str) -> str:
     if sign.isalnum():
         return "a letter or digit beyond ASCII"
     kind = "a blank" if sign.isspace() else unicodedata.name(sign, "a control character").lower()

@@ -18,20 +18,22 @@ from grpo_wizard.state.errors import (
     StateNotSaved,
     StateUnreadable,
 )
-from grpo_wizard.state.home import Home, make_folder, there, valid_name
+from grpo_wizard.state.home import Home, exists, make_folder, valid_name
 from grpo_wizard.state.migrations import NewerVersion
-from grpo_wizard.state.model import Answers, Deployment, Mode, now
+from grpo_wizard.state.model import Deployment, Mode, StoredAnswers, now
 
 TOOL = f"grpo-wizard {grpo_wizard.__version__}"
 
 
-class Store:
+class StateStore:
     """Reads and writes the states under a home folder. Hold the deployment's `Lock` while changing it."""
 
     def __init__(self, home: Home) -> None:
         self.home = home
 
-    def create(self, name: str, mode: Mode, answers: Answers, lineage: str | None = None) -> Deployment:
+    def create(
+        self, name: str, mode: Mode, answers: StoredAnswers, deployment_id: str | None = None
+    ) -> Deployment:
         """Begin a deployment and save it. `lineage` takes over the mark of one whose state was lost.
 
         Raises StateExists (also for a damaged state), NameRefused, StateInvalid, StateNotSaved.
@@ -39,12 +41,12 @@ class Store:
         file = self.home.state_file(name)
         make_folder(file.parent)
         try:
-            mark = lineage or "g" + secrets.token_hex(5)
+            mark = deployment_id or "g" + secrets.token_hex(5)
             deployment = Deployment(lineage=mark, mode=mode, name=valid_name(name), answers=answers)
         except ValidationError as error:
             raise StateInvalid(explain(error)) from None
-        with atomic.guarded(file):
-            if self.home.known(name):
+        with atomic.file_lock(file):
+            if self.home.has_state(name):
                 raise StateExists(name, file)
             self._write(deployment, file)
         return deployment
@@ -52,7 +54,7 @@ class Store:
     def load(self, name: str) -> Deployment:
         """The state as saved last. Raises StateMissing, StateUnreadable, StateNewer."""
         file = self.home.state_file(name)
-        if not self.home.known(name):
+        if not self.home.has_state(name):
             raise StateMissing(name, file)
         try:
             return decode(file.read_bytes(), name)
@@ -71,7 +73,7 @@ class Store:
         Raises StateChanged, StateInvalid, StateNotSaved; and, for what is on disk, what `load` raises.
         """
         file = self.home.state_file(deployment.name)
-        with atomic.guarded(file):
+        with atomic.file_lock(file):
             found = self.load(deployment.name)
             if (found.serial, found.lineage) != (deployment.serial, deployment.lineage):
                 raise StateChanged(file, deployment.serial, found.serial)
@@ -84,30 +86,30 @@ class Store:
         Raises StateMissing, StateUnreadable (no good backup either), StateNotSaved.
         """
         file, backup = self.home.state_file(name), self.home.backup_file(name)
-        if not self.home.known(name):
+        if not self.home.has_state(name):
             raise StateMissing(name, file)
-        with atomic.guarded(file):
+        with atomic.file_lock(file):
             try:
                 deployment = decode(backup.read_bytes(), name)
             except (OSError, ValueError) as error:
                 raise self._unreadable(name, f"its backup cannot be read either: {error}") from None
-            if there(file) and _copy_aside(file) is None:
+            if exists(file) and _copy_unreadable(file) is None:
                 raise StateNotSaved(file, "no copy of the damaged file could be made")
             deployment.serial += 1  # the state that was lost had this serial; the next must be higher
             self._write(deployment, file, keep_backup=True)
         return deployment
 
-    def set_aside(self, name: str) -> list[Path]:
+    def archive(self, name: str) -> list[Path]:
         """Move state and backup away: the name is free for a rebuild from the cloud. Returns where to.
 
         Raises StateMissing, StateNotSaved.
         """
         file, backup = self.home.state_file(name), self.home.backup_file(name)
-        if not self.home.known(name):
+        if not self.home.has_state(name):
             raise StateMissing(name, file)
-        with atomic.guarded(file):
+        with atomic.file_lock(file):
             try:
-                return [_move_aside(each) for each in (file, backup) if there(each)]
+                return [_archive_file(each) for each in (file, backup) if exists(each)]
             except OSError as error:
                 raise StateNotSaved(file, error.strerror or str(error)) from error
 
@@ -129,10 +131,10 @@ class Store:
             good = backup
         except (OSError, ValueError):
             good = None
-        return StateUnreadable(file, reason, _copy_aside(file), good)
+        return StateUnreadable(file, reason, _copy_unreadable(file), good)
 
 
-def _copy_aside(file: Path) -> Path | None:
+def _copy_unreadable(file: Path) -> Path | None:
     """A copy of a damaged file, one for each content however often it is met; None if none can be made."""
     try:
         data = file.read_bytes()
@@ -144,5 +146,5 @@ def _copy_aside(file: Path) -> Path | None:
     return copy
 
 
-def _move_aside(file: Path) -> Path:
+def _archive_file(file: Path) -> Path:
     return file.replace(file.with_name(f"{file.name}.aside-{secrets.token_hex(4)}"))

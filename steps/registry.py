@@ -6,11 +6,11 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from grpo_wizard.steps.cluster import step as cluster
-from grpo_wizard.steps.core.model import Answers, Field, Refused, Resource, Step
+from grpo_wizard.steps.core.model import Answers, Field, InvalidValue, Resource, Step
 from grpo_wizard.steps.grpo import step as grpo
 from grpo_wizard.steps.lustre import step as lustre
 from grpo_wizard.steps.networks import step as networks
-from grpo_wizard.steps.pricing.book import CATALOGUE, Book, priced
+from grpo_wizard.steps.pricing.book import BUILT_IN_PRICES, PriceBook, with_prices
 from grpo_wizard.steps.project import step as project
 from grpo_wizard.steps.quotas import step as quotas
 from grpo_wizard.steps.raycluster import step as raycluster
@@ -24,11 +24,11 @@ STEPS: tuple[Step, ...] = (
     raycluster.STEP,
     grpo.STEP,
 )
-NAMES = tuple(step.name for step in STEPS)
+STEP_NAMES = tuple(step.name for step in STEPS)
 
 
 def step(name: str) -> Step:
-    return STEPS[NAMES.index(name)]
+    return STEPS[STEP_NAMES.index(name)]
 
 
 def fields() -> Iterator[tuple[Step, Field]]:
@@ -38,27 +38,29 @@ def fields() -> Iterator[tuple[Step, Field]]:
             yield each, field
 
 
-class Refusals(ValueError):
+class ValidationErrors(ValueError):
     """Answers that were refused: a sentence for each, by step.field. `unknown` are keys that no step has."""
 
     def __init__(self, by_field: Mapping[str, str], unknown: tuple[str, ...] = ()) -> None:
         super().__init__("; ".join(f"{key}: {rule}" for key, rule in by_field.items()))
-        self.by_field, self.unknown = dict(by_field), unknown
+        self.by_field, self.unknown_keys = dict(by_field), unknown
 
 
-def complete(given: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
+def validate(given: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
     """Parses what was given and fills in the defaults. Secrets are left out: they live nowhere but in the Secret.
 
     Raises Refusals with all that is wrong at once, required fields that are missing among it.
     """
-    answers, refused = so_far(given)
-    unknown = tuple(f"{s}.{f}" for s, values in given.items() for f in values if not _known(s, f))
+    answers, refused = validate_partial(given)
+    unknown = tuple(f"{s}.{f}" for s, values in given.items() for f in values if not _is_known_field(s, f))
     if refused or unknown:
-        raise Refusals(refused, unknown)
+        raise ValidationErrors(refused, unknown)
     return answers
 
 
-def so_far(given: Mapping[str, Mapping[str, Any]]) -> tuple[dict[str, dict[str, Any]], dict[str, str]]:
+def validate_partial(
+    given: Mapping[str, Mapping[str, Any]],
+) -> tuple[dict[str, dict[str, Any]], dict[str, str]]:
     """Answers as far as they are known, and by step.field why others are not. What follows from a refused answer is in neither."""
     answers: dict[str, dict[str, Any]] = {each.name: {} for each in STEPS}
     refused: dict[str, str] = {}
@@ -66,29 +68,31 @@ def so_far(given: Mapping[str, Mapping[str, Any]]) -> tuple[dict[str, dict[str, 
         if field.kind == "secret":
             continue
         try:
-            answers[each.name][field.name] = _value(field, given.get(each.name, {}), answers)
-        except Refused as refusal:
+            answers[each.name][field.name] = _field_value(field, given.get(each.name, {}), answers)
+        except InvalidValue as refusal:
             refused[f"{each.name}.{field.name}"] = str(refusal)
         except KeyError:
             pass  # its default follows from an answer that was refused, and that one is named already
     return answers, refused
 
 
-def _known(step_name: str, field_name: str) -> bool:
-    return step_name in NAMES and any(f.name == field_name for f in step(step_name).fields)
+def _is_known_field(step_name: str, field_name: str) -> bool:
+    return step_name in STEP_NAMES and any(f.name == field_name for f in step(step_name).fields)
 
 
-def _value(field: Field, given: Mapping[str, Any], answers: Answers) -> Any:
+def _field_value(field: Field, given: Mapping[str, Any], answers: Answers) -> Any:
     default = field.default_for(answers)
     if field.name in given and given[field.name] is not None:
         value = field.parse(given[field.name])
         if value != "" or default is not None:
             return value
     if default is None:
-        raise Refused(f"must be answered: {field.help[:1].lower()}{field.help[1:]}")
+        raise InvalidValue(f"must be answered: {field.help[:1].lower()}{field.help[1:]}")
     return default
 
 
-def all_resources(answers: Answers, book: Book = CATALOGUE) -> list[Resource]:
+def all_resources(answers: Answers, price_book: PriceBook = BUILT_IN_PRICES) -> list[Resource]:
     """Every resource of the deployment, in the wizard's order, with the prices of `book`."""
-    return priced([resource for each in STEPS for resource in each.resources(answers)], answers, book)
+    return with_prices(
+        [resource for each in STEPS for resource in each.resources(answers)], answers, price_book
+    )

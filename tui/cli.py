@@ -17,7 +17,7 @@ Without a command the wizard opens on the terminal. `grpo-wizard rehearse` shows
 _EXIT_CODES = """exit codes: 0 done; 1 a value was refused, a check blocks, the plan holds a conflict, an operation failed, or
 health is warning or critical; 2 wrong usage; 130 interrupted"""
 
-Add = Callable[[argparse.ArgumentParser], None]
+AddArguments = Callable[[argparse.ArgumentParser], None]
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -29,8 +29,8 @@ def _parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action=_Version, nargs=0, help="show the version and exit")
-    _plain(parser)
-    _common(parser)
+    _add_plain_option(parser)
+    _add_common_options(parser)
     commands = parser.add_subparsers(dest="command", metavar="COMMAND")
     for name, (purpose, add) in COMMANDS.items():
         command = commands.add_parser(
@@ -40,7 +40,7 @@ def _parser() -> argparse.ArgumentParser:
             epilog=_EXIT_CODES,
             allow_abbrev=False,
         )
-        _common(command, again=True)
+        _add_common_options(command, again=True)
         add(command)
     return parser
 
@@ -55,7 +55,7 @@ class _Version(argparse.Action):
         parser.exit()
 
 
-def _plain(parser: argparse.ArgumentParser, again: bool = False) -> None:
+def _add_plain_option(parser: argparse.ArgumentParser, again: bool = False) -> None:
     """Of what opens the wizard; given before or after the command's name."""
     parser.add_argument(
         "--plain",
@@ -65,7 +65,7 @@ def _plain(parser: argparse.ArgumentParser, again: bool = False) -> None:
     )
 
 
-def _common(parser: argparse.ArgumentParser, again: bool = False) -> None:
+def _add_common_options(parser: argparse.ArgumentParser, again: bool = False) -> None:
     """Options of every command; given before or after the command's name."""
     default = argparse.SUPPRESS if again else None
     parser.add_argument(
@@ -101,7 +101,7 @@ def _common(parser: argparse.ArgumentParser, again: bool = False) -> None:
     )
 
 
-def _json(parser: argparse.ArgumentParser, form: str = "one JSON document on stdout") -> None:
+def _add_json_option(parser: argparse.ArgumentParser, form: str = "one JSON document on stdout") -> None:
     parser.add_argument("--json", action="store_true", help=form)
 
 
@@ -160,7 +160,7 @@ def _apply(parser: argparse.ArgumentParser) -> None:
         help="start nothing more once so much is spent (default: the answer project.max_usd)",
     )
     parser.add_argument("--skip-checks", action="store_true", help="start although a check blocks")
-    _json(parser, "one JSON object a line")
+    _add_json_option(parser, "one JSON object a line")
 
 
 def _destroy(parser: argparse.ArgumentParser) -> None:
@@ -178,7 +178,7 @@ def _destroy(parser: argparse.ArgumentParser) -> None:
         metavar="ID",
         help="delete this project too; only one that this deployment created",
     )
-    _json(parser, "one JSON object a line")
+    _add_json_option(parser, "one JSON object a line")
 
 
 def _metrics(parser: argparse.ArgumentParser) -> None:
@@ -187,7 +187,7 @@ def _metrics(parser: argparse.ArgumentParser) -> None:
     )
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--csv", action="store_true", help="comma-separated values")
-    _json(form)  # type: ignore[arg-type]
+    _add_json_option(form)  # type: ignore[arg-type]
 
 
 def _health(parser: argparse.ArgumentParser) -> None:
@@ -197,12 +197,12 @@ def _health(parser: argparse.ArgumentParser) -> None:
         nargs="?",
         help="a saved NeMo RL log instead of the job's; - reads standard input",
     )
-    _json(parser)
+    _add_json_option(parser)
 
 
 def _wait(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--timeout", metavar="S", type=float, help="give up after so many seconds")
-    _json(parser)
+    _add_json_option(parser)
 
 
 def _logs(parser: argparse.ArgumentParser) -> None:
@@ -213,13 +213,13 @@ def _dashboard(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--port", type=int, default=8265, help="local port (default 8265)")
 
 
-def _nothing(parser: argparse.ArgumentParser) -> None:
+def _no_options(parser: argparse.ArgumentParser) -> None:
     """No option of its own."""
 
 
 def _rehearse(parser: argparse.ArgumentParser) -> None:
-    _plain(parser, again=True)
-    _json(parser)
+    _add_plain_option(parser, again=True)
+    _add_json_option(parser)
 
 
 def _export(parser: argparse.ArgumentParser) -> None:
@@ -275,30 +275,30 @@ def _rehearsal(parser: argparse.ArgumentParser) -> None:
         default=30.0,
         help="serve: end after so long without a request (default 30, 0: never)",
     )
-    _json(parser, "status, drills: one JSON document on stdout (status without a terminal always)")
+    _add_json_option(parser, "status, drills: one JSON document on stdout (status without a terminal always)")
 
 
-COMMANDS: dict[str, tuple[str, Add]] = {
+COMMANDS: dict[str, tuple[str, AddArguments]] = {
     "init": ("checkpoint answers; all that is wrong with them at once", _init),
-    "check": ("look whether it can work, before anything is made", _json),
-    "plan": ("what apply would do, its cost per hour and its expected time", _json),
+    "check": ("look whether it can work, before anything is made", _add_json_option),
+    "plan": ("what apply would do, its cost per hour and its expected time", _add_json_option),
     "apply": ("make what is missing; run it again to resume", _apply),
     "wait": (
         "wait until the job ends",
         _wait,
     ),
-    "status": ("the cloud as it is, drift, and the job", _json),
+    "status": ("the cloud as it is, drift, and the job", _add_json_option),
     "logs": ("the job's log, raw", _logs),
     "metrics": ("one row a training step, of the job or of a saved log", _metrics),
     "health": ("a diagnosis of the job, or of a saved log", _health),
-    "checkpoints": ("step_N with completeness and size", _json),
-    "stop": ("stop the job and keep the machines", _json),
+    "checkpoints": ("step_N with completeness and size", _add_json_option),
+    "stop": ("stop the job and keep the machines", _add_json_option),
     "destroy": ("take down what this deployment made, and nothing else", _destroy),
     "export": (
         "the same deployment as a bash script of gcloud and kubectl commands, or as an answer file",
         _export,
     ),
-    "credentials": ("write the kubeconfig entry that get-credentials would", _nothing),
+    "credentials": ("write the kubeconfig entry that get-credentials would", _no_options),
     "dashboard": (
         "keep the Ray dashboard forwarded on loopback",
         _dashboard,
@@ -311,9 +311,9 @@ COMMANDS: dict[str, tuple[str, Add]] = {
 }
 
 
-def parse(words: Sequence[str]) -> argparse.Namespace:
+def parse(argv: Sequence[str]) -> argparse.Namespace:
     """What a command line means."""
-    return _parser().parse_args(words)
+    return _parser().parse_args(argv)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -322,8 +322,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     _use_utf8()
     room = arguments.command or "wizard"
     try:
-        _speed_is_one(arguments.speed)
-        _begin_drills(arguments)
+        _validate_speed(arguments.speed)
+        _start_drills(arguments)
         code: int = import_module(f"grpo_wizard.tui.commands.{room}").run(arguments)
         sys.stdout.flush()
         return code
@@ -338,25 +338,25 @@ def main(argv: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # `| head` ends quietly
         return 0
     except Exception as error:
-        return _tell(error, arguments)
+        return _print_error(error, arguments)
 
 
-def _speed_is_one(speed: str | None) -> None:
+def _validate_speed(speed: str | None) -> None:
     if speed is not None:
-        from grpo_wizard.state.errors import WrongUsage
+        from grpo_wizard.state.errors import CommandUsageError
         from grpo_wizard.steps.emulator import process
 
         try:
-            process.normal_speed(speed)
-        except process.RehearsalError as error:
-            raise WrongUsage(str(error)) from error
+            process.normalize_speed(speed)
+        except process.EmulatorError as error:
+            raise CommandUsageError(str(error)) from error
 
 
-def _begin_drills(arguments: argparse.Namespace) -> None:
+def _start_drills(arguments: argparse.Namespace) -> None:
     if arguments.drill and arguments.command != "rehearsal":
-        from grpo_wizard.tui.controllers.drills import begin_asked
+        from grpo_wizard.tui.controllers.drills import start_requested_drills
 
-        begin_asked(arguments)
+        start_requested_drills(arguments)
 
 
 def _use_utf8() -> None:
@@ -368,13 +368,13 @@ def _use_utf8() -> None:
         sys.stdin.reconfigure(errors="surrogateescape")
 
 
-def _tell(error: Exception, args: argparse.Namespace) -> int:
+def _print_error(error: Exception, args: argparse.Namespace) -> int:
     """What happened, why, the one fix; never a traceback for what was foreseen."""
     from grpo_wizard.state.errors import WizardError
 
     if not isinstance(error, WizardError):
         raise error
-    from grpo_wizard.tui.commands._output import problem
+    from grpo_wizard.tui.commands._output import print_error
 
-    problem(error, args)
+    print_error(error, args)
     return error.exit_code

@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from grpo_wizard.state.secret import Secret
-from grpo_wizard.steps.clients.serialization import JSON, document
+from grpo_wizard.steps.clients.serialization import JSON, to_json
 
 if TYPE_CHECKING:
-    from grpo_wizard.steps.clients.credentials import Identity
+    from grpo_wizard.steps.clients.credentials import CredentialsInfo
 
 AuditSink = Callable[[str, str, str, str, str], None]  # identity, method, url, operation, result
 _TIMEOUT = 60.0  # of one request, seconds
@@ -21,50 +21,52 @@ _PREFIX = {"compute": ""}
 
 
 @dataclass
-class Cloud:
+class CloudContext:
     """Built once a deployment is opened (clients/connect.py). `base_url` is empty for the real Google Cloud."""
 
     mode: str
     credentials: Any
-    identity: str
+    account: str
     base_url: str = ""
     kube_token: str = ""  # the rehearsal's; on GKE the credentials' own token is used
-    pace: float = 1.0  # how many times faster than real life things happen there
+    time_scale: float = 1.0  # how many times faster than real life things happen there
     audit: AuditSink = lambda *parts: None
     secrets: Mapping[str, Secret] = field(default_factory=dict)
-    who: Identity | None = None  # whose credentials; none are looked at in a rehearsal
-    made_up: frozenset[str] = frozenset()  # of the secrets, those that nobody gave: a rehearsal's stand-ins
+    credentials_info: CredentialsInfo | None = None  # whose credentials; none are looked at in a rehearsal
+    placeholder_secrets: frozenset[str] = (
+        frozenset()
+    )  # of the secrets, those that nobody gave: a rehearsal's stand-ins
     _clients: dict[str, Any] = field(default_factory=dict)
     _lock: threading.RLock = field(default_factory=threading.RLock)
-    _gates: dict[str, threading.Lock] = field(default_factory=dict)
-    _seen: dict[str, tuple[float, Any]] = field(default_factory=dict)
+    _cache_locks: dict[str, threading.Lock] = field(default_factory=dict)
+    _cache: dict[str, tuple[float, Any]] = field(default_factory=dict)
 
     def endpoint(self, service: str) -> str:
         """Of a Google service (`compute`, `container`, …): the rehearsal's address for it, or empty for Google's own."""
         prefix = _PREFIX.get(service, f"/{service}")
         return f"{self.base_url}{prefix}" if self.base_url else ""
 
-    def once(self, name: str, build: Callable[[], Any]) -> Any:
+    def singleton(self, name: str, build: Callable[[], Any]) -> Any:
         """A client is built once and shared; its sessions are safe for reads from several threads."""
         with self._lock:
             if name not in self._clients:
                 self._clients[name] = build()
             return self._clients[name]
 
-    def lately(self, name: str, ask: Callable[[], Any], seconds: float) -> Any:
+    def cached(self, name: str, fetch: Callable[[], Any], ttl: float) -> Any:
         """What was asked less than `seconds` ago is not asked again; of several threads at once one asks for all."""
         with self._lock:
-            gate = self._gates.setdefault(name, threading.Lock())
+            gate = self._cache_locks.setdefault(name, threading.Lock())
         with gate:
-            at, value = self._seen.get(name, (-seconds, None))
-            if time.monotonic() - at >= seconds:
-                value = ask()
-                self._seen[name] = time.monotonic(), value
+            at, value = self._cache.get(name, (-ttl, None))
+            if time.monotonic() - at >= ttl:
+                value = fetch()
+                self._cache[name] = time.monotonic(), value
             return value
 
-    def rest(self, service: str, module: str, client: str) -> Any:
+    def rest_client(self, service: str, module: str, client: str) -> Any:
         """A google-cloud-* client over REST, e.g. rest("compute", "google.cloud.compute_v1", "NetworksClient")."""
-        return self.once(f"{module}.{client}", lambda: self._build(service, module, client))
+        return self.singleton(f"{module}.{client}", lambda: self._build(service, module, client))
 
     def _build(self, service: str, module: str, client: str) -> Any:
         from importlib import import_module
@@ -73,23 +75,25 @@ class Cloud:
         built = getattr(import_module(module), client)(
             credentials=self.credentials, transport="rest", client_options=options
         )
-        self.watch(built.transport._session, f"{service}.googleapis.com")
+        self.audit_session(built.transport._session, f"{service}.googleapis.com")
         return built
 
-    def watch(self, session: Any, service: str) -> None:
+    def audit_session(self, session: Any, service: str) -> None:
         """Every write that goes through a requests session is audited at one place."""
-        _unharmed_colons(session)
+        _mount_colon_adapter(session)
         session.hooks["response"].append(
-            lambda response, *a, **k: self._note(response.request.method, response.url, response.status_code)
+            lambda response, *a, **k: self._audit_response(
+                response.request.method, response.url, response.status_code
+            )
         )
 
-    def _note(self, method: str, url: str, status: int) -> None:
+    def _audit_response(self, method: str, url: str, status: int) -> None:
         if (
             method not in ("GET", "HEAD", "OPTIONS")
             and ":testIamPermissions" not in url
             and ":getIamPolicy" not in url
         ):
-            self.audit(self.identity, method, url, "", str(status))
+            self.audit(self.account, method, url, "", str(status))
 
     def token(self) -> str:
         """A bearer token that is valid now."""
@@ -102,24 +106,24 @@ class Cloud:
         return str(self.credentials.token)
 
 
-def plain_colons(url: str) -> str:
+def keep_colons(url: str) -> str:
     """`example.com:my-proj` in a path as it is: the SDKs write %3A, which not every service reads (cases e01)."""
     path, mark, query = url.partition("?")
     return path.replace("%3A", ":").replace("%3a", ":") + mark + query
 
 
-def _unharmed_colons(session: Any) -> None:
+def _mount_colon_adapter(session: Any) -> None:
     """For what a requests session sends; one that carries a client certificate keeps its own adapter."""
     from requests.adapters import HTTPAdapter
 
-    class Plain(HTTPAdapter):
+    class ColonAdapter(HTTPAdapter):
         def send(self, request: Any, *args: Any, **options: Any) -> Any:
-            request.url = plain_colons(request.url)
+            request.url = keep_colons(request.url)
             return super().send(request, *args, **options)
 
     for scheme in ("https://", "http://"):
         if type(session.get_adapter(scheme)) is HTTPAdapter:
-            session.mount(scheme, Plain())
+            session.mount(scheme, ColonAdapter())
 
 
 def call(service: str, function: Callable[..., Any], **arguments: Any) -> Any:
@@ -132,12 +136,12 @@ def call(service: str, function: Callable[..., Any], **arguments: Any) -> Any:
         raise translate(f"{service}.googleapis.com", error) from error
 
 
-def absent_is_none(function: Callable[..., Any], service: str, request: JSON) -> JSON | None:
+def get_or_none(function: Callable[..., Any], service: str, request: JSON) -> JSON | None:
     """One thing as the API's JSON; None where it is not there."""
     from grpo_wizard.steps.clients.errors import CloudError
 
     try:
-        return document(call(service, function, request=request))
+        return to_json(call(service, function, request=request))
     except CloudError as error:
         if error.kind == "not_found":
             return None

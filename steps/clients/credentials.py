@@ -16,14 +16,14 @@ from email.utils import parsedate_to_datetime
 from pathlib import Path
 from typing import Any
 
-from grpo_wizard.steps.clients.errors import CloudError, short, translate
-from grpo_wizard.steps.core.durations import duration
+from grpo_wizard.steps.clients.errors import CloudError, one_line, translate
+from grpo_wizard.steps.core.durations import format_duration
 
 SCOPE = "https://www.googleapis.com/auth/cloud-platform"
-_TOKENS = "https://oauth2.googleapis.com/token"
-_LOGIN = "gcloud auth application-default login"
-_FILE = "GOOGLE_APPLICATION_CREDENTIALS"
-_CLOCK_SLACK = 300.0  # seconds; Google allows a token's times to be off by about five minutes
+_TOKEN_URL = "https://oauth2.googleapis.com/token"
+_LOGIN_COMMAND = "gcloud auth application-default login"
+_CREDENTIALS_VARIABLE = "GOOGLE_APPLICATION_CREDENTIALS"
+_MAX_CLOCK_SKEW = 300.0  # seconds; Google allows a token's times to be off by about five minutes
 _TITLES = {
     "authorized_user": "gcloud's application default credentials",
     "service_account": "a service account's key file",
@@ -36,7 +36,7 @@ _TITLES = {
 
 
 @dataclass(frozen=True)
-class Source:
+class CredentialSource:
     """Where google-auth takes credentials from. `kind` is the file's own `type`, `metadata`, or empty for nowhere."""
 
     kind: str
@@ -65,19 +65,19 @@ class Source:
 
     @property
     def token_url(self) -> str:
-        return self.get("token_uri") or self.get("token_url") or _TOKENS
+        return self.get("token_uri") or self.get("token_url") or _TOKEN_URL
 
 
 @dataclass(frozen=True)
-class Identity:
+class CredentialsInfo:
     """Found credentials. `account` is as IAM names it, `gcloud_account` whom gcloud itself is signed in as (empty: nobody)."""
 
     account: str
-    source: Source
+    source: CredentialSource
     quota_project: str = ""
     gcloud_account: str = ""
 
-    def document(self) -> dict[str, str]:
+    def to_json(self) -> dict[str, str]:
         return {
             "account": self.account,
             "kind": self.source.kind,
@@ -87,23 +87,23 @@ class Identity:
         }
 
 
-def find() -> tuple[Any, Identity]:
+def load_credentials() -> tuple[Any, CredentialsInfo]:
     """Credentials that hold a token, and whom they speak for. Raises CloudError with the one thing to do."""
     import google.auth
     from google.auth.transport.requests import Request
 
-    source = _source(os.environ)
+    source = _find_source(os.environ)
     try:
         credentials, _ = google.auth.default(scopes=[SCOPE])
         if not credentials.valid:
             credentials.refresh(Request())
     except Exception as error:
-        raise _explain(error, source) from error
+        raise _explain_error(error, source) from error
     if not source.kind:
-        source = Source("metadata")
+        source = CredentialSource("metadata")
     account = _account(credentials, source)
     quota = str(getattr(credentials, "quota_project_id", None) or "")
-    return credentials, Identity(account, source, quota, gcloud_account(os.environ))
+    return credentials, CredentialsInfo(account, source, quota, gcloud_account(os.environ))
 
 
 def _config_folder(environment: Mapping[str, str]) -> Path:
@@ -115,17 +115,17 @@ def _config_folder(environment: Mapping[str, str]) -> Path:
     return Path.home() / ".config" / "gcloud"
 
 
-def _source(environment: Mapping[str, str]) -> Source:
-    named = environment.get(_FILE, "")
+def _find_source(environment: Mapping[str, str]) -> CredentialSource:
+    named = environment.get(_CREDENTIALS_VARIABLE, "")
     path = Path(named) if named else _config_folder(environment) / "application_default_credentials.json"
     try:
         body = json.loads(path.read_text("utf-8"))
     except FileNotFoundError:
-        return Source("missing file" if named else "", str(path))
+        return CredentialSource("missing file" if named else "", str(path))
     except (OSError, ValueError):
-        return Source("unreadable file", str(path))
+        return CredentialSource("unreadable file", str(path))
     kind = str(body.get("type", "")) if isinstance(body, dict) else ""
-    return Source(kind or "unreadable file", str(path), body if isinstance(body, dict) else None)
+    return CredentialSource(kind or "unreadable file", str(path), body if isinstance(body, dict) else None)
 
 
 def gcloud_account(environment: Mapping[str, str]) -> str:
@@ -144,16 +144,16 @@ def gcloud_account(environment: Mapping[str, str]) -> str:
     return parser.get("core", "account", fallback="")
 
 
-def _account(credentials: Any, source: Source) -> str:
+def _account(credentials: Any, source: CredentialSource) -> str:
     """As the credentials say; a user's file says it seldom, then Google is asked whose token it is."""
     for name in ("service_account_email", "account", "signer_email"):
         value = getattr(credentials, name, "")
         if value and value != "default":
             return str(value)
-    return _owner_of_token(str(credentials.token), source) or source.title
+    return _token_email(str(credentials.token), source) or source.title
 
 
-def _owner_of_token(token: str, source: Source) -> str:
+def _token_email(token: str, source: CredentialSource) -> str:
     import requests
 
     try:
@@ -164,9 +164,9 @@ def _owner_of_token(token: str, source: Source) -> str:
         return ""
 
 
-def _explain(error: Exception, source: Source) -> CloudError:
-    text = short(error)
-    before = _before_asking(source, text)
+def _explain_error(error: Exception, source: CredentialSource) -> CloudError:
+    text = one_line(error)
+    before = _explain_file_error(source, text)
     if before is not None:
         return before
     if type(error).__name__ == "TransportError" and source.kind:
@@ -178,15 +178,15 @@ def _explain(error: Exception, source: Source) -> CloudError:
             transient=True,
         )
     grant = "invalid_grant" in text or "reasonable timeframe" in text or "invalid_request" in text
-    if grant and (trouble := _clock(text, source)) is not None:
+    if grant and (trouble := _explain_clock_error(text, source)) is not None:
         return trouble
     known = {
-        "authorized_user": _user,
-        "external_account_authorized_user": _user,
-        "service_account": _service_account,
-        "impersonated_service_account": _impersonated,
-        "external_account": _external,
-        "": _machine,
+        "authorized_user": _explain_user_error,
+        "external_account_authorized_user": _explain_user_error,
+        "service_account": _explain_service_account_error,
+        "impersonated_service_account": _explain_impersonation_error,
+        "external_account": _explain_external_account_error,
+        "": _explain_metadata_error,
     }.get(source.kind)
     if known is None:
         found = translate("google.auth", error)
@@ -194,21 +194,28 @@ def _explain(error: Exception, source: Source) -> CloudError:
     return known(text, source)
 
 
-def _auth(title: str, detail: str, fix: str, command: str = _LOGIN) -> CloudError:
+def _auth_error(title: str, detail: str, fix: str, command: str = _LOGIN_COMMAND) -> CloudError:
     return CloudError("auth", title, detail, fix, command)
 
 
-def _before_asking(source: Source, text: str) -> CloudError | None:
+def _explain_file_error(source: CredentialSource, text: str) -> CloudError | None:
     """What is wrong with the file itself, or with there being none."""
     if source.kind == "missing file":
-        return _auth(
-            "the credentials file is not there", source.path, f"correct or unset {_FILE}", f"unset {_FILE}"
+        return _auth_error(
+            "the credentials file is not there",
+            source.path,
+            f"correct or unset {_CREDENTIALS_VARIABLE}",
+            f"unset {_CREDENTIALS_VARIABLE}",
         )
     if source.kind == "unreadable file":
-        again = "make it anew" if not os.environ.get(_FILE) else f"correct {_FILE}"
-        return _auth("the credentials file holds no credentials", source.path, again)
+        again = (
+            "make it anew"
+            if not os.environ.get(_CREDENTIALS_VARIABLE)
+            else f"correct {_CREDENTIALS_VARIABLE}"
+        )
+        return _auth_error("the credentials file holds no credentials", source.path, again)
     if not source.kind and ("credentials were not found" in text or "automatically determine" in text):
-        return _auth(
+        return _auth_error(
             "no Google credentials were found", "no file, no service account of this machine", "sign in"
         )
     return None
@@ -225,13 +232,13 @@ def clock_offset(url: str) -> float | None:
         return None
 
 
-def _clock(text: str, source: Source) -> CloudError | None:
+def _explain_clock_error(text: str, source: CredentialSource) -> CloudError | None:
     offset = clock_offset(source.token_url)
-    wrong = offset is not None and abs(offset) > _CLOCK_SLACK
+    wrong = offset is not None and abs(offset) > _MAX_CLOCK_SKEW
     if not wrong and "reasonable timeframe" not in text:
         return None
     how = (
-        f"it is {duration(abs(offset))} {'ahead of' if offset > 0 else 'behind'} Google's"
+        f"it is {format_duration(abs(offset))} {'ahead of' if offset > 0 else 'behind'} Google's"
         if wrong and offset is not None
         else "Google refuses tokens from another time"
     )
@@ -241,40 +248,42 @@ def _clock(text: str, source: Source) -> CloudError | None:
     )
 
 
-def _user(text: str, source: Source) -> CloudError:
+def _explain_user_error(text: str, source: CredentialSource) -> CloudError:
     if "rapt" in text or "eauthentication" in text:
-        return _auth(
+        return _auth_error(
             "Google asks you to sign in again (your organisation's session length)", text, "sign in again"
         )
     if "invalid_grant" in text:
-        return _auth("your sign-in has expired or was revoked", text, "sign in again")
-    return _auth(f"{source.title} were refused", text, "sign in again")
+        return _auth_error("your sign-in has expired or was revoked", text, "sign in again")
+    return _auth_error(f"{source.title} were refused", text, "sign in again")
 
 
-def _service_account(text: str, source: Source) -> CloudError:
+def _explain_service_account_error(text: str, source: CredentialSource) -> CloudError:
     who = source.get("client_email")
     if "account not found" in text.lower() or "invalid_client" in text:
-        return _auth(
+        return _auth_error(
             f"service account {who} does not exist (any more)",
             text,
-            f"name another key file in {_FILE}",
+            f"name another key file in {_CREDENTIALS_VARIABLE}",
             f"gcloud iam service-accounts list --project={source.get('project_id')}",
         )
     if "signature" in text.lower() or "invalid_grant" in text:
-        return _auth(
+        return _auth_error(
             f"the key of service account {who} is not valid (any more)",
             text,
             "make a new key",
             f"gcloud iam service-accounts keys create key.json --iam-account={who}",
         )
-    return _auth(f"service account {who} was refused", text, f"name another key file in {_FILE}")
+    return _auth_error(
+        f"service account {who} was refused", text, f"name another key file in {_CREDENTIALS_VARIABLE}"
+    )
 
 
-def _impersonated(text: str, source: Source) -> CloudError:
+def _explain_impersonation_error(text: str, source: CredentialSource) -> CloudError:
     target = source.get("service_account_impersonation_url").rpartition("/")[2].partition(":")[0]
     if "invalid_grant" in text:
-        return _user(text, source)
-    return _auth(
+        return _explain_user_error(text, source)
+    return _auth_error(
         f"you may not act as service account {target}",
         text,
         "have its owner let you",
@@ -283,10 +292,10 @@ def _impersonated(text: str, source: Source) -> CloudError:
     )
 
 
-def _external(text: str, source: Source) -> CloudError:
+def _explain_external_account_error(text: str, source: CredentialSource) -> CloudError:
     if "impersonat" in text.lower() or "getAccessToken" in text or "iamcredentials" in text:
         target = source.get("service_account_impersonation_url").rpartition("/")[2].partition(":")[0]
-        return _auth(
+        return _auth_error(
             f"{source.title} may not act as service account {target}",
             text,
             "have its owner let the pool's identity",
@@ -296,13 +305,18 @@ def _external(text: str, source: Source) -> CloudError:
     held = (source.body or {}).get("credential_source", {})
     where = str(held.get("file") or held.get("url") or held.get("executable", {}).get("command", ""))
     if "was not found" in text or "No such file" in text:
-        return _auth(
-            f"the token of {source.title} is not there", where, "have your identity provider write it", _LOGIN
+        return _auth_error(
+            f"the token of {source.title} is not there",
+            where,
+            "have your identity provider write it",
+            _LOGIN_COMMAND,
         )
     if "workforce" in source.title:
         command = "gcloud auth application-default login --login-config=LOGIN_CONFIG"
-        return _auth(f"the token of {source.title} has expired or is refused", text, "sign in again", command)
-    return _auth(
+        return _auth_error(
+            f"the token of {source.title} has expired or is refused", text, "sign in again", command
+        )
+    return _auth_error(
         f"the token of {source.title} has expired or is refused",
         f"{where}: {text}",
         "have your identity provider write a new one",
@@ -311,8 +325,8 @@ def _external(text: str, source: Source) -> CloudError:
     )
 
 
-def _machine(text: str, source: Source) -> CloudError:
-    return _auth(
+def _explain_metadata_error(text: str, source: CredentialSource) -> CloudError:
+    return _auth_error(
         "this machine has no service account that may sign in",
         text,
         "attach one, or sign in yourself",

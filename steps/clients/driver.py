@@ -6,33 +6,33 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from grpo_wizard.steps.core.model import Resource, Sight
+from grpo_wizard.steps.core.model import ObservedState, Resource
 
 if TYPE_CHECKING:
-    from grpo_wizard.steps.clients.context import Cloud
+    from grpo_wizard.steps.clients.context import CloudContext
 
-Tell = Callable[[str], None]
+EmitNotice = Callable[[str], None]
 
 
 @dataclass(frozen=True)
-class Task:
+class ResourceContext:
     """One resource to work on: its spec with every Fact filled in, our mark, and what is remembered of it."""
 
     resource: Resource
     spec: Mapping[str, Any]
-    mark: str  # lineage to write on it; empty: none
-    lineage: str = ""  # whose deployment this is, marks or not
+    owner_label: str  # lineage to write on it; empty: none
+    deployment_id: str = ""  # whose deployment this is, marks or not
     request_id: str = ""  # the same for every try of one create
-    memo: Mapping[str, str] = field(default_factory=dict)
-    tell: Tell = lambda text: None  # a notice for the user
+    recorded: Mapping[str, str] = field(default_factory=dict)
+    emit: EmitNotice = lambda text: None  # a notice for the user
 
     @property
     def name(self) -> str:
         return self.resource.name
 
-    def at(self, key: str) -> str:
+    def location(self, key: str) -> str:
         """Where it is: project, location, cluster, namespace …"""
-        return self.resource.where[key]
+        return self.resource.parent[key]
 
 
 @dataclass(frozen=True)
@@ -49,38 +49,38 @@ class Driver:
     `create`, `change` and `delete` return the operation's name, or "" where the API answers at once.
     """
 
-    repeatable = False  # one that ended badly is simply made again
-    changeable: frozenset[str] = frozenset()  # spec paths (or their heads) that can be changed in place
+    recreate_on_failure = False  # one that ended badly is simply made again
+    updatable: frozenset[str] = frozenset()  # spec paths (or their heads) that can be changed in place
 
-    def look(self, cloud: Cloud, task: Task) -> Sight:
+    def read(self, cloud: CloudContext, context: ResourceContext) -> ObservedState:
         raise NotImplementedError
 
-    def create(self, cloud: Cloud, task: Task) -> str:
+    def create(self, cloud: CloudContext, context: ResourceContext) -> str:
         raise NotImplementedError
 
-    def progress(self, cloud: Cloud, task: Task, operation: str) -> Progress:
+    def progress(self, cloud: CloudContext, context: ResourceContext, operation: str) -> Progress:
         """Asks after an operation; raises CloudError when it ended with an error."""
         return Progress(True)
 
-    def nudge(self, cloud: Cloud, task: Task, sight: Sight) -> None:
+    def advance(self, cloud: CloudContext, context: ResourceContext, observed: ObservedState) -> None:
         """Called while the thing is still being made; some need a hand on the way (workers are raised when the head is ready)."""
 
-    def change(self, cloud: Cloud, task: Task, sight: Sight) -> str:
+    def update(self, cloud: CloudContext, context: ResourceContext, observed: ObservedState) -> str:
         raise NotImplementedError
 
-    def delete(self, cloud: Cloud, task: Task, sight: Sight) -> str:
+    def delete(self, cloud: CloudContext, context: ResourceContext, observed: ObservedState) -> str:
         raise NotImplementedError
 
-    def proof(self, cloud: Cloud, task: Task) -> bool:
+    def owns(self, cloud: CloudContext, context: ResourceContext) -> bool:
         """Whether our own create made what is there: the same request id, sent again, is answered with the first one's operation.
 
         Only asked where a create was begun and its end was not seen.
         """
         return False
 
-    def insist(self, cloud: Cloud, task: Task) -> str | None:
+    def force_delete(self, cloud: CloudContext, context: ResourceContext) -> str | None:
         """A harder way to delete what stays in use for long; the operation's name, None where there is none."""
         return None
 
-    def can_change(self, path: str) -> bool:
-        return any(path == head or path.startswith(head + ".") for head in self.changeable)
+    def can_update(self, path: str) -> bool:
+        return any(path == head or path.startswith(head + ".") for head in self.updatable)

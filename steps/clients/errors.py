@@ -10,11 +10,13 @@ from grpo_wizard.state.errors import WizardError
 
 # Whether the same request may be sent again, once the cloud has been looked at.
 _TRANSIENT_STATUS = {408, 429, 500, 502, 503, 504}
-_RESERVATION = re.compile(
+_RESERVATION_EXHAUSTED = re.compile(
     r"Reservation does not have enough resources.*?reservation \"([^\"]+)\".*?zone \"([^\"]+)\".*?required (\d+) and short of (\d+)",
     re.DOTALL,
 )
-_NO_RESERVATION = re.compile(r"reservation \"([^\"]+)\" not found for node pool .*? at zone \"([^\"]+)\"")
+_RESERVATION_NOT_FOUND = re.compile(
+    r"reservation \"([^\"]+)\" not found for node pool .*? at zone \"([^\"]+)\""
+)
 _QUOTA_ITEM = re.compile(
     r"resource \"([A-Z0-9_]+)\": request requires '([\d.]+)' and is short '([\d.]+)'.*?quota of '([\d.]+)'",
     re.DOTALL,
@@ -23,8 +25,8 @@ _QUOTAS = "https://console.cloud.google.com/iam-admin/quotas"
 _QUOTA_PAGE = re.compile(re.escape(_QUOTAS) + r"[^\s.]*")
 _CONSTRAINT = re.compile(r"[Cc]onstraint '?(constraints/[A-Za-z.]+)")
 _ZONE = re.compile(r"[Tt]he zone '(?:projects/[^/']+/zones/)?([a-z0-9-]+)'")
-_NUMBERED = re.compile(r"(\bproject[ =])\d+\b")
-_EXPECTED = re.compile(r"Expected (\d+), running (\d+)")
+_PROJECT_NUMBER = re.compile(r"(\bproject[ =])\d+\b")
+_MACHINE_COUNTS = re.compile(r"Expected (\d+), running (\d+)")
 
 
 class CloudError(WizardError):
@@ -43,10 +45,10 @@ class CloudError(WizardError):
     ) -> None:
         super().__init__(title, detail, fix, command)
         self.kind, self.transient, self.status = kind, transient, status
-        self.ended = False  # an operation has ended with this: asking after it again says the same
+        self.operation_ended = False  # an operation has ended with this: asking after it again says the same
 
 
-def from_answer(service: str, status: int, content: bytes | str) -> CloudError:
+def from_response(service: str, status: int, content: bytes | str) -> CloudError:
     """An HTTP answer of Google's or Kubernetes' that is an error."""
     text = content.decode("utf-8", "replace") if isinstance(content, bytes) else content
     try:
@@ -64,10 +66,10 @@ def from_answer(service: str, status: int, content: bytes | str) -> CloudError:
             transient=status in _TRANSIENT_STATUS,
             status=status,
         )
-    return from_message(_service(body) or service, status, str(body["message"]), _reason(body))
+    return from_message(_disabled_service(body) or service, status, str(body["message"]), _reason(body))
 
 
-def _service(body: dict[str, Any]) -> str:
+def _disabled_service(body: dict[str, Any]) -> str:
     """Of an API that is off Google names the service itself: that name is what `services enable` takes."""
     for detail in body.get("details") or []:
         if isinstance(detail, dict) and detail.get("reason") == "SERVICE_DISABLED":
@@ -88,10 +90,10 @@ def _reason(body: dict[str, Any]) -> str:
     )
 
 
-def in_project(error: CloudError, project: str) -> None:
+def set_project_id(error: CloudError, project: str) -> None:
     """Google names the project of an API that is off by its number; its owner knows it by its id."""
     if error.kind == "api_disabled":
-        error.detail = _NUMBERED.sub(lambda found: found[1] + project, error.detail)
+        error.detail = _PROJECT_NUMBER.sub(lambda found: found[1] + project, error.detail)
         if "--project" not in error.command:
             error.command += f" --project={project}"
 
@@ -99,10 +101,10 @@ def in_project(error: CloudError, project: str) -> None:
 def from_message(service: str, status: int, message: str, reason: str = "") -> CloudError:
     """Sorts an error by what it says; the order of the rules is from the particular to the general."""
     found = (
-        _capacity(message)
-        or _policy(message)
-        or _access(service, status, message, reason)
-        or _conflict(status, message, reason)
+        _capacity_error(message)
+        or _org_policy_error(message)
+        or _access_error(service, status, message, reason)
+        or _conflict_error(status, message, reason)
     )
     if found is None:
         transient = status in _TRANSIENT_STATUS
@@ -116,16 +118,16 @@ def from_message(service: str, status: int, message: str, reason: str = "") -> C
     return found
 
 
-def outcome(service: str, status: int, message: str, reason: str = "") -> CloudError:
+def operation_error(service: str, status: int, message: str, reason: str = "") -> CloudError:
     """What a long-running operation ended with. One that may pass with time is to be started anew, not asked after again."""
     found = from_message(service, status, message, reason)
-    found.ended = True
+    found.operation_ended = True
     return found
 
 
-def _capacity(message: str) -> CloudError | None:
+def _capacity_error(message: str) -> CloudError | None:
     """Reservation, quota and stock-out are three different things and three different fixes."""
-    reservation = _RESERVATION.search(message)
+    reservation = _RESERVATION_EXHAUSTED.search(message)
     if reservation:
         name, zone, _, short = reservation.groups()
         return CloudError(
@@ -134,7 +136,7 @@ def _capacity(message: str) -> CloudError | None:
             message,
             "lower quotas.gpu_nodes, or name another reservation",
         )
-    gone = _NO_RESERVATION.search(message)
+    gone = _RESERVATION_NOT_FOUND.search(message)
     if gone:
         return CloudError(
             "reservation",
@@ -163,7 +165,7 @@ def _capacity(message: str) -> CloudError | None:
         or "ZONE_RESOURCE_POOL_EXHAUSTED" in message
         or "does not have enough resources available" in message
     ):
-        counts, zone = _EXPECTED.search(message), _ZONE.search(message)
+        counts, zone = _MACHINE_COUNTS.search(message), _ZONE.search(message)
         seen = f": {counts[2]} of {counts[1]} machines came" if counts else ""
         return CloudError(
             "stockout",
@@ -174,7 +176,7 @@ def _capacity(message: str) -> CloudError | None:
     return None
 
 
-def _policy(message: str) -> CloudError | None:
+def _org_policy_error(message: str) -> CloudError | None:
     constraint = _CONSTRAINT.search(message)
     if not constraint:
         return None
@@ -186,8 +188,8 @@ def _policy(message: str) -> CloudError | None:
     )
 
 
-def _access(service: str, status: int, message: str, reason: str) -> CloudError | None:
-    consumer = _consumer(service, message, reason)
+def _access_error(service: str, status: int, message: str, reason: str) -> CloudError | None:
+    consumer = _consumer_project_error(service, message, reason)
     if consumer:
         return consumer
     if reason == "SERVICE_DISABLED" or "has not been used in project" in message:
@@ -217,7 +219,7 @@ def _access(service: str, status: int, message: str, reason: str) -> CloudError 
     return None
 
 
-def _consumer(service: str, message: str, reason: str) -> CloudError | None:
+def _consumer_project_error(service: str, message: str, reason: str) -> CloudError | None:
     """Refusals that concern the project on which calls are counted, not what they ask for."""
     if "requires a quota project" in message:  # its reason is SERVICE_DISABLED: of gcloud's own project
         return CloudError(
@@ -238,7 +240,7 @@ def _consumer(service: str, message: str, reason: str) -> CloudError | None:
     return None
 
 
-def _conflict(status: int, message: str, reason: str) -> CloudError | None:
+def _conflict_error(status: int, message: str, reason: str) -> CloudError | None:
     if status == 404:
         return CloudError("not_found", "not found", message)
     if status == 409 and (
@@ -274,33 +276,33 @@ def translate(service: str, error: BaseException) -> WizardError:
         return error
     module = type(error).__module__
     if module.startswith("google.auth"):
-        return _from_auth(error)
+        return _auth_error(error)
     response = getattr(error, "response", None)
     if module.startswith("google.api_core") and response is not None:
-        return from_answer(service, int(response.status_code), response.content)
+        return from_response(service, int(response.status_code), response.content)
     if module.startswith("google.api_core"):
         return from_message(
             service, int(getattr(error, "code", 0) or 0), str(getattr(error, "message", error)), ""
         )
     if module.startswith("googleapiclient"):
-        return from_answer(service, int(error.resp.status), error.content)  # type: ignore[attr-defined]
+        return from_response(service, int(error.resp.status), error.content)  # type: ignore[attr-defined]
     if module.startswith("kubernetes") and getattr(error, "status", None):
-        return from_answer("kubernetes", int(error.status), getattr(error, "body", "") or "")  # type: ignore[attr-defined]
+        return from_response("kubernetes", int(error.status), getattr(error, "body", "") or "")  # type: ignore[attr-defined]
     if isinstance(error, OSError) or module.startswith(
         ("requests", "urllib3", "aiohttp", "httplib2", "http.client", "kubernetes")
     ):
         return CloudError(
             "transient",
             f"{service} could not be reached",
-            short(error),
+            one_line(error),
             "see whether the network is up",
             transient=True,
         )
-    return CloudError("refused", f"{service}: {type(error).__name__}", short(error))
+    return CloudError("refused", f"{service}: {type(error).__name__}", one_line(error))
 
 
-def _from_auth(error: BaseException) -> CloudError:
-    text = short(error)
+def _auth_error(error: BaseException) -> CloudError:
+    text = one_line(error)
     if "reasonable timeframe" in text:
         return CloudError(
             "clock",
@@ -316,7 +318,7 @@ def _from_auth(error: BaseException) -> CloudError:
     return CloudError("auth", title, text, fix, "gcloud auth application-default login")
 
 
-def short(error: BaseException) -> str:
+def one_line(error: BaseException) -> str:
     """Its text in one line of at most 300 characters; of google-auth's (text, answer) the text."""
     text = str(error.args[0]) if len(error.args) > 1 and isinstance(error.args[0], str) else str(error)
     return " ".join(text.split())[:300] or type(error).__name__

@@ -6,7 +6,7 @@ import gc
 from importlib import import_module
 
 # The slowest last: compute alone takes 4 s of CPU, and the first questions of the wizard go to the others.
-MODULES = (
+SDK_MODULES = (
     "google.oauth2.credentials",
     "google.auth.transport.requests",
     "google.cloud.resourcemanager_v3",
@@ -20,11 +20,11 @@ MODULES = (
 )
 
 
-def warm() -> None:
+def preload_sdks() -> None:
     """Imports all of them. Whole collections of garbage meanwhile would stop every thread for a tenth of a second."""
     gc.disable()
     try:
-        for name in MODULES:
+        for name in SDK_MODULES:
             import_module(name)
     finally:
         gc.freeze()

@@ -8,21 +8,21 @@ from grpo_wizard.steps.clients.driver import Driver
 
 
 @cache
-def driver(kind: str) -> Driver:
+def driver_for(kind: str) -> Driver:
     """The one driver of a kind. Imports are inside: a kind that is not used loads nothing."""
     if kind in ("subnet", "firewall", "address"):
         from grpo_wizard.steps.clients.google.compute import ComputeDriver
 
         return ComputeDriver(kind)
-    if kind in _GOOGLE:
-        return _google(kind)
+    if kind in _GOOGLE_KINDS:
+        return _google_driver(kind)
     from grpo_wizard.steps.clients.kubernetes import objects
 
     special = {
         "secret": objects.SecretDriver,
         "daemonset": objects.DaemonSetDriver,
-        "pvc": objects.ClaimDriver,
-        "pv": objects.VolumeDriver,
+        "pvc": objects.PersistentVolumeClaimDriver,
+        "pv": objects.PersistentVolumeDriver,
     }
     if kind == "raycluster":
         from grpo_wizard.steps.clients.kubernetes.rayclusters import RayClusterDriver
@@ -35,10 +35,10 @@ def driver(kind: str) -> Driver:
     return special.get(kind, objects.KubeDriver)()
 
 
-_GOOGLE = {"project", "api", "iam_binding", "network", "cluster", "node_pool", "lustre", "peering"}
+_GOOGLE_KINDS = {"project", "api", "iam_binding", "network", "cluster", "node_pool", "lustre", "peering"}
 
 
-def _google(kind: str) -> Driver:
+def _google_driver(kind: str) -> Driver:
     from grpo_wizard.steps.clients.google import compute, gke, iam, lustre, peering, resource_manager
 
     made: dict[str, type[Driver]] = {

@@ -8,72 +8,72 @@ from typing import Any
 
 from grpo_wizard.state.errors import WizardError
 from grpo_wizard.steps.core import catalog
-from grpo_wizard.steps.core.existing import already, mark_of
-from grpo_wizard.steps.core.model import Answers, Check, Finding, World
+from grpo_wizard.steps.core.existing import check_existing, owner_label_of
+from grpo_wizard.steps.core.model import Answers, Check, CheckFinding, CloudReader
 from grpo_wizard.steps.gcp import provisioning
 from grpo_wizard.steps.gcp.naming import workload_pool
-from grpo_wizard.steps.gcp.quota import Need, judge
+from grpo_wizard.steps.gcp.quota import QuotaRequirement, check_quota
 
-Cluster = Mapping[str, Any]
-_DISK_GB = 100  # GKE's boot disk, pd-balanced: it counts as SSD
+ClusterBody = Mapping[str, Any]
+_BOOT_DISK_GB = 100  # GKE's boot disk, pd-balanced: it counts as SSD
 _HEAD_POOL = "default-pool"
 
 
-def version_order(version: str) -> tuple[int, ...]:
+def version_key(version: str) -> tuple[int, ...]:
     return tuple(int(part) for part in re.findall(r"\d+", version))
 
 
-def _floor(answers: Answers) -> str:
+def _minimum_version(answers: Answers) -> str:
     floors = [
-        catalog.gpu(answers["quotas"]["gpu_type"])["gke_floor"],
+        catalog.gpu_spec(answers["quotas"]["gpu_type"])["gke_floor"],
         catalog.load("machines")["gke_floor"]["version"],
-        provisioning.capacity(answers).floor,
+        provisioning.provisioning_model(answers).min_gke_version,
     ]
-    return str(max(filter(None, floors), key=version_order))
+    return str(max(filter(None, floors), key=version_key))
 
 
-def _version_floor(answers: Answers, world: World) -> Iterable[Finding]:
+def _gke_version(answers: Answers, world: CloudReader) -> Iterable[CheckFinding]:
     if answers["cluster"]["use_existing"]:
         return  # what runs there is looked at by the check of the cluster itself
-    floor, place = _floor(answers), answers["project"]
+    floor, place = _minimum_version(answers), answers["project"]
     served = world.ask("gke_versions", project=place["project_id"], location=place["region"])
     wanted = answers["cluster"]["version"] or served["default"]
     newest = max(
         (v for v in served["valid"] if v == wanted or v.startswith(wanted + ".")),
-        key=version_order,
+        key=version_key,
         default=None,
     )
     if newest is None:
-        yield Finding(
+        yield CheckFinding(
             "block",
             f"GKE {wanted} is not served in {place['region']}",
             f"served: {', '.join(served['valid'][:6])}",
             f"set cluster.version={'.'.join(served['valid'][0].split('.')[:2])}",
         )
-    elif version_order(newest) < version_order(floor):
-        yield Finding(
+    elif version_key(newest) < version_key(floor):
+        yield CheckFinding(
             "block",
             f"GKE {newest} is older than {floor}",
             "GPUDirect RDMA and Lustre need it",
             "set cluster.version=1.35",
         )
     else:
-        yield Finding("pass", f"GKE {newest}, at or above {floor}")
+        yield CheckFinding("pass", f"GKE {newest}, at or above {floor}")
 
 
-def fits_head(cpus: float, memory_gb: float) -> bool:
+def fits_ray_head(cpus: float, memory_gb: float) -> bool:
     """GKE keeps about 6 % of memory and a CPU for itself; 500 GB asked of 640 GB leave room for it."""
     head = catalog.load("machines")["head"]
     return bool(cpus > head["cpus"] and memory_gb * 0.93 > head["memory_gb"])
 
 
-def _head_fits(answers: Answers, world: World) -> Iterable[Finding]:
+def _ray_head_fits(answers: Answers, world: CloudReader) -> Iterable[CheckFinding]:
     machines = catalog.load("machines")
     machine, head = machines["cpu_machines"][answers["cluster"]["cpu_machine_type"]], machines["head"]
     yield (
-        Finding("pass", "the Ray head fits the CPU machine")
-        if fits_head(machine["cpus"], machine["memory_gb"])
-        else Finding(
+        CheckFinding("pass", "the Ray head fits the CPU machine")
+        if fits_ray_head(machine["cpus"], machine["memory_gb"])
+        else CheckFinding(
             "block",
             f"the Ray head asks for {head['cpus']} CPUs and {head['memory_gb']} GB",
             "",
@@ -82,7 +82,7 @@ def _head_fits(answers: Answers, world: World) -> Iterable[Finding]:
     )
 
 
-def _cpu_machine(answers: Answers, world: World) -> Iterable[Finding]:
+def _cpu_machine(answers: Answers, world: CloudReader) -> Iterable[CheckFinding]:
     """Of the zone that carries the GPU nodes; without one_cpu_node GKE chooses the zones."""
     mine, place = answers["cluster"], answers["project"]
     name = mine["cpu_machine_type"]
@@ -92,27 +92,27 @@ def _cpu_machine(answers: Answers, world: World) -> Iterable[Finding]:
         others = [
             name for name in catalog.load("machines")["cpu_machines"] if name != mine["cpu_machine_type"]
         ]
-        yield Finding(
+        yield CheckFinding(
             "block",
             f"{place['zone']} has no {name}, which carries the Ray head",
             "",
             f"set cluster.cpu_machine_type to one of {', '.join(others)}, or cluster.one_cpu_node=false",
         )
     else:
-        yield Finding("pass", f"{place['zone']} has {name}")
+        yield CheckFinding("pass", f"{place['zone']} has {name}")
 
 
-def _found(answers: Answers, world: World) -> Cluster | None:
+def _find_cluster(answers: Answers, world: CloudReader) -> ClusterBody | None:
     place = answers["project"]
     listed = world.ask("clusters", project=place["project_id"], location=place["region"])
     return next((c for c in listed if c.get("name") == answers["cluster"]["cluster_name"]), None)
 
 
-def _region_quotas(answers: Answers, world: World) -> Iterable[Finding]:
+def _region_quotas(answers: Answers, world: CloudReader) -> Iterable[CheckFinding]:
     """What the nodes count against, of what is not running yet."""
     mine, place = answers["cluster"], answers["project"]
     try:
-        there = _found(answers, world) is not None or mine["use_existing"]
+        there = _find_cluster(answers, world) is not None or mine["use_existing"]
     except WizardError:
         there = False  # GKE's API is not on yet: no cluster either
     nodes = 0 if there else 1 if mine["one_cpu_node"] else catalog.ZONES_PER_REGION
@@ -120,78 +120,78 @@ def _region_quotas(answers: Answers, world: World) -> Iterable[Finding]:
     every = nodes + answers["quotas"]["gpu_nodes"]
     machines = f"{nodes} {mine['cpu_machine_type']}"
     needs = (
-        Need("N2_CPUS", cpus, machines),
-        Need("INSTANCES", every, "CPU and GPU nodes"),
-        Need("IN_USE_ADDRESSES", every, "an address for each node"),
-        Need("SSD_TOTAL_GB", every * _DISK_GB, "the nodes' boot disks"),
+        QuotaRequirement("N2_CPUS", cpus, machines),
+        QuotaRequirement("INSTANCES", every, "CPU and GPU nodes"),
+        QuotaRequirement("IN_USE_ADDRESSES", every, "an address for each node"),
+        QuotaRequirement("SSD_TOTAL_GB", every * _BOOT_DISK_GB, "the nodes' boot disks"),
     )
     project = place["project_id"]
     rows = world.ask("quotas", project=project, region=place["region"])
-    yield from judge(needs, rows, place["region"], project)
-    all_regions = Need("CPUS_ALL_REGIONS", cpus, machines)
-    yield from judge((all_regions,), world.ask("quotas", project=project), "the project", project)
+    yield from check_quota(needs, rows, place["region"], project)
+    all_regions = QuotaRequirement("CPUS_ALL_REGIONS", cpus, machines)
+    yield from check_quota((all_regions,), world.ask("quotas", project=project), "the project", project)
 
 
-def _there_already(answers: Answers, world: World) -> Iterable[Finding]:
-    mine, found = answers["cluster"], _found(answers, world)
+def _existing_cluster(answers: Answers, world: CloudReader) -> Iterable[CheckFinding]:
+    mine, found = answers["cluster"], _find_cluster(answers, world)
     name = mine["cluster_name"]
     if mine["use_existing"]:
-        yield from _named(answers, found)
+        yield from _check_existing_cluster(answers, found)
     elif found is None:
-        yield Finding("pass", f"no cluster {name} is there yet")
+        yield CheckFinding("pass", f"no cluster {name} is there yet")
     else:
-        mark = mark_of(found, "resourceLabels")
-        wrong = [*_unfit(answers, found)] if found.get("status") == "RUNNING" else []
+        mark = owner_label_of(found, "resourceLabels")
+        wrong = [*_incompatibilities(answers, found)] if found.get("status") == "RUNNING" else []
         if wrong and not (mark and mark == world.ask("lineage")):
-            yield Finding(
+            yield CheckFinding(
                 "block",
                 f"another cluster {name} is there already and cannot carry the run",
                 "; ".join(wrong),
                 "set cluster.cluster_name to another name",
             )
         else:
-            yield from already(
+            yield from check_existing(
                 f"cluster {name}", str(found.get("status")), mark, "cluster.cluster_name", answers, world
             )
-    pool = _pool(found, mine["gpu_pool"])
+    pool = _find_pool(found, mine["gpu_pool"])
     if pool is not None:
-        mark = mark_of(pool, "config.resourceLabels")
-        yield from already(
+        mark = owner_label_of(pool, "config.resourceLabels")
+        yield from check_existing(
             f"node pool {mine['gpu_pool']}", str(pool.get("status")), mark, "cluster.gpu_pool", answers, world
         )
 
 
-def _pool(cluster: Cluster | None, name: str) -> Cluster | None:
+def _find_pool(cluster: ClusterBody | None, name: str) -> ClusterBody | None:
     pools = (cluster or {}).get("nodePools", [])
     return next((pool for pool in pools if pool.get("name") == name), None)
 
 
-def _named(answers: Answers, cluster: Cluster | None) -> Iterable[Finding]:
+def _check_existing_cluster(answers: Answers, cluster: ClusterBody | None) -> Iterable[CheckFinding]:
     """The cluster that shall be used as it is: everything that cannot be added to it afterwards must be there."""
     name, place = answers["cluster"]["cluster_name"], answers["project"]
     if cluster is None:
-        yield Finding(
+        yield CheckFinding(
             "block",
             f"cluster {name} is not there in {place['region']}",
             "cluster.use_existing says it is",
             f"gcloud container clusters list --project={place['project_id']}",
         )
         return
-    wrong = [*_unfit(answers, cluster)]
+    wrong = [*_incompatibilities(answers, cluster)]
     for text in wrong:
-        yield Finding(
+        yield CheckFinding(
             "block", f"cluster {name} cannot carry the run: {text}", "", "use another cluster, or a new one"
         )
     if not wrong:
-        yield Finding("pass", f"cluster {name} is there and is used as it is: {cluster.get('status')}")
+        yield CheckFinding("pass", f"cluster {name} is there and is used as it is: {cluster.get('status')}")
 
 
-def _unfit(answers: Answers, cluster: Cluster) -> Iterable[str]:
+def _incompatibilities(answers: Answers, cluster: ClusterBody) -> Iterable[str]:
     networking, addons = cluster.get("networkConfig", {}), cluster.get("addonsConfig", {})
-    floor, version = _floor(answers), str(cluster.get("currentMasterVersion", ""))
+    floor, version = _minimum_version(answers), str(cluster.get("currentMasterVersion", ""))
     if cluster.get("status") not in ("RUNNING", "RECONCILING"):
         yield f"it is {cluster.get('status')}"
-    if version_order(version) < version_order(floor):
+    if version_key(version) < version_key(floor):
         yield f"GKE {version} is older than {floor}"
     if not networking.get("enableMultiNetworking"):
         yield "multi-networking is off"
@@ -209,17 +209,17 @@ def _unfit(answers: Answers, cluster: Cluster) -> Iterable[str]:
         yield "it has no Workload Identity of this project"
     if str(cluster.get("network", "")).rpartition("/")[2] != answers["networks"]["network"]:
         yield f"it is in network {cluster.get('network')}, not in {answers['networks']['network']}"
-    if _pool(cluster, _HEAD_POOL) is None:
+    if _find_pool(cluster, _HEAD_POOL) is None:
         yield f"it has no node pool {_HEAD_POOL} for the Ray head"
 
 
-def _upgrades(answers: Answers, world: World) -> Iterable[Finding]:
+def _node_upgrades(answers: Answers, world: CloudReader) -> Iterable[CheckFinding]:
     mine = answers["cluster"]
     days = mine["maintenance_exclusion_days"]
     if days and not mine["use_existing"]:
-        yield Finding("pass", f"GKE upgrades no node by itself for {days} days")
+        yield CheckFinding("pass", f"GKE upgrades no node by itself for {days} days")
     else:
-        yield Finding(
+        yield CheckFinding(
             "info",
             "GKE may upgrade nodes during the run",
             "auto-upgrade is on, as the release channel wants it; a node that is upgraded ends the job on it",
@@ -227,21 +227,26 @@ def _upgrades(answers: Answers, world: World) -> Iterable[Finding]:
         )
 
 
-_CPU = ("cluster.cpu_machine_type", "cluster.one_cpu_node", "cluster.use_existing")
+_CPU_FIELDS = ("cluster.cpu_machine_type", "cluster.one_cpu_node", "cluster.use_existing")
 CHECKS = (
     Check(
         "version",
         "GKE version",
-        _version_floor,
+        _gke_version,
         ("cluster.version", "quotas.gpu_type", "quotas.capacity", "project.region"),
     ),
-    Check("head", "The head fits its machine", _head_fits, ("cluster.cpu_machine_type",)),
-    Check("cpu_machine", "The zone has the head's machine", _cpu_machine, (*_CPU, "project.zone")),
-    Check("cpu_quota", "Quotas of the region", _region_quotas, (*_CPU, "quotas.gpu_nodes", "project.region")),
+    Check("head", "The head fits its machine", _ray_head_fits, ("cluster.cpu_machine_type",)),
+    Check("cpu_machine", "The zone has the head's machine", _cpu_machine, (*_CPU_FIELDS, "project.zone")),
+    Check(
+        "cpu_quota",
+        "Quotas of the region",
+        _region_quotas,
+        (*_CPU_FIELDS, "quotas.gpu_nodes", "project.region"),
+    ),
     Check(
         "there",
         "Cluster and pool of these names",
-        _there_already,
+        _existing_cluster,
         (
             "cluster.cluster_name",
             "cluster.gpu_pool",
@@ -250,5 +255,5 @@ CHECKS = (
             "networks.network",
         ),
     ),
-    Check("upgrades", "Upgrades during the run", _upgrades, ("cluster.maintenance_exclusion_days",)),
+    Check("upgrades", "Upgrades during the run", _node_upgrades, ("cluster.maintenance_exclusion_days",)),
 )

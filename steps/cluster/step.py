@@ -7,9 +7,9 @@ from typing import Any
 
 from grpo_wizard.steps.cluster.checks import CHECKS
 from grpo_wizard.steps.core import catalog, validators
-from grpo_wizard.steps.core.model import Answers, Field, Resource, Step, Usual
+from grpo_wizard.steps.core.model import Answers, DurationEstimate, Field, Resource, Step
 from grpo_wizard.steps.gcp import provisioning
-from grpo_wizard.steps.gcp.naming import api_id, gcloud, resource_id, workload_pool
+from grpo_wizard.steps.gcp.naming import api_id, gcloud_command, resource_id, workload_pool
 from grpo_wizard.steps.manifests.multinetwork import device_networks, node_networks, subnet_ids
 from grpo_wizard.steps.manifests.nccl import nccl_installer
 
@@ -17,7 +17,7 @@ _CPU_MACHINES = tuple(catalog.load("machines")["cpu_machines"])
 _VERSION = validators.text(r"1\.\d{2}(\.\d+(-gke\.\d+)?)?", "a version such as 1.35 or 1.35.2-gke.1842000")
 
 # gcloud adds these when nothing is said; the wizard sends the same (gcloud-wire.md §4).
-_SCOPES = [
+_DEFAULT_SCOPES = [
     f"https://www.googleapis.com/auth/{scope}"
     for scope in (
         "devstorage.read_only",
@@ -28,13 +28,15 @@ _SCOPES = [
         "trace.append",
     )
 ]
-_OWN_SCOPES = [f"https://www.googleapis.com/auth/{scope}" for scope in ("cloud-platform", "userinfo.email")]
+_CUSTOM_ACCOUNT_SCOPES = [
+    f"https://www.googleapis.com/auth/{scope}" for scope in ("cloud-platform", "userinfo.email")
+]
 _POOL_DEFAULTS: dict[str, Any] = {
     "management": {"autoRepair": True, "autoUpgrade": True},
     "upgradeSettings": {"maxSurge": 1},
 }
 # `--addons=A,B` switches every other add-on off (gcloud-wire.md §4).
-_OTHER_ADDONS_OFF = {
+_DISABLED_ADDONS = {
     name: {"disabled": True}
     for name in (
         "httpLoadBalancing",
@@ -104,7 +106,7 @@ FIELDS = (
         "GPU boot disk",
         "Disk type of the GPU nodes; H200 machines take hyperdisk-balanced only. Empty: GKE's default.",
         validators.optional(validators.choice(("hyperdisk-balanced", "pd-ssd", "pd-balanced"))),
-        lambda a: catalog.gpu(a["quotas"]["gpu_type"])["boot_disk"],
+        lambda a: catalog.gpu_spec(a["quotas"]["gpu_type"])["boot_disk"],
         advanced=True,
         optional=True,
     ),
@@ -146,7 +148,7 @@ FIELDS = (
         advanced=True,
     ),
 )
-EXCLUSION = "grpo-run"  # name of the maintenance exclusion
+MAINTENANCE_EXCLUSION = "grpo-run"  # name of the maintenance exclusion
 
 
 def _cluster(answers: Answers) -> Resource:
@@ -158,7 +160,7 @@ def _cluster(answers: Answers) -> Resource:
         "autoscaling": {"enabled": True, "minNodeCount": 1, "maxNodeCount": mine["cpu_max_nodes"]},
         "config": {
             "machineType": mine["cpu_machine_type"],
-            **_service_account(answers),
+            **_node_identity(answers),
         },
         **_POOL_DEFAULTS,
     }
@@ -166,7 +168,7 @@ def _cluster(answers: Answers) -> Resource:
         "name": mine["cluster_name"],
         "network": network,
         "addonsConfig": {
-            **_OTHER_ADDONS_OFF,
+            **_DISABLED_ADDONS,
             "lustreCsiDriverConfig": csi,
             "rayOperatorConfig": {"enabled": True},
         },
@@ -185,13 +187,13 @@ def _cluster(answers: Answers) -> Resource:
         mine["cluster_name"],
         spec,
         {"project": place["project_id"], "location": place["region"]},
-        _cluster_needs(answers),
+        _cluster_dependencies(answers),
         _cluster_command(answers),
-        Usual(480, 1560, "9 m 07 s and 26 m seen in public reports (google-cloud.md §5)"),
+        DurationEstimate(480, 1560, "9 m 07 s and 26 m seen in public reports (google-cloud.md §5)"),
         0.0 if mine["use_existing"] else _cluster_price(answers),
         "named by you: used, never changed and never deleted" if mine["use_existing"] else "",
-        existing=mine["use_existing"],
-        watch=(
+        data_source=mine["use_existing"],
+        adopt_paths=(
             "network",
             "networkConfig.datapathProvider",
             "networkConfig.enableMultiNetworking",
@@ -202,13 +204,17 @@ def _cluster(answers: Answers) -> Resource:
     )
 
 
-def _service_account(answers: Answers) -> dict[str, Any]:
+def _node_identity(answers: Answers) -> dict[str, Any]:
     """Whom the nodes act as, and how far: an account of one's own is limited by its roles, as gcloud has it."""
     account = answers["cluster"]["node_service_account"]
-    return {"serviceAccount": account, "oauthScopes": _OWN_SCOPES} if account else {"oauthScopes": _SCOPES}
+    return (
+        {"serviceAccount": account, "oauthScopes": _CUSTOM_ACCOUNT_SCOPES}
+        if account
+        else {"oauthScopes": _DEFAULT_SCOPES}
+    )
 
 
-def _cluster_needs(answers: Answers) -> tuple[str, ...]:
+def _cluster_dependencies(answers: Answers) -> tuple[str, ...]:
     mine = answers["networks"]
     needs = (api_id("container"), resource_id("networks", "network", mine["network"]))
     return (*needs, resource_id("networks", "subnet", mine["subnetwork"])) if mine["subnetwork"] else needs
@@ -216,7 +222,7 @@ def _cluster_needs(answers: Answers) -> tuple[str, ...]:
 
 def _cluster_price(answers: Answers) -> float | None:
     mine = answers["cluster"]
-    node = catalog.usd_per_hour(mine["cpu_machine_type"], answers["project"]["region"])
+    node = catalog.list_price(mine["cpu_machine_type"], answers["project"]["region"])
     nodes = 1 if mine["one_cpu_node"] else catalog.ZONES_PER_REGION
     return (
         None if node is None else round(node * nodes + float(catalog.load("prices")["gke_cluster"]["usd"]), 4)
@@ -226,8 +232,10 @@ def _cluster_price(answers: Answers) -> float | None:
 def _cluster_command(answers: Answers) -> str:
     mine, place = answers["cluster"], answers["project"]
     if mine["use_existing"]:
-        return gcloud("container clusters describe", {"location": place["region"]}, mine["cluster_name"])
-    made = gcloud(
+        return gcloud_command(
+            "container clusters describe", {"location": place["region"]}, mine["cluster_name"]
+        )
+    made = gcloud_command(
         "container clusters create",
         {
             "location": place["region"],
@@ -257,11 +265,11 @@ def _exclusion_command(answers: Answers) -> str:
     mine = answers["cluster"]
     flags = {
         "location": answers["project"]["region"],
-        "add-maintenance-exclusion-name": EXCLUSION,
+        "add-maintenance-exclusion-name": MAINTENANCE_EXCLUSION,
         "add-maintenance-exclusion-end": f"P{mine['maintenance_exclusion_days']}D",
         "add-maintenance-exclusion-scope": "no_minor_or_node_upgrades",
     }
-    return gcloud("container clusters update", flags, mine["cluster_name"])
+    return gcloud_command("container clusters update", flags, mine["cluster_name"])
 
 
 def _gpu_pool(answers: Answers) -> Resource:
@@ -276,10 +284,10 @@ def _gpu_pool(answers: Answers) -> Resource:
             }
         ],
         **provisioning.pool_config(answers),
-        **_service_account(answers),
+        **_node_identity(answers),
     }
     config |= {"diskType": mine["gpu_boot_disk"]} if mine["gpu_boot_disk"] else {}
-    networks, chosen = node_networks(answers), provisioning.capacity(answers)
+    networks, chosen = node_networks(answers), provisioning.provisioning_model(answers)
     spec = {
         "name": mine["gpu_pool"],
         "initialNodeCount": 0,
@@ -290,12 +298,12 @@ def _gpu_pool(answers: Answers) -> Resource:
             "additionalNodeNetworkConfigs": [{"network": n, "subnetwork": s} for n, s in networks]
         },
         **_POOL_DEFAULTS,
-        "management": {"autoRepair": chosen.repair, "autoUpgrade": True},
+        "management": {"autoRepair": chosen.auto_repair, "autoUpgrade": True},
     }
     spec |= {"placementPolicy": {"policyName": policy}} if (policy := mine["placement_policy"]) else {}
     cluster = resource_id("cluster", "cluster", mine["cluster_name"])
-    listed = catalog.usd_per_hour(quotas["machine_type"], place["region"])
-    price = listed if chosen.list_price else None
+    listed = catalog.list_price(quotas["machine_type"], place["region"])
+    price = listed if chosen.billed_at_list_price else None
     return Resource(
         "cluster",
         "node_pool",
@@ -304,11 +312,11 @@ def _gpu_pool(answers: Answers) -> Resource:
         {"project": place["project_id"], "location": place["region"], "cluster": mine["cluster_name"]},
         (cluster, *subnet_ids(answers)),
         _pool_command(answers, networks),
-        Usual(240, 2100, "4 m and 35 m seen in public reports (google-cloud.md §5)"),
+        DurationEstimate(240, 2100, "4 m and 35 m seen in public reports (google-cloud.md §5)"),
         None if price is None else round(price * quotas["gpu_nodes"], 4),
         "starts with 0 nodes; the workers ask for them"
         + ("" if provisioning.is_reserved(answers) else f" ({quotas['capacity']}: {chosen.price})"),
-        watch=(
+        adopt_paths=(
             "config.machineType",
             "config.accelerators",
             "config.reservationAffinity",
@@ -336,7 +344,7 @@ def _pool_command(answers: Answers, networks: Sequence[tuple[str, str]]) -> str:
         ("total-max-nodes", quotas["gpu_nodes"]),
         *(("additional-node-network", f"network={n},subnetwork={s}") for n, s in networks),
     ]
-    return gcloud("container node-pools create", flags, mine["gpu_pool"])
+    return gcloud_command("container node-pools create", flags, mine["gpu_pool"])
 
 
 def _resources(answers: Answers) -> Sequence[Resource]:

@@ -1,4 +1,4 @@
-"""Facts with source and date, read once from assets/catalogue: machines, prices."""
+"""Facts with source and date, read once from assets/catalog: machines, prices."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ ZONES_PER_REGION = 3  # GKE spreads a regional cluster over three zones (tutoria
 @cache
 def load(name: str) -> dict[str, Any]:
     """The catalogue `name` (machines, prices) as it stands in the assets."""
-    document: dict[str, Any] = json.loads(asset(f"catalogue/{name}.json"))
+    document: dict[str, Any] = json.loads(read_asset(f"catalog/{name}.json"))
     return document
 
 
-def asset(path: str) -> str:
+def read_asset(path: str) -> str:
     """Text of a file in the assets, by its path there."""
     return resources.files("grpo_wizard.assets").joinpath(path).read_text("utf-8")
 
 
-def gpu(gpu_type: str) -> dict[str, Any]:
+def gpu_spec(gpu_type: str) -> dict[str, Any]:
     """What is known of an accelerator type."""
     found: dict[str, Any] = load("machines")["gpus"][gpu_type]
     return found
 
 
-def usd_per_hour(machine_type: str, region: str) -> float | None:
+def list_price(machine_type: str, region: str) -> float | None:
     """List price of one machine, None when no source gives one."""
     known = load("prices")["on_demand"].get(machine_type, {}).get("usd", {})
     return known.get(region)

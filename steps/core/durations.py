@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 
-def duration(seconds: float, tenths: bool = False) -> str:
+def format_duration(seconds: float, tenths: bool = False) -> str:
     """`42 s`, `9 m 07 s`, `31 m`, `9 h 12 m`: two places at most; `tenths` below ten seconds where nothing ticks."""
     whole = max(0, round(seconds))
     if tenths and seconds < 10:
@@ -17,7 +17,7 @@ def duration(seconds: float, tenths: bool = False) -> str:
     return f"{whole // 3600} h {whole % 3600 // 60:02} m"
 
 
-def span(seconds: tuple[float, float]) -> str:
+def format_duration_range(seconds: tuple[float, float]) -> str:
     """Both ends in one unit: seconds below two minutes, minutes below two hours, hours and minutes beyond."""
     low, high = seconds
     if high < 120:

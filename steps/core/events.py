@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Literal
 
-Name = Literal[
+EventName = Literal[
     "plan",
     "resource_started",
     "resource_waiting",
@@ -20,7 +20,7 @@ Name = Literal[
 ]
 
 
-def now() -> str:
+def now_ms() -> str:
     """The time as every document of the wizard writes it: UTC, RFC 3339, milliseconds."""
     return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
@@ -29,12 +29,12 @@ def now() -> str:
 class Event:
     """One thing that happened. `id` is a resource's where it concerns one; `data` are the event's own keys (design §3)."""
 
-    event: Name
+    event: EventName
     id: str | None = None
     data: Mapping[str, Any] = field(default_factory=dict)
-    time: str = field(default_factory=now)
+    time: str = field(default_factory=now_ms)
 
-    def document(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Any]:
         """As a JSON object, without the keys that every line carries."""
         head = {"event": self.event, "time": self.time} | ({"id": self.id} if self.id else {})
         return head | dict(self.data)

@@ -5,42 +5,43 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from grpo_wizard.steps.core.model import Answers, Finding, World
+from grpo_wizard.steps.core.model import Answers, CheckFinding, CloudReader
 
-_MARK = "grpo-wizard"
-_BROKEN = {"ERROR", "DEGRADED", "RUNNING_WITH_ERROR", "STOPPED", "SUSPENDED"}
-_GOING = {"STOPPING", "DELETING"}
+_OWNER_KEY = "grpo-wizard"
+_FAILED_STATES = {"ERROR", "DEGRADED", "RUNNING_WITH_ERROR", "STOPPED", "SUSPENDED"}
+_DELETING_STATES = {"STOPPING", "DELETING"}
 
 
-def mark_of(body: Mapping[str, Any], labels: str = "labels") -> str:
+def owner_label_of(body: Mapping[str, Any], labels: str = "labels") -> str:
     """The lineage written on a thing: in its labels (a dotted path), or its description."""
     at: Any = body
     for key in labels.split("."):
         at = at.get(key, {}) if isinstance(at, Mapping) else {}
     described = str(body.get("description", ""))
     return str(
-        at.get(_MARK) or (described.removeprefix(f"{_MARK} ") if described.startswith(f"{_MARK} ") else "")
+        at.get(_OWNER_KEY)
+        or (described.removeprefix(f"{_OWNER_KEY} ") if described.startswith(f"{_OWNER_KEY} ") else "")
     )
 
 
-def already(
-    what: str, state: str, mark: str, setting: str, answers: Answers, world: World
-) -> Iterable[Finding]:
+def check_existing(
+    what: str, state: str, owner_label: str, setting: str, answers: Answers, reader: CloudReader
+) -> Iterable[CheckFinding]:
     """`what` names it, `state` is the API's own word, `setting` the step.field that names it."""
-    lineage = world.ask("lineage")
-    if mark and mark == lineage:
-        yield _ours(what, state)
+    lineage = reader.ask("lineage")
+    if owner_label and owner_label == lineage:
+        yield _managed_finding(what, state)
         return
-    whose = f"it bears the mark {mark}" if mark else "it bears no mark of a deployment"
+    whose = f"it bears the mark {owner_label}" if owner_label else "it bears no mark of a deployment"
     other = f"set {setting} to another name"
-    if state in _BROKEN:
+    if state in _FAILED_STATES:
         # Without marks it may be our own: apply knows from its state, and must be able to mend it.
-        level = "block" if answers["project"]["ownership_marks"] or mark else "warn"
-        yield Finding(level, f"{what} is there already and is {state}", whose, f"delete it, or {other}")  # type: ignore[arg-type]
-    elif state in _GOING:
-        yield Finding("warn", f"{what} is being deleted", whose, f"wait until it is gone, or {other}")
+        level = "block" if answers["project"]["ownership_marks"] or owner_label else "warn"
+        yield CheckFinding(level, f"{what} is there already and is {state}", whose, f"delete it, or {other}")  # type: ignore[arg-type]
+    elif state in _DELETING_STATES:
+        yield CheckFinding("warn", f"{what} is being deleted", whose, f"wait until it is gone, or {other}")
     else:
-        yield Finding(
+        yield CheckFinding(
             "warn",
             f"{what} is there already: {state}",
             f"{whose}; where it fits, apply --adopt uses it and never deletes it",
@@ -48,12 +49,12 @@ def already(
         )
 
 
-def _ours(what: str, state: str) -> Finding:
-    if state in _BROKEN:
-        return Finding(
+def _managed_finding(what: str, state: str) -> CheckFinding:
+    if state in _FAILED_STATES:
+        return CheckFinding(
             "warn",
             f"{what} of this deployment is {state}",
             "",
             "grpo-wizard plan names the way to make it anew",
         )
-    return Finding("pass", f"{what} of this deployment is there: {state}")
+    return CheckFinding("pass", f"{what} of this deployment is there: {state}")

@@ -8,15 +8,15 @@ from typing import Any, Literal, Protocol
 
 Answers = Mapping[str, Mapping[str, Any]]  # step -> field -> parsed value, complete with defaults
 Level = Literal["pass", "info", "warn", "block"]
-State = Literal["absent", "creating", "ready", "failed", "deleting"]
-Origin = Literal["created", "adopted", "none"]
-FREE = frozenset(
+ResourceState = Literal["absent", "creating", "ready", "failed", "deleting"]
+Ownership = Literal["created", "adopted", "none"]
+NON_BILLABLE = frozenset(
     {"project", "api", "iam_binding"}
 )  # kinds that cost nothing, and that checks need before they can look
-_LINE = 60  # characters of a value in a line about drift
+_MAX_VALUE_CHARS = 60  # characters of a value in a line about drift
 
 
-class Refused(ValueError):
+class InvalidValue(ValueError):
     """A value that a Field does not take. The text is one sentence that says what is allowed."""
 
 
@@ -47,7 +47,7 @@ class Field:
 
 
 @dataclass(frozen=True)
-class Finding:
+class CheckFinding:
     """What a check saw. `fix` is what to do about it, empty when nothing is to be done."""
 
     level: Level
@@ -56,7 +56,7 @@ class Finding:
     fix: str = ""
 
 
-class World(Protocol):
+class CloudReader(Protocol):
     """What checks may ask of the outside (steps/clients/world.py). Every method reads, none writes; each may raise WizardError."""
 
     mode: str
@@ -72,14 +72,14 @@ class Check:
 
     id: str
     title: str
-    run: Callable[[Answers, World], Iterable[Finding]]
+    run: Callable[[Answers, CloudReader], Iterable[CheckFinding]]
     needs_fields: tuple[
         str, ...
     ] = ()  # step.field names that it looks at: live checks run when one of them changes
 
 
 @dataclass(frozen=True)
-class Usual:
+class DurationEstimate:
     """How long a thing usually takes, in seconds, and who says so."""
 
     low: float
@@ -87,14 +87,14 @@ class Usual:
     source: str
 
 
-SECONDS = Usual(1, 30, "seen in rehearsal; Google gives no figure")
+DEFAULT_DURATION = DurationEstimate(1, 30, "seen in rehearsal; Google gives no figure")
 
 
 @dataclass(frozen=True)
-class Fact:
+class OutputRef:
     """A value inside a spec that only the cloud knows: `key` of what was seen of the resource `id`."""
 
-    id: str
+    resource_id: str
     key: str
 
 
@@ -121,15 +121,15 @@ class Resource:
     kind: str
     name: str
     spec: Mapping[str, Any]
-    where: Mapping[str, str] = field(default_factory=dict)
-    needs: tuple[str, ...] = ()
+    parent: Mapping[str, str] = field(default_factory=dict)
+    depends_on: tuple[str, ...] = ()
     command: str = ""
-    usual: Usual = SECONDS
+    expected_duration: DurationEstimate = DEFAULT_DURATION
     usd_per_hour: float | None = 0.0
     note: str = ""
-    kept: bool = False
-    existing: bool = False
-    watch: tuple[str, ...] | None = None
+    retain_on_destroy: bool = False
+    data_source: bool = False
+    adopt_paths: tuple[str, ...] | None = None
 
     @property
     def id(self) -> str:
@@ -141,52 +141,56 @@ class Drift:
     """One place in which what exists differs from what shall be. `path` is dotted, as in the API's JSON."""
 
     path: str
-    want: Any
-    have: Any
+    desired: Any
+    actual: Any
 
     def __str__(self) -> str:
-        have, want = repr(self.have), repr(self.want)
+        have, want = repr(self.actual), repr(self.desired)
         same = next((n for n, (a, b) in enumerate(zip(have, want, strict=False)) if a != b), 0)
-        return f"{self.path} is {_short(have, same)}, wanted {_short(want, same)}"
+        return f"{self.path} is {_excerpt(have, same)}, wanted {_excerpt(want, same)}"
 
 
-def _short(text: str, same: int) -> str:
+def _excerpt(text: str, same: int) -> str:
     """As it fits into a line: of a whole script what stands from where two differ, `same` characters on."""
-    if len(text) <= _LINE:
+    if len(text) <= _MAX_VALUE_CHARS:
         return text
-    start = max(0, same - _LINE // 4)
-    return ("…" if start else "") + text[start : start + _LINE] + ("…" if start + _LINE < len(text) else "")
+    start = max(0, same - _MAX_VALUE_CHARS // 4)
+    return (
+        ("…" if start else "")
+        + text[start : start + _MAX_VALUE_CHARS]
+        + ("…" if start + _MAX_VALUE_CHARS < len(text) else "")
+    )
 
 
 @dataclass(frozen=True)
-class Trouble:
+class Diagnosis:
     """Why something is not ready yet, and the one thing to do about it.
 
     `patience`: seconds after which waiting on is senseless; None: as long as is usual for its kind.
     """
 
-    why: str
-    fix: str
-    patience: float | None = None
+    cause: str
+    remedy: str
+    timeout: float | None = None
 
     def __str__(self) -> str:
-        return f"{self.why}: {self.fix}" if self.fix else self.why
+        return f"{self.cause}: {self.remedy}" if self.remedy else self.cause
 
 
 @dataclass(frozen=True)
-class Sight:
+class ObservedState:
     """What was seen of a resource in the cloud just now."""
 
-    state: State = "absent"
-    mark: str = ""  # the lineage written on it, if any
+    state: ResourceState = "absent"
+    owner_label: str = ""  # the lineage written on it, if any
     identity: str = ""  # uid, numeric id or creation time: tells a thing from its namesake made later
     drift: tuple[Drift, ...] = ()
     detail: str = ""  # what it waits for, or what is wrong with it
-    facts: Mapping[str, str] = field(default_factory=dict)
-    trouble: Trouble | None = None  # what keeps it from getting ready, where that is known
+    outputs: Mapping[str, str] = field(default_factory=dict)
+    diagnosis: Diagnosis | None = None  # what keeps it from getting ready, where that is known
 
 
-ABSENT = Sight()
+ABSENT = ObservedState()
 
 
 @dataclass(frozen=True)

@@ -6,48 +6,48 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from grpo_wizard.steps.core.model import Answers, Field, World
+from grpo_wizard.steps.core.model import Answers, CloudReader, Field
 from grpo_wizard.steps.gcp.naming import region_of
 
 
 @dataclass(frozen=True)
-class Candidate:
+class Suggestion:
     """One to choose: `value` is what the field takes, `title` what is said of it."""
 
     value: str
     title: str = ""
 
 
-def candidates(field: Field, answers: Answers, world: World) -> list[Candidate]:
+def suggestions(field: Field, answers: Answers, reader: CloudReader) -> list[Suggestion]:
     """What `field.choices_from` lists; empty for a field that has no such list. May raise WizardError, as `world.ask` does.
 
     `answers` may be incomplete: a list whose own questions are not answered yet is empty.
     """
-    find = _LISTS.get(field.choices_from)
+    find = _LOADERS.get(field.choices_from)
     if find is None:
         return []
     try:
-        return find(answers, world)
+        return find(answers, reader)
     except KeyError:
         return []
 
 
-def _projects(answers: Answers, world: World) -> list[Candidate]:
-    return [Candidate(str(p["id"]), str(p["name"])) for p in world.ask("projects")]
+def _projects(answers: Answers, reader: CloudReader) -> list[Suggestion]:
+    return [Suggestion(str(p["id"]), str(p["name"])) for p in reader.ask("projects")]
 
 
-def _zones(answers: Answers, world: World) -> list[Candidate]:
+def _zones(answers: Answers, reader: CloudReader) -> list[Suggestion]:
     """Those that have the machine, the region's own first."""
     mine, place = answers["quotas"], answers["project"]
-    listed = world.ask("machine_zones", project=place["project_id"], name=mine["machine_type"])
+    listed = reader.ask("machine_zones", project=place["project_id"], name=mine["machine_type"])
     first = sorted(listed, key=lambda zone: (region_of(zone) != place["region"], zone))
-    return [Candidate(zone, f"has {mine['machine_type']}") for zone in first]
+    return [Suggestion(zone, f"has {mine['machine_type']}") for zone in first]
 
 
-def _reservations(answers: Answers, world: World) -> list[Candidate]:
+def _reservations(answers: Answers, reader: CloudReader) -> list[Suggestion]:
     place = answers["project"]
-    listed = world.ask("reservations", project=place["project_id"], zone=place["zone"])
-    return [Candidate(str(row["name"]), _reservation(row)) for row in listed]
+    listed = reader.ask("reservations", project=place["project_id"], zone=place["zone"])
+    return [Suggestion(str(row["name"]), _reservation(row)) for row in listed]
 
 
 def _reservation(row: Mapping[str, Any]) -> str:
@@ -57,43 +57,43 @@ def _reservation(row: Mapping[str, Any]) -> str:
     return f"{count - int(kept.get('inUseCount') or 0)} of {count} {machine} free, {row.get('status')}"
 
 
-def _networks(answers: Answers, world: World) -> list[Candidate]:
-    listed = world.ask("network_bodies", project=answers["project"]["project_id"])
+def _networks(answers: Answers, reader: CloudReader) -> list[Suggestion]:
+    listed = reader.ask("network_bodies", project=answers["project"]["project_id"])
     return [
-        Candidate(str(one["name"]), "auto mode" if one.get("autoCreateSubnetworks") else "custom mode")
+        Suggestion(str(one["name"]), "auto mode" if one.get("autoCreateSubnetworks") else "custom mode")
         for one in listed
     ]
 
 
-def _subnets(answers: Answers, world: World) -> list[Candidate]:
+def _subnets(answers: Answers, reader: CloudReader) -> list[Suggestion]:
     place, network = answers["project"], answers["networks"]["network"]
-    listed = world.ask("subnets", project=place["project_id"], region=place["region"])
+    listed = reader.ask("subnets", project=place["project_id"], region=place["region"])
     return [
-        Candidate(str(one["name"]), str(one["ipCidrRange"]))
+        Suggestion(str(one["name"]), str(one["ipCidrRange"]))
         for one in listed
         if str(one.get("network", "")).rpartition("/")[2] == network
     ]
 
 
-def _clusters(answers: Answers, world: World) -> list[Candidate]:
+def _clusters(answers: Answers, reader: CloudReader) -> list[Suggestion]:
     place = answers["project"]
-    listed = world.ask("clusters", project=place["project_id"], location=place["region"])
+    listed = reader.ask("clusters", project=place["project_id"], location=place["region"])
     return [
-        Candidate(str(one["name"]), f"GKE {one.get('currentMasterVersion', '')}, {one.get('status', '')}")
+        Suggestion(str(one["name"]), f"GKE {one.get('currentMasterVersion', '')}, {one.get('status', '')}")
         for one in listed
     ]
 
 
-def _versions(answers: Answers, world: World) -> list[Candidate]:
+def _versions(answers: Answers, reader: CloudReader) -> list[Suggestion]:
     place = answers["project"]
-    served = world.ask("gke_versions", project=place["project_id"], location=place["region"])
+    served = reader.ask("gke_versions", project=place["project_id"], location=place["region"])
     return [
-        Candidate(str(one), "the channel's default" if one == served["default"] else "")
+        Suggestion(str(one), "the channel's default" if one == served["default"] else "")
         for one in served["valid"]
     ]
 
 
-_LISTS: Mapping[str, Callable[[Answers, World], list[Candidate]]] = {
+_LOADERS: Mapping[str, Callable[[Answers, CloudReader], list[Suggestion]]] = {
     "projects": _projects,
     "zones": _zones,
     "reservations": _reservations,

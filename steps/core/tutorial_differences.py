@@ -23,22 +23,22 @@ class Difference:
     name: str
     what: str
     why: str
-    switch: tuple[str, Any] | None = None
-    where: tuple[str, ...] = ()
+    opt_out: tuple[str, Any] | None = None
+    resource_kinds: tuple[str, ...] = ()
 
-    def on(self, answers: Answers) -> bool:
-        if self.switch is None:
+    def is_enabled(self, answers: Answers) -> bool:
+        if self.opt_out is None:
             return True
-        step, _, field = self.switch[0].partition(".")
-        return bool(answers[step][field] != self.switch[1])
+        step, _, field = self.opt_out[0].partition(".")
+        return bool(answers[step][field] != self.opt_out[1])
 
     @property
-    def switched_off_by(self) -> str | None:
+    def opt_out_setting(self) -> str | None:
         """As `--set` takes it, for instance `networks.mtu=0`."""
-        if self.switch is None:
+        if self.opt_out is None:
             return None
-        value = self.switch[1]
-        return f"{self.switch[0]}={str(value).lower() if isinstance(value, bool) else value}"
+        value = self.opt_out[1]
+        return f"{self.opt_out[0]}={str(value).lower() if isinstance(value, bool) else value}"
 
 
 _PODS = "raycluster.raycluster"
@@ -272,23 +272,29 @@ DIFFERENCES: tuple[Difference, ...] = (
 def rows(answers: Answers) -> list[dict[str, Any]]:
     """The table for these answers: name, what, why, on, and switch (`step.field=value` turns it off)."""
     return [
-        {"name": d.name, "what": d.what, "why": d.why, "on": d.on(answers), "switch": d.switched_off_by}
+        {
+            "name": d.name,
+            "what": d.what,
+            "why": d.why,
+            "on": d.is_enabled(answers),
+            "switch": d.opt_out_setting,
+        }
         for d in DIFFERENCES
     ]
 
 
-def switched_off() -> dict[str, dict[str, Any]]:
+def opt_out_answers() -> dict[str, dict[str, Any]]:
     """Answers that, laid over others, switch off all that can be."""
     answers: dict[str, dict[str, Any]] = {}
     for difference in DIFFERENCES:
-        if difference.switch is not None:
-            step, _, field = difference.switch[0].partition(".")
-            answers.setdefault(step, {})[field] = difference.switch[1]
+        if difference.opt_out is not None:
+            step, _, field = difference.opt_out[0].partition(".")
+            answers.setdefault(step, {})[field] = difference.opt_out[1]
     return answers
 
 
-def shown_in(answers: Answers, step: str, kind: str) -> Iterator[Difference]:
+def differences_for(answers: Answers, step: str, kind: str) -> Iterator[Difference]:
     """Differences that are on and show in resources of this step and kind."""
     for difference in DIFFERENCES:
-        if f"{step}.{kind}" in difference.where and difference.on(answers):
+        if f"{step}.{kind}" in difference.resource_kinds and difference.is_enabled(answers):
             yield difference

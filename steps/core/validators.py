@@ -6,19 +6,23 @@ import re
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from grpo_wizard.steps.core.model import Refused
+from grpo_wizard.steps.core.model import InvalidValue
 
 _TRUE, _FALSE = {"true", "yes", "y", "on", "1"}, {"false", "no", "n", "off", "0"}
 
 
-def text(pattern: str, rule: str, *, longest: int | None = None) -> Callable[[Any], str]:
+def text(pattern: str, rule: str, *, max_length: int | None = None) -> Callable[[Any], str]:
     """Text that matches `pattern` as a whole; `rule` is the sentence of the refusal."""
     compiled = re.compile(pattern)
 
     def parse(raw: Any) -> str:
         value = raw.strip() if isinstance(raw, str) else raw
-        if not isinstance(value, str) or not compiled.fullmatch(value) or (longest and len(value) > longest):
-            raise Refused(rule)
+        if (
+            not isinstance(value, str)
+            or not compiled.fullmatch(value)
+            or (max_length and len(value) > max_length)
+        ):
+            raise InvalidValue(rule)
         return value
 
     return parse
@@ -41,7 +45,7 @@ def integer(low: int, high: int | None = None, *, unit: str = "") -> Callable[[A
             or value < low
             or (high is not None and value > high)
         ):
-            raise Refused(rule)
+            raise InvalidValue(rule)
         return value
 
     return parse
@@ -56,7 +60,7 @@ def number(low: float, high: float) -> Callable[[Any], float]:
         except (TypeError, ValueError):
             value = float("nan")
         if not low <= value <= high:
-            raise Refused(f"a number from {low:g} to {high:g}")
+            raise InvalidValue(f"a number from {low:g} to {high:g}")
         return value
 
     return parse
@@ -68,7 +72,7 @@ def switch(raw: Any) -> bool:
         return raw
     word = str(raw).strip().lower()
     if word not in _TRUE | _FALSE:
-        raise Refused("yes or no")
+        raise InvalidValue("yes or no")
     return word in _TRUE
 
 
@@ -79,7 +83,7 @@ def choice(allowed: Iterable[str]) -> Callable[[Any], str]:
     def parse(raw: Any) -> str:
         value = str(raw).strip()
         if value not in listed:
-            raise Refused("one of: " + ", ".join(listed))
+            raise InvalidValue("one of: " + ", ".join(listed))
         return value
 
     return parse
@@ -94,7 +98,7 @@ def optional(parse: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return parse_optional
 
 
-def listing(parse: Callable[[Any], str]) -> Callable[[Any], list[str]]:
+def list_of(parse: Callable[[Any], str]) -> Callable[[Any], list[str]]:
     """Several values: a list, or text parted by commas or blanks."""
 
     def parse_list(raw: Any) -> list[str]:
@@ -104,9 +108,9 @@ def listing(parse: Callable[[Any], str]) -> Callable[[Any], list[str]]:
     return parse_list
 
 
-def _rfc1035(longest: int) -> Callable[[Any], str]:
-    rule = f"lower-case letters, digits and hyphens, a letter first, no hyphen last, at most {longest} characters"
-    return text(r"[a-z]([-a-z0-9]*[a-z0-9])?", rule, longest=longest)
+def _rfc1035(max_length: int) -> Callable[[Any], str]:
+    rule = f"lower-case letters, digits and hyphens, a letter first, no hyphen last, at most {max_length} characters"
+    return text(r"[a-z]([-a-z0-9]*[a-z0-9])?", rule, max_length=max_length)
 
 
 # Limits of names: google-cloud.md §3.4 (compute RFC 1035: 63; GKE clusters and pools: 40; suffixes up to 13 are added to prefixes).

@@ -8,44 +8,46 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from grpo_wizard.state.model import Deployment, ResourceRecord
-from grpo_wizard.state.store import Store
+from grpo_wizard.state.store import StateStore
 from grpo_wizard.steps.core.model import Resource
-from grpo_wizard.steps.pricing.book import CATALOGUE, Book
-from grpo_wizard.steps.pricing.budget import settle
-from grpo_wizard.steps.registry import all_resources, complete
+from grpo_wizard.steps.pricing.book import BUILT_IN_PRICES, PriceBook
+from grpo_wizard.steps.pricing.budget import record_final_cost
+from grpo_wizard.steps.registry import all_resources, validate
 
 if TYPE_CHECKING:
-    from grpo_wizard.steps.clients.context import Cloud
+    from grpo_wizard.steps.clients.context import CloudContext
 
 
 @dataclass
 class Session:
     """What the engine works on. The caller holds the deployment's lock while anything here writes."""
 
-    store: Store
+    store: StateStore
     deployment: Deployment
-    cloud: Cloud
+    cloud: CloudContext
     answers: dict[str, dict[str, Any]]
-    book: Book = field(default=CATALOGUE)  # prices; today's once they were asked for (price_list.py)
+    price_book: PriceBook = field(
+        default=BUILT_IN_PRICES
+    )  # prices; today's once they were asked for (price_list.py)
 
     @classmethod
-    def of(cls, store: Store, deployment: Deployment, cloud: Cloud) -> Session:
-        return cls(store, deployment, cloud, complete(deployment.answers))
+    def from_deployment(cls, store: StateStore, deployment: Deployment, cloud: CloudContext) -> Session:
+        return cls(store, deployment, cloud, validate(deployment.answers))
 
     @property
-    def mark(self) -> str:
+    def owner_label(self) -> str:
         """The lineage that is written on what we make; empty when the user switched marks off."""
         return self.deployment.lineage if self.answers["project"]["ownership_marks"] else ""
 
     def resources(self) -> list[Resource]:
         """What shall exist."""
-        return all_resources(self.answers, self.book)
+        return all_resources(self.answers, self.price_book)
 
     def orphans(self) -> list[Resource]:
         """What we made under answers that have changed since: rebuilt from what was noted when it was made."""
         wanted = {resource.id for resource in self.resources()}
         return [
-            _remembered(record)
+            _resource_from_record(record)
             for id, record in self.deployment.resources.items()
             if id not in wanted and record.origin != "adopted"
         ]
@@ -62,21 +64,21 @@ class Session:
                 name=resource.name,
                 step=resource.step,
                 facts={
-                    "where": json.dumps(dict(resource.where)),
-                    "needs": json.dumps(resource.needs),
-                    "spec": json.dumps(_skeleton(resource)),
-                    "kept": "yes" if resource.kept else "",
+                    "where": json.dumps(dict(resource.parent)),
+                    "needs": json.dumps(resource.depends_on),
+                    "spec": json.dumps(_deletion_spec(resource)),
+                    "kept": "yes" if resource.retain_on_destroy else "",
                 },
             )
             self.deployment.resources[resource.id] = found
         return found
 
-    def forget(self, id: str) -> None:
-        settle(self.deployment, self.resources(), id, time.time())
+    def remove_record(self, id: str) -> None:
+        record_final_cost(self.deployment, self.resources(), id, time.time())
         self.deployment.resources.pop(id, None)
 
 
-def _skeleton(resource: Resource) -> dict[str, Any]:
+def _deletion_spec(resource: Resource) -> dict[str, Any]:
     """As much of a spec as deleting needs: which object it is. Never a secret, never a large script."""
     spec = resource.spec
     if "apiVersion" in spec:
@@ -89,7 +91,7 @@ def _skeleton(resource: Resource) -> dict[str, Any]:
     }
 
 
-def _remembered(record: ResourceRecord) -> Resource:
+def _resource_from_record(record: ResourceRecord) -> Resource:
     noted = record.facts
     return Resource(
         record.step,
@@ -98,6 +100,6 @@ def _remembered(record: ResourceRecord) -> Resource:
         json.loads(noted.get("spec", "{}")),
         json.loads(noted.get("where", "{}")),
         tuple(json.loads(noted.get("needs", "[]"))),
-        kept=bool(noted.get("kept")),
+        retain_on_destroy=bool(noted.get("kept")),
         note="no longer among the answers",
     )

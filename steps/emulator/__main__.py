@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from grpo_wizard.steps.emulator import process
 
 if TYPE_CHECKING:
-    from grpo_wizard.steps.emulator.server.serve import Options
+    from grpo_wizard.steps.emulator.server.serve import ServerOptions
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -30,11 +30,11 @@ def _parser() -> argparse.ArgumentParser:
             help="home folder (default: GRPO_WIZARD_HOME, else the platform's user state folder)",
         )
         if name == "serve":
-            _serve_options(command)
+            _add_serve_options(command)
     return parser
 
 
-def _serve_options(parser: argparse.ArgumentParser) -> None:
+def _add_serve_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--port", type=int, default=0, help="0: a free one")
     parser.add_argument(
         "--speed", default=process.DEFAULT_SPEED, help="divides durations; max: none (default: %(default)s)"
@@ -57,10 +57,10 @@ def _serve_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def home_of(given: Path | None) -> Path:
+def resolve_home(home: Path | None) -> Path:
     """The home folder in force."""
-    if given is not None or os.environ.get("GRPO_WIZARD_HOME"):
-        return (given or Path(os.environ["GRPO_WIZARD_HOME"])).absolute()
+    if home is not None or os.environ.get("GRPO_WIZARD_HOME"):
+        return (home or Path(os.environ["GRPO_WIZARD_HOME"])).absolute()
     from platformdirs import user_state_path
 
     return user_state_path("grpo-wizard")
@@ -69,7 +69,7 @@ def home_of(given: Path | None) -> Path:
 def main(argv: Sequence[str] | None = None) -> int:
     """Exit code 0, or 1 with one sentence on stderr."""
     args = _parser().parse_args(argv)
-    home = home_of(args.home)
+    home = resolve_home(args.home)
     try:
         if args.command == "serve":
             return _serve(args, home)
@@ -77,17 +77,17 @@ def main(argv: Sequence[str] | None = None) -> int:
             print(json.dumps(process.status(home)))
         else:
             print(json.dumps({"stopped": process.stop(home)}))
-    except (process.RehearsalError, ValueError, OSError) as error:
+    except (process.EmulatorError, ValueError, OSError) as error:
         print(error, file=sys.stderr)
         return 1
     return 0
 
 
 def _serve(args: argparse.Namespace, home: Path) -> int:
-    from grpo_wizard.steps.emulator.server.serve import Options
+    from grpo_wizard.steps.emulator.server.serve import ServerOptions
 
     serve(
-        Options(
+        ServerOptions(
             home,
             args.speed,
             args.port,
@@ -103,14 +103,14 @@ def _serve(args: argparse.Namespace, home: Path) -> int:
     return 0
 
 
-def serve(options: Options) -> None:
+def serve(options: ServerOptions) -> None:
     """In this process until it ends: its line on stdout, its log on stderr. Raises what serve.run raises."""
     logging.basicConfig(
         level=logging.WARNING, format="%(asctime)s %(levelname)s %(name)s: %(message)s", stream=sys.stderr
     )
-    from grpo_wizard.steps.emulator.server.serve import run
+    from grpo_wizard.steps.emulator.server.serve import run_server
 
-    run(options, sys.stdout)
+    run_server(options, sys.stdout)
 
 
 if __name__ == "__main__":

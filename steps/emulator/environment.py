@@ -8,7 +8,7 @@ from pathlib import Path
 from grpo_wizard.steps.emulator.google.shared.seed import PROJECT
 
 
-def of(base_url: str, root: Path, token: str, ca: Path) -> dict[str, str]:
+def client_environment(base_url: str, root: Path, token: str, ca: Path) -> dict[str, str]:
     """Variables by name.
 
     Gcloud gets a configuration folder of its own, kubectl a kubeconfig of its own: the user's are not
@@ -37,6 +37,6 @@ def of(base_url: str, root: Path, token: str, ca: Path) -> dict[str, str]:
     }
 
 
-def script(env: dict[str, str]) -> str:
+def export_script(env: dict[str, str]) -> str:
     """Lines for `source`."""
     return "".join(f"export {name}={shlex.quote(value)}\n" for name, value in env.items())

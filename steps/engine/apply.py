@@ -10,66 +10,73 @@ from typing import Any
 from grpo_wizard.state.errors import WizardError
 from grpo_wizard.steps.core import events
 from grpo_wizard.steps.core.events import Event
-from grpo_wizard.steps.core.model import FREE, Resource
+from grpo_wizard.steps.core.model import NON_BILLABLE, Resource
 from grpo_wizard.steps.deployment.session import Session
-from grpo_wizard.steps.engine.delete import fate_of, take_down
-from grpo_wizard.steps.engine.plan import STARTS, Decision, kept_back, make_plan, order, price
-from grpo_wizard.steps.engine.reconcile import Outcome, Work, proved
-from grpo_wizard.steps.engine.recovery import advice
-from grpo_wizard.steps.engine.refresh import survey
-from grpo_wizard.steps.jobs.history import remembered
-from grpo_wizard.steps.jobs.resume_guard import steps_left
-from grpo_wizard.steps.pricing.budget import Meter, limit_of, note_release
-from grpo_wizard.steps.pricing.reservation import reservation_bill, sentence
-from grpo_wizard.steps.registry import NAMES, step
+from grpo_wizard.steps.engine.delete import delete_resource, planned_deletion
+from grpo_wizard.steps.engine.plan import (
+    MUTATING,
+    Decision,
+    hourly_cost,
+    make_plan,
+    retained_ids,
+    topological_order,
+)
+from grpo_wizard.steps.engine.reconcile import Outcome, Reconciler, owned_by_request_id
+from grpo_wizard.steps.engine.recovery import recovery_hint
+from grpo_wizard.steps.engine.refresh import refresh
+from grpo_wizard.steps.jobs.history import restore_job_state
+from grpo_wizard.steps.jobs.resume_guard import guard_no_steps_left
+from grpo_wizard.steps.pricing.budget import BudgetGuard, record_release, spending_limit
+from grpo_wizard.steps.pricing.reservation import format_reservation_bill, reservation_bill
+from grpo_wizard.steps.registry import STEP_NAMES, step
 
 Gate = Callable[[], Awaitable[Sequence[Mapping[str, str]]]]
 
 
 @dataclass(frozen=True)
-class Options:
+class ApplyOptions:
     """What the user allowed. `gate` is asked once the free things stand; what it returns stops the rest."""
 
     adopt: bool = False
     replace: Collection[str] = ()
-    until: str = NAMES[-1]
+    until: str = STEP_NAMES[-1]
     gate: Gate | None = None
     max_usd_per_hour: float | None = None
     max_usd: float | None = None  # in all; None: project.max_usd
 
 
 @dataclass
-class _Tally:
+class _ApplyResult:
     created: int = 0
     adopted: int = 0
     kept: int = 0
     deleted: int = 0
     failed: list[dict[str, str]] = field(default_factory=list)
-    standing: dict[str, Resource] = field(default_factory=dict)  # what is there now, and costs
-    others: list[Resource] = field(default_factory=list)  # met at destroy, and not made by this deployment
+    existing: dict[str, Resource] = field(default_factory=dict)  # what is there now, and costs
+    foreign: list[Resource] = field(default_factory=list)  # met at destroy, and not made by this deployment
 
     def add(self, resource: Resource, outcome: Outcome) -> None:
-        setattr(self, outcome.counted, getattr(self, outcome.counted) + 1)
-        self.standing[resource.id] = resource
+        setattr(self, outcome.status, getattr(self, outcome.status) + 1)
+        self.existing[resource.id] = resource
 
 
-async def plan(session: Session, options: Options, strict: bool = False) -> list[Decision]:
+async def plan(session: Session, options: ApplyOptions, strict: bool = False) -> list[Decision]:
     """What apply would do, by looking. Writes nothing. `strict`: what cannot be seen is not told as absent (survey)."""
     wanted = session.resources()
     orphans = session.orphans()
-    seen = await survey(session, [*wanted, *orphans], strict)
-    seen |= {r.id: remembered(session, r, seen[r.id]) for r in wanted if r.kind == "job"}
-    note_release(session.deployment, seen)
-    last = NAMES.index(options.until)
-    within = [r for r in wanted if NAMES.index(r.step) <= last]
+    seen = await refresh(session, [*wanted, *orphans], strict)
+    seen |= {r.id: restore_job_state(session, r, seen[r.id]) for r in wanted if r.kind == "job"}
+    record_release(session.deployment, seen)
+    last = STEP_NAMES.index(options.until)
+    within = [r for r in wanted if STEP_NAMES.index(r.step) <= last]
     decisions = make_plan(within, orphans, seen, session.deployment, options.replace)
-    return [await steps_left(session, decision, seen) for decision in decisions]
+    return [await guard_no_steps_left(session, decision, seen) for decision in decisions]
 
 
-def refusals(decisions: Sequence[Decision], options: Options) -> list[dict[str, str]]:
+def plan_errors(decisions: Sequence[Decision], options: ApplyOptions) -> list[dict[str, str]]:
     """Why a plan cannot be carried out, one entry a resource; empty when it can."""
     found = []
-    other_way = f"; {sentence}" if (sentence := advice(decisions)) else ""
+    other_way = f"; {sentence}" if (sentence := recovery_hint(decisions)) else ""
     for d in decisions:
         if d.action == "conflict":
             found.append(
@@ -93,7 +100,7 @@ def refusals(decisions: Sequence[Decision], options: Options) -> list[dict[str, 
             )
     limit, (known, _) = (
         options.max_usd_per_hour,
-        price([d.resource for d in decisions if d.action != "delete"]),
+        hourly_cost([d.resource for d in decisions if d.action != "delete"]),
     )
     if limit is not None and known > limit:
         found.append(
@@ -111,76 +118,86 @@ def _failure(id: str, title: str, detail: str = "", fix: str = "") -> dict[str, 
     return {"id": id, "title": title, "detail": detail, "fix": fix}
 
 
-async def apply(session: Session, options: Options) -> AsyncIterator[Event]:
+async def apply(session: Session, options: ApplyOptions) -> AsyncIterator[Event]:
     """Brings about what is missing. Ends with a summary; whether all went well is in it."""
     start = asyncio.get_running_loop().time()
-    decisions = [await _known_again(session, decision) for decision in await plan(session, options)]
+    decisions = [await _reclaim_interrupted(session, decision) for decision in await plan(session, options)]
     yield Event("plan", None, plan_data(decisions))
-    standing = {d.resource.id: d.resource for d in decisions if d.sight.state not in ("absent", "deleting")}
-    tally = _Tally(failed=refusals(decisions, options), standing=standing)
-    meter = Meter(session.deployment, session.resources(), limit_of(session.answers, options.max_usd))
+    standing = {
+        d.resource.id: d.resource for d in decisions if d.observed.state not in ("absent", "deleting")
+    }
+    tally = _ApplyResult(failed=plan_errors(decisions, options), existing=standing)
+    meter = BudgetGuard(
+        session.deployment, session.resources(), spending_limit(session.answers, options.max_usd)
+    )
     if text := meter.warning():
         yield events.notice(text)
-    _, unpriced = price([d.resource for d in decisions if d.action != "delete"])
+    _, unpriced = hourly_cost([d.resource for d in decisions if d.action != "delete"])
     if unpriced and (options.max_usd_per_hour is not None or meter.limit is not None):
         yield events.notice(f"limits count known prices only; without one: {', '.join(unpriced)}")
-    if any(d.action in STARTS for d in decisions) and (refusal := meter.refusal()):
+    if any(d.action in MUTATING for d in decisions) and (refusal := meter.limit_error()):
         tally.failed.append(refusal)
     if not tally.failed:
-        async for event in _carry_out(session, decisions, options, tally, meter):
+        async for event in _execute(session, decisions, options, tally, meter):
             yield event
     yield _summary(
         tally, asyncio.get_running_loop().time() - start, "status" if not tally.failed else "apply"
     )
 
 
-async def _known_again(session: Session, decision: Decision) -> Decision:
+async def _reclaim_interrupted(session: Session, decision: Decision) -> Decision:
     """A thing that a killed apply made without a mark, and that its request id proves to be ours, is no stranger's."""
-    if decision.action != "adopt" or not await proved(session, decision.resource):
+    if decision.action != "adopt" or not await owned_by_request_id(session, decision.resource):
         return decision
-    return replace(decision, action="keep", origin="created", note="made by an apply that was cut short")
+    return replace(decision, action="keep", ownership="created", note="made by an apply that was cut short")
 
 
-async def _carry_out(
-    session: Session, decisions: Sequence[Decision], options: Options, tally: _Tally, meter: Meter
+async def _execute(
+    session: Session,
+    decisions: Sequence[Decision],
+    options: ApplyOptions,
+    result: _ApplyResult,
+    budget: BudgetGuard,
 ) -> AsyncIterator[Event]:
-    work = Work(session, options.adopt)
-    free = [d for d in decisions if d.resource.kind in FREE and d.action != "delete"]
-    async for event in _run(work, free, tally, meter):
+    work = Reconciler(session, options.adopt)
+    free = [d for d in decisions if d.resource.kind in NON_BILLABLE and d.action != "delete"]
+    async for event in _run_concurrently(work, free, result, budget):
         yield event
-    if not tally.failed and options.gate and any(d.action in ("create", "replace") for d in decisions):
+    if not result.failed and options.gate and any(d.action in ("create", "replace") for d in decisions):
         yield events.notice(
             "all checks once more before anything billable; a new API may take minutes to be felt"
         )
-        tally.failed.extend(dict(entry) for entry in await options.gate())
-    if tally.failed:
+        result.failed.extend(dict(entry) for entry in await options.gate())
+    if result.failed:
         return
-    rest = [d for d in decisions if d.resource.kind not in FREE and d.action != "delete"]
-    async for event in _run(work, rest, tally, meter):
+    rest = [d for d in decisions if d.resource.kind not in NON_BILLABLE and d.action != "delete"]
+    async for event in _run_concurrently(work, rest, result, budget):
         yield event
     gone = [d.resource for d in decisions if d.action == "delete"]
-    if gone and not tally.failed:
-        async for event in _undo(session, gone, tally):
+    if gone and not result.failed:
+        async for event in _destroy(session, gone, result):
             yield event
 
 
-async def switch_on_apis(session: Session) -> AsyncIterator[Event]:
+async def enable_apis(session: Session) -> AsyncIterator[Event]:
     """The project's APIs alone, so that checks can look while other answers are still being given.
 
     They are free and stay at destroy, and a later apply finds them there. Needs the answers of the project step only.
     """
     start = asyncio.get_running_loop().time()
     apis = [r for r in step("project").resources(session.answers) if r.kind == "api"]
-    seen = await survey(session, apis)
+    seen = await refresh(session, apis)
     decisions = make_plan(apis, (), seen, session.deployment)
-    tally = _Tally()
-    async for event in _run(Work(session, False), decisions, tally, Meter(session.deployment, apis, None)):
+    tally = _ApplyResult()
+    async for event in _run_concurrently(
+        Reconciler(session, False), decisions, tally, BudgetGuard(session.deployment, apis, None)
+    ):
         yield event
     yield _summary(tally, asyncio.get_running_loop().time() - start, "check")
 
 
-async def _run(
-    work: Work, decisions: Sequence[Decision], tally: _Tally, meter: Meter
+async def _run_concurrently(
+    reconciler: Reconciler, decisions: Sequence[Decision], result: _ApplyResult, budget: BudgetGuard
 ) -> AsyncIterator[Event]:
     """Everything whose needs are met runs at the same time; events come as they happen."""
     queue: asyncio.Queue[Event | None] = asyncio.Queue()
@@ -190,8 +207,8 @@ async def _run(
 
     async def one(decision: Decision) -> None:
         resource = decision.resource
-        met = [await results[need] for need in resource.needs if need in results]
-        ok = all(met) and await _attempt(work, decision, queue.put_nowait, tally, meter)
+        met = [await results[need] for need in resource.depends_on if need in results]
+        ok = all(met) and await _attempt(reconciler, decision, queue.put_nowait, result, budget)
         results[resource.id].set_result(ok)
 
     async for event in _drain(queue, [one(d) for d in decisions]):
@@ -215,25 +232,29 @@ async def _drain(queue: asyncio.Queue[Event | None], jobs: Sequence[Any]) -> Asy
 
 
 async def _attempt(
-    work: Work, decision: Decision, tell: Callable[[Event], None], tally: _Tally, meter: Meter
+    reconciler: Reconciler,
+    decision: Decision,
+    emit: Callable[[Event], None],
+    result: _ApplyResult,
+    budget: BudgetGuard,
 ) -> bool:
     """One resource to its end; a failure is told once, with its fix."""
     id = decision.resource.id
-    if decision.action in STARTS and (refusal := meter.refusal()):
-        if refusal["id"] not in [entry["id"] for entry in tally.failed]:
-            tally.failed.append(refusal)
+    if decision.action in MUTATING and (refusal := budget.limit_error()):
+        if refusal["id"] not in [entry["id"] for entry in result.failed]:
+            result.failed.append(refusal)
         return False
     try:
-        outcome = await work.bring_up(decision, tell)
+        outcome = await reconciler.reconcile(decision, emit)
     except WizardError as error:
-        tally.failed.append(_failure(id, error.title, error.detail, error.fix))
-        tell(events.failed(id, error.title, error.detail, error.fix, error.command))
+        result.failed.append(_failure(id, error.title, error.detail, error.fix))
+        emit(events.failed(id, error.title, error.detail, error.fix, error.command))
         return False
-    tally.add(decision.resource, outcome)
+    result.add(decision.resource, outcome)
     return True
 
 
-async def undo(
+async def destroy(
     session: Session, keep: Collection[str] = (), delete_project: str = ""
 ) -> AsyncIterator[Event]:
     """Runs the graph backwards and deletes what this deployment created.
@@ -241,26 +262,30 @@ async def undo(
     `keep` are steps whose Google resources stay, with all that those need. `delete_project` names the one project that may go too.
     """
     start = asyncio.get_running_loop().time()
-    everything = [_may_go(r, delete_project) for r in (*session.resources(), *session.orphans())]
-    staying = kept_back(everything, keep)
-    tally = _Tally(standing={r.id: r for r in everything if r.id in staying})
-    async for event in _undo(session, [r for r in everything if r.id not in staying], tally, everything):
+    everything = [
+        _allow_project_delete(r, delete_project) for r in (*session.resources(), *session.orphans())
+    ]
+    staying = retained_ids(everything, keep)
+    tally = _ApplyResult(existing={r.id: r for r in everything if r.id in staying})
+    async for event in _destroy(session, [r for r in everything if r.id not in staying], tally, everything):
         yield event
     if bill := await reservation_bill(session):
-        yield events.notice(sentence(bill))
-    left = [r for r in tally.standing.values() if r.id in session.deployment.resources and not r.kept]
+        yield events.notice(format_reservation_bill(bill))
+    left = [
+        r for r in tally.existing.values() if r.id in session.deployment.resources and not r.retain_on_destroy
+    ]
     if left and not tally.failed:
         yield events.notice(f"kept, and billed on where it costs: {', '.join(sorted(r.id for r in left))}")
-    if text := _goes_on_costing(tally.others):
+    if text := _still_billed(tally.foreign):
         yield events.notice(text)
     following = "destroy" if tally.failed else "status" if left else "nothing left"
     yield _summary(tally, asyncio.get_running_loop().time() - start, following)
 
 
-def _goes_on_costing(others: Sequence[Resource]) -> str:
+def _still_billed(others: Sequence[Resource]) -> str:
     """What was taken over stays, and its price with it; empty where none of it costs anything."""
     costly = [r for r in others if r.usd_per_hour != 0]
-    known, unknown = price(costly)
+    known, unknown = hourly_cost(costly)
     parts = [f"{known:.2f} USD/h"] if known else []
     parts += [f"{len(unknown)} parts without a known price"] if unknown else []
     names = ", ".join(r.id for r in costly)
@@ -271,41 +296,43 @@ def _goes_on_costing(others: Sequence[Resource]) -> str:
     )
 
 
-def _may_go(resource: Resource, project: str) -> Resource:
+def _allow_project_delete(resource: Resource, project: str) -> Resource:
     return (
-        replace(resource, kept=False) if resource.kind == "project" and resource.name == project else resource
+        replace(resource, retain_on_destroy=False)
+        if resource.kind == "project" and resource.name == project
+        else resource
     )
 
 
-async def _undo(
-    session: Session, targets: Sequence[Resource], tally: _Tally, everything: Sequence[Resource] = ()
+async def _destroy(
+    session: Session, targets: Sequence[Resource], result: _ApplyResult, everything: Sequence[Resource] = ()
 ) -> AsyncIterator[Event]:
     queue: asyncio.Queue[Event | None] = asyncio.Queue()
     known = {r.id: r for r in (everything or targets)}
     ids = {r.id for r in targets}
     results: dict[str, asyncio.Future[bool]] = {id: asyncio.get_running_loop().create_future() for id in ids}
     dependents: dict[str, list[str]] = {
-        id: [other.id for other in known.values() if id in other.needs and other.id in ids] for id in ids
+        id: [other.id for other in known.values() if id in other.depends_on and other.id in ids] for id in ids
     }
-    seen = await survey(session, targets, strict=True)
-    note_release(session.deployment, seen)
+    seen = await refresh(session, targets, strict=True)
+    record_release(session.deployment, seen)
 
     async def one(resource: Resource) -> None:
         above = [await results[id] for id in dependents[resource.id]]
         try:
             counted = (
-                await take_down(session, resource, seen[resource.id], queue.put_nowait)
+                await delete_resource(session, resource, seen[resource.id], queue.put_nowait)
                 if all(above)
                 else "skipped"
             )
             ok = counted != "skipped"
-            tally.deleted += counted == "deleted"
-            tally.kept += counted == "kept"
-            tally.others += [resource] if counted == "kept" and not resource.kept else []
+            result.deleted += counted == "deleted"
+            result.kept += counted == "kept"
+            result.foreign += [resource] if counted == "kept" and not resource.retain_on_destroy else []
         except WizardError as error:
             ok = False
-            tally.failed.append(_failure(resource.id, error.title, error.detail, error.fix))
-            tally.standing[resource.id] = resource
+            result.failed.append(_failure(resource.id, error.title, error.detail, error.fix))
+            result.existing[resource.id] = resource
             queue.put_nowait(events.failed(resource.id, error.title, error.detail, error.fix, error.command))
         results[resource.id].set_result(ok)
 
@@ -316,7 +343,7 @@ async def _undo(
             "resources": [
                 {
                     "id": r.id,
-                    "action": "keep" if fate_of(session, r, seen[r.id]) == "keep" else "delete",
+                    "action": "keep" if planned_deletion(session, r, seen[r.id]) == "keep" else "delete",
                     "state": seen[r.id].state,
                 }
                 for r in targets
@@ -330,30 +357,36 @@ async def _undo(
 def plan_data(decisions: Sequence[Decision]) -> dict[str, Any]:
     """The plan inside an event stream: what happens to which resource."""
     ordered = (
-        {r.id for r in order([d.resource for d in decisions if d.action != "delete"])} if decisions else set()
+        {r.id for r in topological_order([d.resource for d in decisions if d.action != "delete"])}
+        if decisions
+        else set()
     )
     return {
         "resources": [
-            {"id": d.resource.id, "action": d.action, "needs": [n for n in d.resource.needs if n in ordered]}
+            {
+                "id": d.resource.id,
+                "action": d.action,
+                "needs": [n for n in d.resource.depends_on if n in ordered],
+            }
             for d in decisions
         ]
     }
 
 
-def _summary(tally: _Tally, seconds: float, following: str) -> Event:
-    known, _ = price(list(tally.standing.values()))
+def _summary(result: _ApplyResult, seconds: float, next_command: str) -> Event:
+    known, _ = hourly_cost(list(result.existing.values()))
     return Event(
         "summary",
         None,
         {
-            "ok": not tally.failed,
-            "created": tally.created,
-            "adopted": tally.adopted,
-            "kept": tally.kept,
-            "deleted": tally.deleted,
-            "failed": tally.failed,
+            "ok": not result.failed,
+            "created": result.created,
+            "adopted": result.adopted,
+            "kept": result.kept,
+            "deleted": result.deleted,
+            "failed": result.failed,
             "seconds": round(seconds, 3),
             "usd_per_hour": known,
-            "next": following,
+            "next": next_command,
         },
     )

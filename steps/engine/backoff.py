@@ -6,50 +6,50 @@ import itertools
 import math
 from collections.abc import Iterator
 
-from grpo_wizard.steps.core.model import Resource, Trouble
+from grpo_wizard.steps.core.model import Diagnosis, Resource
 
-_FIRST_LOOK, _LAST_LOOK, _GROWTH = 1.0, 10.0, 1.5  # seconds in real life
-_SHORTEST = 0.05
-_MOST_TRIES = 8
-_INSIST_FLOOR = 3.0
-_PATIENCE_FLOOR = 180.0  # a rehearsal on a busy machine still gets this long
+_FIRST_INTERVAL, _MAX_INTERVAL, _GROWTH = 1.0, 10.0, 1.5  # seconds in real life
+_MIN_INTERVAL = 0.05
+_MAX_RETRIES = 8
+_MIN_FORCE_DELETE_AFTER = 3.0
+_MIN_TIMEOUT = 180.0  # a rehearsal on a busy machine still gets this long
 
 
-def looks(pace: float) -> Iterator[float]:
+def poll_intervals(time_scale: float) -> Iterator[float]:
     """Seconds to wait before each next look: quick at first, then every 10 s."""
-    wait = _FIRST_LOOK
+    wait = _FIRST_INTERVAL
     while True:
-        yield max(_SHORTEST, wait / pace)
-        wait = min(_LAST_LOOK, wait * _GROWTH)
+        yield max(_MIN_INTERVAL, wait / time_scale)
+        wait = min(_MAX_INTERVAL, wait * _GROWTH)
 
 
-def until_felt(pace: float) -> Iterator[float]:
+def propagation_polls(time_scale: float) -> Iterator[float]:
     """Seconds to wait before each next look whether an API that was just enabled is felt: minutes at most (cases a07)."""
-    return itertools.repeat(max(0.2, 10.0 / pace), 40)
+    return itertools.repeat(max(0.2, 10.0 / time_scale), 40)
 
 
-def tries(pace: float) -> list[float]:
+def retry_delays(time_scale: float) -> list[float]:
     """Seconds before each new try of something that failed for the moment: 1, 2, 4 … 60."""
-    quick = max(1.0, min(pace, 10.0))
-    return [max(_SHORTEST, min(60.0, 2.0**n) / quick) for n in range(_MOST_TRIES)]
+    quick = max(1.0, min(time_scale, 10.0))
+    return [max(_MIN_INTERVAL, min(60.0, 2.0**n) / quick) for n in range(_MAX_RETRIES)]
 
 
-def until_insisting(pace: float) -> float:
+def force_delete_after(time_scale: float) -> float:
     """Seconds that something may say "in use" before the harder way is taken: a quarter of an hour."""
-    return max(_INSIST_FLOOR, 900.0 / pace)
+    return max(_MIN_FORCE_DELETE_AFTER, 900.0 / time_scale)
 
 
-def patience(resource: Resource, pace: float) -> float:
+def timeout(resource: Resource, time_scale: float) -> float:
     """Seconds after which waiting for a resource is given up: three times what is usual at most, and half an hour."""
-    return _PATIENCE_FLOOR + _divided(3 * resource.usual.high + 1800, pace)
+    return _MIN_TIMEOUT + _scaled(3 * resource.expected_duration.high + 1800, time_scale)
 
 
-def senseless(trouble: Trouble, resource: Resource, pace: float) -> float:
+def diagnosis_timeout(diagnosis: Diagnosis, resource: Resource, time_scale: float) -> float:
     """Seconds after which one and the same trouble ends the waiting for a resource."""
-    if trouble.patience is None:
-        return patience(resource, pace)
-    return _PATIENCE_FLOOR + _divided(trouble.patience, pace)
+    if diagnosis.timeout is None:
+        return timeout(resource, time_scale)
+    return _MIN_TIMEOUT + _scaled(diagnosis.timeout, time_scale)
 
 
-def _divided(seconds: float, pace: float) -> float:
-    return seconds / (pace if math.isfinite(pace) else 1e9)
+def _scaled(seconds: float, time_scale: float) -> float:
+    return seconds / (time_scale if math.isfinite(time_scale) else 1e9)

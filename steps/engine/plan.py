@@ -8,17 +8,17 @@ from dataclasses import dataclass
 from typing import Literal
 
 from grpo_wizard.state.model import Deployment, ResourceRecord
-from grpo_wizard.steps.clients.registry import driver
-from grpo_wizard.steps.core.durations import span
-from grpo_wizard.steps.core.model import ABSENT, Drift, Origin, Resource, Sight
-from grpo_wizard.steps.grpo.duration import as_left
+from grpo_wizard.steps.clients.registry import driver_for
+from grpo_wizard.steps.core.durations import format_duration_range
+from grpo_wizard.steps.core.model import ABSENT, Drift, ObservedState, Ownership, Resource
+from grpo_wizard.steps.grpo.duration import with_remaining_time
 
 Action = Literal["create", "keep", "adopt", "change", "replace", "conflict", "delete"]
 
-STARTS = ("create", "change", "replace")  # actions that bring something about
+MUTATING = ("create", "change", "replace")  # actions that bring something about
 
 # Data lives in these, or everything hangs on them: replaced only when --replace names them.
-_GUARDED = {"lustre", "cluster", "pv", "pvc", "network", "subnet", "address", "peering", "project"}
+_PROTECTED_KINDS = {"lustre", "cluster", "pv", "pvc", "network", "subnet", "address", "peering", "project"}
 
 
 @dataclass(frozen=True)
@@ -27,157 +27,166 @@ class Decision:
 
     resource: Resource
     action: Action
-    sight: Sight
-    origin: Origin
+    observed: ObservedState
+    ownership: Ownership
     note: str = ""
 
 
-def origin_of(sight: Sight, record: ResourceRecord | None, lineage: str) -> Origin:
+def ownership_of(observed: ObservedState, record: ResourceRecord | None, deployment_id: str) -> Ownership:
     """Whose is it? Our mark, or our own create that was seen to succeed; the user's word for adopted things; else nobody's we know."""
-    if sight.state == "absent":
+    if observed.state == "absent":
         return "none"
-    if sight.mark == lineage:
+    if observed.owner_label == deployment_id:
         return "created"
     same = record is not None and (
-        not record.identity or not sight.identity or record.identity == sight.identity
+        not record.identity or not observed.identity or record.identity == observed.identity
     )
     if record is not None and record.origin == "created" and same:
         return "created"
     return "adopted" if record is not None and record.origin == "adopted" else "none"
 
 
-def foreign_drift(resource: Resource, sight: Sight) -> list[Drift]:
+def foreign_drift(resource: Resource, observed: ObservedState) -> list[Drift]:
     """Where somebody else's thing does not fit: only what matters is compared."""
-    if resource.watch is None:
-        return list(sight.drift)
-    heads = tuple(resource.watch)
-    return [d for d in sight.drift if any(d.path == head or d.path.startswith(head + ".") for head in heads)]
+    if resource.adopt_paths is None:
+        return list(observed.drift)
+    heads = tuple(resource.adopt_paths)
+    return [
+        d for d in observed.drift if any(d.path == head or d.path.startswith(head + ".") for head in heads)
+    ]
 
 
 def decide(
     resource: Resource,
-    sight: Sight,
+    observed: ObservedState,
     record: ResourceRecord | None,
-    lineage: str,
+    deployment_id: str,
     replace: Collection[str] = (),
 ) -> Decision:
-    origin = origin_of(sight, record, lineage)
-    if resource.existing:
-        return _named(resource, sight, origin)
-    if sight.state == "absent" or (sight.state == "deleting" and origin != "none"):
-        return Decision(resource, "create", sight, origin, resource.note)
-    if resource.kept and sight.state == "ready":
+    origin = ownership_of(observed, record, deployment_id)
+    if resource.data_source:
+        return _decide_data_source(resource, observed, origin)
+    if observed.state == "absent" or (observed.state == "deleting" and origin != "none"):
+        return Decision(resource, "create", observed, origin, resource.note)
+    if resource.retain_on_destroy and observed.state == "ready":
         return Decision(
-            resource, "keep", sight, origin, "there already" if origin == "none" else resource.note
+            resource, "keep", observed, origin, "there already" if origin == "none" else resource.note
         )
     if origin == "created":
-        return _ours(resource, sight, replace)
-    drift = foreign_drift(resource, sight)
-    who = f"made by another deployment ({sight.mark})" if sight.mark else "not made by this deployment"
-    if sight.state in ("failed", "deleting"):
+        return _decide_managed(resource, observed, replace)
+    drift = foreign_drift(resource, observed)
+    who = (
+        f"made by another deployment ({observed.owner_label})"
+        if observed.owner_label
+        else "not made by this deployment"
+    )
+    if observed.state in ("failed", "deleting"):
         return Decision(
             resource,
             "conflict",
-            sight,
+            observed,
             origin,
-            f"is there, {who}, and {sight.state}: {sight.detail}".rstrip(": "),
+            f"is there, {who}, and {observed.state}: {observed.detail}".rstrip(": "),
         )
     if drift:
         return Decision(
             resource,
             "conflict",
-            sight,
+            observed,
             origin,
             f"is there, {who}, and does not fit: " + "; ".join(map(str, drift[:3])),
         )
     return Decision(
         resource,
         "keep" if origin == "adopted" else "adopt",
-        sight,
+        observed,
         origin,
         "adopted" if origin == "adopted" else f"is there, {who}, and fits",
     )
 
 
-def _named(resource: Resource, sight: Sight, origin: Origin) -> Decision:
+def _decide_data_source(resource: Resource, observed: ObservedState, origin: Ownership) -> Decision:
     """What the user named as being there already is used as it is, or is in the way of everything."""
-    drift = foreign_drift(resource, sight)
-    if sight.state == "ready" and not drift:
+    drift = foreign_drift(resource, observed)
+    if observed.state == "ready" and not drift:
         return Decision(
-            resource, "keep", sight, origin, "named by you: used, never changed and never deleted"
+            resource, "keep", observed, origin, "named by you: used, never changed and never deleted"
         )
     wrong = "; ".join(map(str, drift[:3]))
     trouble = (
         "it was named as an existing one and is not there"
-        if sight.state == "absent"
+        if observed.state == "absent"
         else f"it was named as an existing one and does not fit: {wrong}"
-        if sight.state == "ready"
-        else f"it was named as an existing one and is {sight.state}: {sight.detail}".rstrip(": ")
+        if observed.state == "ready"
+        else f"it was named as an existing one and is {observed.state}: {observed.detail}".rstrip(": ")
     )
-    return Decision(resource, "conflict", sight, origin, trouble)
+    return Decision(resource, "conflict", observed, origin, trouble)
 
 
-def _ours(resource: Resource, sight: Sight, replace: Collection[str]) -> Decision:
+def _decide_managed(resource: Resource, observed: ObservedState, replace: Collection[str]) -> Decision:
     def decision(action: Action, note: str) -> Decision:
-        return Decision(resource, action, sight, "created", note)
+        return Decision(resource, action, observed, "created", note)
 
-    if sight.state == "failed" and driver(resource.kind).repeatable:
-        return decision("create", sight.detail)
-    if sight.state == "failed":
-        what = f"is in an error: {sight.detail}" if sight.detail else "is in an error"
-        return _replacement(resource, sight, replace, what)
-    if sight.state == "creating" or not sight.drift:
-        return decision("keep", "still being made" if sight.state == "creating" else resource.note)
+    if observed.state == "failed" and driver_for(resource.kind).recreate_on_failure:
+        return decision("create", observed.detail)
+    if observed.state == "failed":
+        what = f"is in an error: {observed.detail}" if observed.detail else "is in an error"
+        return _replacement(resource, observed, replace, what)
+    if observed.state == "creating" or not observed.drift:
+        return decision("keep", "still being made" if observed.state == "creating" else resource.note)
     if resource.kind == "job":
-        return decision("conflict", f"{sight.drift[0]}; wait for it, or grpo-wizard stop")
-    stuck = [d for d in sight.drift if not driver(resource.kind).can_change(d.path)]
+        return decision("conflict", f"{observed.drift[0]}; wait for it, or grpo-wizard stop")
+    stuck = [d for d in observed.drift if not driver_for(resource.kind).can_update(d.path)]
     if not stuck:
-        return decision("change", "; ".join(map(str, sight.drift[:3])))
+        return decision("change", "; ".join(map(str, observed.drift[:3])))
     return _replacement(
-        resource, sight, replace, "cannot be changed in place: " + "; ".join(map(str, stuck[:3]))
+        resource, observed, replace, "cannot be changed in place: " + "; ".join(map(str, stuck[:3]))
     )
 
 
-def _replacement(resource: Resource, sight: Sight, replace: Collection[str], why: str) -> Decision:
-    if resource.kind in _GUARDED and resource.id not in replace:
+def _replacement(resource: Resource, observed: ObservedState, replace: Collection[str], why: str) -> Decision:
+    if resource.kind in _PROTECTED_KINDS and resource.id not in replace:
         return Decision(
             resource,
             "conflict",
-            sight,
+            observed,
             "created",
             f"{why}; `apply --replace {resource.id}` deletes it and makes it again",
         )
-    return Decision(resource, "replace", sight, "created", why)
+    return Decision(resource, "replace", observed, "created", why)
 
 
 def make_plan(
     resources: Sequence[Resource],
     orphans: Sequence[Resource],
-    seen: Mapping[str, Sight],
+    observed: Mapping[str, ObservedState],
     deployment: Deployment,
     replace: Collection[str] = (),
 ) -> list[Decision]:
     """The whole plan, in the wizard's order; things that are no longer wanted come last."""
     records = deployment.resources
-    looked = [(r, seen.get(r.id, ABSENT)) for r in resources]
+    looked = [(r, observed.get(r.id, ABSENT)) for r in resources]
     decisions = [
-        decide(as_left(r, sight), sight, records.get(r.id), deployment.lineage, replace)
+        decide(with_remaining_time(r, sight), sight, records.get(r.id), deployment.lineage, replace)
         for r, sight in looked
     ]
     for orphan in orphans:
-        sight = seen.get(orphan.id, ABSENT)
-        if origin_of(sight, records.get(orphan.id), deployment.lineage) == "created" and not orphan.kept:
+        sight = observed.get(orphan.id, ABSENT)
+        if (
+            ownership_of(sight, records.get(orphan.id), deployment.lineage) == "created"
+            and not orphan.retain_on_destroy
+        ):
             decisions.append(Decision(orphan, "delete", sight, "created", orphan.note))
-    return _without_idle_apis(decisions)
+    return _skip_unneeded_apis(decisions)
 
 
-def _without_idle_apis(decisions: list[Decision]) -> list[Decision]:
+def _skip_unneeded_apis(decisions: list[Decision]) -> list[Decision]:
     """APIs are switched on for what is to be made with them: where all else stands, those that are off stay off.
 
     One that was needed to see something would have left that something absent, and so to be made.
     """
     others = [d for d in decisions if d.resource.kind != "api"]
-    if not others or any(d.action in STARTS for d in others):
+    if not others or any(d.action in MUTATING for d in others):
         return decisions
     return [
         dataclasses.replace(d, action="keep", note="off; all else stands without it")
@@ -187,7 +196,7 @@ def _without_idle_apis(decisions: list[Decision]) -> list[Decision]:
     ]
 
 
-def order(resources: Sequence[Resource]) -> list[Resource]:
+def topological_order(resources: Sequence[Resource]) -> list[Resource]:
     """So that everything stands behind what it needs. Raises ValueError for a circle or for a need that is nowhere."""
     by_id = {resource.id: resource for resource in resources}
     placed: dict[str, Resource] = {}
@@ -196,7 +205,7 @@ def order(resources: Sequence[Resource]) -> list[Resource]:
         if resource.id in above:
             raise ValueError(" -> ".join((*above, resource.id)))
         if resource.id not in placed:
-            for need in resource.needs:
+            for need in resource.depends_on:
                 if need not in by_id:
                     raise ValueError(f"{resource.id} needs {need}, which is no resource")
                 place(by_id[need], (*above, resource.id))
@@ -207,66 +216,68 @@ def order(resources: Sequence[Resource]) -> list[Resource]:
     return list(placed.values())
 
 
-def kept_back(resources: Sequence[Resource], steps: Collection[str]) -> set[str]:
+def retained_ids(resources: Sequence[Resource], steps: Collection[str]) -> set[str]:
     """What `destroy --keep STEP` leaves: the Google resources of these steps, and all that they need."""
     by_id = {resource.id: resource for resource in resources}
-    waiting = [r.id for r in resources if r.step in steps and "cluster" not in r.where]
+    waiting = [r.id for r in resources if r.step in steps and "cluster" not in r.parent]
     found: set[str] = set()
     while waiting:
         id = waiting.pop()
         if id in by_id and id not in found:
             found.add(id)
-            waiting += by_id[id].needs
+            waiting += by_id[id].depends_on
     return found
 
 
-def expected_range(decisions: Sequence[Decision]) -> tuple[float, float]:
+def estimated_range(decisions: Sequence[Decision]) -> tuple[float, float]:
     """Wall time of the longest chain of what is still to be made: at the lower and at the upper end of what is usual."""
-    return _chain(decisions, "low"), _chain(decisions, "high")
+    return _critical_path_seconds(decisions, "low"), _critical_path_seconds(decisions, "high")
 
 
-def expected_parts(decisions: Sequence[Decision]) -> tuple[tuple[float, float], tuple[float, float]]:
+def estimated_phases(decisions: Sequence[Decision]) -> tuple[tuple[float, float], tuple[float, float]]:
     """The same in two parts: until everything stands, and the training behind it (0 to 0 where none is to be started)."""
-    making = expected_range([d for d in decisions if d.resource.kind != "job"])
-    jobs = [d.resource.usual for d in decisions if d.resource.kind == "job" and _pending(d)]
+    making = estimated_range([d for d in decisions if d.resource.kind != "job"])
+    jobs = [d.resource.expected_duration for d in decisions if d.resource.kind == "job" and _pending(d)]
     training = max(((usual.low, usual.high) for usual in jobs), default=(0.0, 0.0))
     return making, training
 
 
-def expected_words(decisions: Sequence[Decision]) -> str:
+def format_estimate(decisions: Sequence[Decision]) -> str:
     """`46–119 m, then the training 2 h 40 m–3 h 04 m`, one wording wherever a plan's time is said."""
-    training = expected_parts(decisions)[1]
-    return making_words(decisions) + (f", then the training {span(training)}" if training[1] else "")
+    training = estimated_phases(decisions)[1]
+    return format_setup_estimate(decisions) + (
+        f", then the training {format_duration_range(training)}" if training[1] else ""
+    )
 
 
-def making_words(decisions: Sequence[Decision]) -> str:
+def format_setup_estimate(decisions: Sequence[Decision]) -> str:
     """The first part of it: until everything stands."""
     if all(d.action == "keep" and not _pending(d) for d in decisions):
         return "nothing to do"
-    making = expected_parts(decisions)[0]
-    return span(making) if making[1] else "moments"
+    making = estimated_phases(decisions)[0]
+    return format_duration_range(making) if making[1] else "moments"
 
 
 def _pending(decision: Decision) -> bool:
-    return decision.action in ("create", "replace") or decision.sight.state == "creating"
+    return decision.action in ("create", "replace") or decision.observed.state == "creating"
 
 
-def expected_seconds(decisions: Sequence[Decision]) -> float:
+def estimated_seconds(decisions: Sequence[Decision]) -> float:
     """The upper end of the range."""
-    return _chain(decisions, "high")
+    return _critical_path_seconds(decisions, "high")
 
 
-def _chain(decisions: Sequence[Decision], end: Literal["low", "high"]) -> float:
+def _critical_path_seconds(decisions: Sequence[Decision], end: Literal["low", "high"]) -> float:
     finish: dict[str, float] = {}
     by_id = {d.resource.id: d for d in decisions if d.action != "delete"}
-    for resource in order([d.resource for d in by_id.values()]):
-        start = max((finish[need] for need in resource.needs), default=0.0)
-        took = getattr(resource.usual, end) if _pending(by_id[resource.id]) else 0.0
+    for resource in topological_order([d.resource for d in by_id.values()]):
+        start = max((finish[need] for need in resource.depends_on), default=0.0)
+        took = getattr(resource.expected_duration, end) if _pending(by_id[resource.id]) else 0.0
         finish[resource.id] = start + took
     return max(finish.values(), default=0.0)
 
 
-def price(resources: Sequence[Resource]) -> tuple[float, list[str]]:
+def hourly_cost(resources: Sequence[Resource]) -> tuple[float, list[str]]:
     """USD an hour of what has a known price, and the ids of what has none."""
     known = round(sum(r.usd_per_hour for r in resources if r.usd_per_hour), 4)
     return known, [r.id for r in resources if r.usd_per_hour is None]

@@ -9,26 +9,26 @@ from dataclasses import dataclass
 from typing import Any
 
 from grpo_wizard.state.errors import WizardError
-from grpo_wizard.steps.core.model import Answers, Check, Finding, Step, World
+from grpo_wizard.steps.core.model import Answers, Check, CheckFinding, CloudReader, Step
 
-_AT_ONCE = 24
-_YET = ": cannot be looked up yet"
-_NO_PROJECT = "looked up once the project is there"
+_MAX_CONCURRENCY = 24
+_PENDING_SUFFIX = ": cannot be looked up yet"
+_PROJECT_PENDING = "looked up once the project is there"
 
 
 @dataclass(frozen=True)
-class Checked:
+class CheckResult:
     """What one check of one step saw."""
 
     step: str
     check: Check
-    finding: Finding
+    finding: CheckFinding
 
     @property
     def id(self) -> str:
         return f"{self.step}.{self.check.id}"
 
-    def document(self) -> dict[str, str]:
+    def to_json(self) -> dict[str, str]:
         seen = self.finding
         return {
             "id": self.id,
@@ -40,12 +40,12 @@ class Checked:
         }
 
 
-class _Watched:
+class _ProjectProbe:
     """A world that remembers whether it was asked what only an existing project can answer."""
 
-    def __init__(self, world: World, answers: Answers) -> None:
-        self._world, self._answers, self.mode = world, answers, world.mode
-        self.depends = False
+    def __init__(self, reader: CloudReader, answers: Answers) -> None:
+        self._world, self._answers, self.mode = reader, answers, reader.mode
+        self.depends_on_project = False
 
     @property
     def _project(self) -> str:
@@ -54,43 +54,43 @@ class _Watched:
 
     def ask(self, question: str, **about: Any) -> Any:
         if question != "project" and "project" in about:
-            self.depends |= about["project"] == self._project
+            self.depends_on_project |= about["project"] == self._project
         return self._world.ask(question, **about)
 
-    def nowhere(self) -> bool:
+    def project_missing(self) -> bool:
         """The answers came from a project that is not there, or that may not be seen: they say nothing."""
         try:
-            return self.depends and self._world.ask("project", project=self._project) is None
+            return self.depends_on_project and self._world.ask("project", project=self._project) is None
         except WizardError:
             return False  # the check of the project says what is wrong with the question
 
 
-def run_check(step: str, check: Check, answers: Answers, world: World) -> list[Checked]:
+def run_check(step: str, check: Check, answers: Answers, reader: CloudReader) -> list[CheckResult]:
     """Blocking; run it in a thread."""
-    watched = _Watched(world, answers)
+    watched = _ProjectProbe(reader, answers)
     try:
         found = list(check.run(answers, watched))
     except WizardError as error:
-        found = [_unanswered(check.title, error)]
-    if watched.nowhere():
-        found = [Finding("info", f"{check.title}{_YET}", _NO_PROJECT)]
-    return [Checked(step, check, finding) for finding in found]
+        found = [_inconclusive_finding(check.title, error)]
+    if watched.project_missing():
+        found = [CheckFinding("info", f"{check.title}{_PENDING_SUFFIX}", _PROJECT_PENDING)]
+    return [CheckResult(step, check, finding) for finding in found]
 
 
-def _unanswered(title: str, error: WizardError) -> Finding:
+def _inconclusive_finding(title: str, error: WizardError) -> CheckFinding:
     """Of a check that could not run. Without a valid sign-in, or a payer, nothing at all can be done, and that blocks."""
     kind = getattr(error, "kind", "")
     if kind in ("auth", "clock", "quota_project", "billing"):
-        return Finding("block", error.title, error.detail, error.command or error.fix)
+        return CheckFinding("block", error.title, error.detail, error.command or error.fix)
     if kind == "api_disabled":
         again = "it is looked up again before anything billable is made"
-        return Finding("info", f"{title}{_YET}", f"{error.title}; {again}")
+        return CheckFinding("info", f"{title}{_PENDING_SUFFIX}", f"{error.title}; {again}")
     # Of a missing permission `check` names the role: here that advice would lead in a circle.
     fix = "" if kind == "denied" else error.fix
-    return Finding("warn", f"{title}: could not be looked up", error.detail or error.title, fix)
+    return CheckFinding("warn", f"{title}: could not be looked up", error.detail or error.title, fix)
 
 
-def _said_once(found: Iterable[Checked]) -> list[Checked]:
+def _deduplicate(found: Iterable[CheckResult]) -> list[CheckResult]:
     """One trouble that stops several checks stands in the first of them."""
     blocked: set[tuple[str, str]] = set()
     kept = []
@@ -103,38 +103,38 @@ def _said_once(found: Iterable[Checked]) -> list[Checked]:
     return kept
 
 
-def _waiting_as_one(found: Iterable[Checked]) -> list[Checked]:
+def _collapse_pending(found: Iterable[CheckResult]) -> list[CheckResult]:
     """All that waits for the project is one line, behind what the first step says of the project itself."""
     listed = list(found)
-    waiting = [checked for checked in listed if checked.finding.detail == _NO_PROJECT]
+    waiting = [checked for checked in listed if checked.finding.detail == _PROJECT_PENDING]
     if len(waiting) < 2:
         return listed
     last = [checked for checked in waiting if checked.step == waiting[0].step][-1]
-    title = f"{len(waiting)} checks of what is in the project{_YET}"
-    one = Checked(last.step, last.check, Finding("info", title, _NO_PROJECT))
+    title = f"{len(waiting)} checks of what is in the project{_PENDING_SUFFIX}"
+    one = CheckResult(last.step, last.check, CheckFinding("info", title, _PROJECT_PENDING))
     return [
         one if checked is last else checked for checked in listed if checked is last or checked not in waiting
     ]
 
 
-async def run_checks(steps: Iterable[Step], answers: Answers, world: World) -> list[Checked]:
+async def run_checks(steps: Iterable[Step], answers: Answers, reader: CloudReader) -> list[CheckResult]:
     """All of them, in the order of steps."""
     loop = asyncio.get_running_loop()
     # A pool of its own: asyncio's has no more threads than processors and four.
-    with ThreadPoolExecutor(_AT_ONCE, "check") as pool:
+    with ThreadPoolExecutor(_MAX_CONCURRENCY, "check") as pool:
         looks = [
-            loop.run_in_executor(pool, run_check, step.name, check, answers, world)
+            loop.run_in_executor(pool, run_check, step.name, check, answers, reader)
             for step in steps
             for check in step.checks
         ]
         found = await asyncio.gather(*looks)
-    return _said_once(_waiting_as_one(checked for group in found for checked in group))
+    return _deduplicate(_collapse_pending(checked for group in found for checked in group))
 
 
-def blocking(found: Sequence[Checked]) -> list[Checked]:
+def blocking(found: Sequence[CheckResult]) -> list[CheckResult]:
     return [checked for checked in found if checked.finding.level == "block"]
 
 
-def unanswered(found: Sequence[Checked]) -> list[Checked]:
+def inconclusive(found: Sequence[CheckResult]) -> list[CheckResult]:
     """What an API that is off, or enabled a moment ago and not in effect yet, left unknown."""
-    return [checked for checked in found if checked.finding.title.endswith(_YET)]
+    return [checked for checked in found if checked.finding.title.endswith(_PENDING_SUFFIX)]

@@ -31,12 +31,12 @@ def _table(step: Step, answers: Answers) -> Any:
         if field.kind == "secret" or answers[step.name].get(field.name) is None:
             continue
         item = tomlkit.item(answers[step.name][field.name])
-        item.comment(_meaning(field))
+        item.comment(_field_comment(field))
         table.add(field.name, item)
     return table
 
 
-def _meaning(field: Field) -> str:
+def _field_comment(field: Field) -> str:
     """The field's label and unit; control characters have no place in a comment."""
     unit = f", {field.unit}" if field.unit else ""
     choices = f": {' | '.join(field.choices)}" if 1 < len(field.choices) <= 4 else ""

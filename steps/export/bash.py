@@ -33,7 +33,7 @@ def assignment(name: str, value: object) -> str:
     return f"{name}={shlex.quote(str(value))}"
 
 
-def word(text: str, variables: Mapping[str, str]) -> str:
+def quote_word(text: str, variables: Mapping[str, str]) -> str:
     """One word of a command line. `variables` maps a whole word to what stands for it, quoted already."""
     if text in variables:
         return variables[text]
@@ -43,9 +43,9 @@ def word(text: str, variables: Mapping[str, str]) -> str:
     return shlex.quote(text)
 
 
-def command(words: Iterable[str], variables: Mapping[str, str] | None = None) -> list[str]:
+def command_lines(words: Iterable[str], variables: Mapping[str, str] | None = None) -> list[str]:
     """A command line; a long one has each flag on its own line."""
-    parts = [word(text, variables or {}) for text in words]
+    parts = [quote_word(text, variables or {}) for text in words]
     line = " ".join(parts)
     if len(line) <= _WIDTH:
         return [line]
@@ -63,7 +63,7 @@ def here_document(text: str, sink: str, tag: str = "YAML") -> list[str]:
     return [sink.replace("<<", f"<<'{mark}'"), *lines, mark]
 
 
-def yaml(document: Mapping[str, Any]) -> str:
+def to_yaml(document: Mapping[str, Any]) -> str:
     """A manifest as people write it: in the order of its keys, texts of several lines as blocks."""
     import yaml as library
 

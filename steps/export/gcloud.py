@@ -6,26 +6,26 @@ import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from grpo_wizard.steps.clients.serialization import MARK_KEY
+from grpo_wizard.steps.clients.serialization import OWNER_LABEL_KEY
 from grpo_wizard.steps.core.model import Answers, Resource
-from grpo_wizard.steps.export.bash import command
+from grpo_wizard.steps.export.bash import command_lines
 from grpo_wizard.steps.gcp.naming import network_path, workload_pool
 
 # Where gcloud takes our mark. A peering and an IAM binding have no place for one.
-_DESCRIBED = {"network", "subnet", "firewall", "address"}
-_LABELLED = {"project", "cluster", "node_pool", "lustre"}
+_KINDS_WITH_DESCRIPTION = {"network", "subnet", "firewall", "address"}
+_KINDS_WITH_LABELS = {"project", "cluster", "node_pool", "lustre"}
 
 
 @dataclass(frozen=True)
-class Context:
+class ExportContext:
     """What a script is written for. `mark` is empty where marks are switched off."""
 
     answers: Answers
-    lineage: str
+    deployment_id: str
 
     @property
-    def mark(self) -> str:
-        return self.lineage if self.answers["project"]["ownership_marks"] else ""
+    def owner_label(self) -> str:
+        return self.deployment_id if self.answers["project"]["ownership_marks"] else ""
 
     def variables(self) -> dict[str, str]:
         """The script's own variables with their values, in the order in which they stand at its top."""
@@ -41,9 +41,9 @@ class Context:
             "RAYCLUSTER": a["raycluster"]["raycluster_name"],
             "GPU_NODES": str(a["quotas"]["gpu_nodes"]),
         }
-        return named | ({"MARK": self.mark} if self.mark else {})
+        return named | ({"MARK": self.owner_label} if self.owner_label else {})
 
-    def words(self) -> Mapping[str, str]:
+    def flag_substitutions(self) -> Mapping[str, str]:
         """Flags whose value a variable stands for."""
         v = self.variables()
         path = network_path(v["PROJECT_ID"], v["NETWORK"])
@@ -57,43 +57,45 @@ class Context:
             f"--network={v['NETWORK']}": '--network="${NETWORK}"',
             f"--network={path}": '--network="projects/${PROJECT_ID}/global/networks/${NETWORK}"',
             "--source-ranges=${LUSTRE_RANGE}": '--source-ranges="${LUSTRE_RANGE}"',
-            f"--description={MARK_KEY} {self.mark}": f'--description="{MARK_KEY} ${{MARK}}"',
-            f"--labels={MARK_KEY}={self.mark}": f'--labels="{MARK_KEY}=${{MARK}}"',
+            f"--description={OWNER_LABEL_KEY} {self.owner_label}": f'--description="{OWNER_LABEL_KEY} ${{MARK}}"',
+            f"--labels={OWNER_LABEL_KEY}={self.owner_label}": f'--labels="{OWNER_LABEL_KEY}=${{MARK}}"',
         }
 
 
-def apis(resources: Sequence[Resource]) -> list[str]:
+def enable_apis(resources: Sequence[Resource]) -> list[str]:
     """All of them in one call."""
     names = [r.name for r in resources if r.kind == "api"]
     rows = [f"  {name} \\" for name in names]
     return ["gcloud services enable \\", *rows[:-1], rows[-1].removesuffix(" \\")] if names else []
 
 
-def lines(resource: Resource, context: Context) -> list[str]:
+def resource_commands(resource: Resource, context: ExportContext) -> list[str]:
     """The commands that make one resource."""
     if resource.kind == "iam_binding":
-        return _binding(resource, context)
-    written = [_words(part, resource, context, n == 0) for n, part in enumerate(_commands(resource))]
-    made = [row for words in written for row in command(words, context.words())]
-    return made + (_range(resource) if resource.step == "lustre" and resource.kind == "address" else [])
+        return _iam_binding_commands(resource, context)
+    written = [_arguments(part, resource, context, n == 0) for n, part in enumerate(_commands(resource))]
+    made = [row for words in written for row in command_lines(words, context.flag_substitutions())]
+    return made + (
+        _lustre_range_commands(resource) if resource.step == "lustre" and resource.kind == "address" else []
+    )
 
 
 def _commands(resource: Resource) -> list[str]:
     return resource.command.split(" && ")
 
 
-def _words(text: str, resource: Resource, context: Context, first: bool) -> list[str]:
+def _arguments(text: str, resource: Resource, context: ExportContext, first: bool) -> list[str]:
     words = shlex.split(text)
-    marks = context.mark and not resource.existing
-    if first and marks and resource.kind in _DESCRIBED:
-        words.append(f"--description={MARK_KEY} {context.mark}")
-    if first and marks and resource.kind in _LABELLED:
-        words.append(f"--labels={MARK_KEY}={context.mark}")
+    marks = context.owner_label and not resource.data_source
+    if first and marks and resource.kind in _KINDS_WITH_DESCRIPTION:
+        words.append(f"--description={OWNER_LABEL_KEY} {context.owner_label}")
+    if first and marks and resource.kind in _KINDS_WITH_LABELS:
+        words.append(f"--labels={OWNER_LABEL_KEY}={context.owner_label}")
     # Made beside the cluster: it takes longer than all the rest.
     return [*words, "--async"] if resource.kind == "lustre" else words
 
 
-def _range(resource: Resource) -> list[str]:
+def _lustre_range_commands(resource: Resource) -> list[str]:
     """The range that Google chose."""
     ask = f"gcloud compute addresses describe {shlex.quote(resource.name)} --global"
     return [
@@ -102,15 +104,15 @@ def _range(resource: Resource) -> list[str]:
     ]
 
 
-def _binding(resource: Resource, context: Context) -> list[str]:
-    before, member = _member(str(resource.spec["member"]), context)
+def _iam_binding_commands(resource: Resource, context: ExportContext) -> list[str]:
+    before, member = _iam_member(str(resource.spec["member"]), context)
     words = ["gcloud", "projects", "add-iam-policy-binding", "@project", "@member"]
     words += [f"--role={resource.spec['role']}", "--condition=None"]
     known = {"@project": '"${PROJECT_ID}"', "@member": f"--member={member}"}
-    return before + command(words, known)
+    return before + command_lines(words, known)
 
 
-def _member(member: str, context: Context) -> tuple[list[str], str]:
+def _iam_member(member: str, context: ExportContext) -> tuple[list[str], str]:
     """(lines that find out who that is, the member as one quoted word)."""
     if member.startswith("principal://KSA/"):
         namespace, name = member.removeprefix("principal://KSA/").split("/")

@@ -10,15 +10,15 @@ import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from grpo_wizard.steps.clients.serialization import MARK_KEY, marked
-from grpo_wizard.steps.core.catalog import asset
-from grpo_wizard.steps.core.model import Fact, Resource
-from grpo_wizard.steps.export.bash import assignment, here_document, placeholders, yaml
-from grpo_wizard.steps.export.gcloud import Context
+from grpo_wizard.steps.clients.serialization import OWNER_LABEL_KEY, with_owner
+from grpo_wizard.steps.core.catalog import read_asset
+from grpo_wizard.steps.core.model import OutputRef, Resource
+from grpo_wizard.steps.export.bash import assignment, here_document, placeholders, to_yaml
+from grpo_wizard.steps.export.gcloud import ExportContext
 
 # Facts by their key, and the shell variable that holds them.
-_VARIABLES = {"ip": "LUSTRE_IP", "cidr": "LUSTRE_RANGE"}
-PLAIN = {
+_OUTPUT_VARIABLES = {"ip": "LUSTRE_IP", "cidr": "LUSTRE_RANGE"}
+PLAIN_KINDS = {
     "namespace",
     "daemonset",
     "network_params",
@@ -33,13 +33,13 @@ PLAIN = {
 }
 
 
-def credentials() -> list[str]:
+def get_credentials() -> list[str]:
     return ['gcloud container clusters get-credentials "${CLUSTER}" --location="${REGION}"']
 
 
-def objects(resources: Sequence[Resource], context: Context) -> list[str]:
+def apply_objects(resources: Sequence[Resource], context: ExportContext) -> list[str]:
     """Several objects in one here-document; what only the cloud knows is put in by sed."""
-    text = "---\n".join(yaml(_manifest(r, context)) for r in resources)
+    text = "---\n".join(to_yaml(_manifest(r, context)) for r in resources)
     names = placeholders(text)
     if not names:
         return here_document(text, "k apply -f - <<")
@@ -47,51 +47,58 @@ def objects(resources: Sequence[Resource], context: Context) -> list[str]:
     return here_document(text, f"sed {edits} << | k apply -f -")
 
 
-def _manifest(resource: Resource, context: Context) -> dict[str, Any]:
-    plain: dict[str, Any] = _named(resource.spec)
-    return marked(plain, context.mark, "metadata.labels")
+def _manifest(resource: Resource, context: ExportContext) -> dict[str, Any]:
+    plain: dict[str, Any] = _with_placeholders(resource.spec)
+    return with_owner(plain, context.owner_label, "metadata.labels")
 
 
-def _named(value: Any) -> Any:
+def _with_placeholders(value: Any) -> Any:
     """A spec with `@VARIABLE@` where only the cloud knows the value."""
     if isinstance(value, Mapping):
-        return {key: _named(item) for key, item in value.items()}
+        return {key: _with_placeholders(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_named(item) for item in value]
-    return f"@{_VARIABLES[value.key]}@" if isinstance(value, Fact) else value
+        return [_with_placeholders(item) for item in value]
+    return f"@{_OUTPUT_VARIABLES[value.key]}@" if isinstance(value, OutputRef) else value
 
 
-def lustre_ready() -> list[str]:
+def wait_for_lustre() -> list[str]:
     """Waits for the instance and takes its address."""
-    return asset("export/lustre.sh").splitlines()
+    return read_asset("export/lustre.sh").splitlines()
 
 
-def claim_bound(resource: Resource) -> list[str]:
+def wait_for_claim(resource: Resource) -> list[str]:
     wait = "k wait --for=jsonpath='{.status.phase}'=Bound --timeout=10m --namespace=\"${NAMESPACE}\""
     return [f"{wait} pvc/{shlex.quote(resource.name)}"]
 
 
-def secret(resource: Resource, context: Context) -> list[str]:
+def create_secret(resource: Resource, context: ExportContext) -> list[str]:
     """The two tokens of the environment, as far as they are there."""
-    rows = [assignment("TOKENS", resource.name), *asset("export/secret.sh").splitlines()]
-    label = f'k label secret "${{TOKENS}}" --namespace="${{NAMESPACE}}" "{MARK_KEY}=${{MARK}}"'
-    return rows + ([label] if context.mark else [])
+    rows = [assignment("TOKENS", resource.name), *read_asset("export/secret.sh").splitlines()]
+    label = f'k label secret "${{TOKENS}}" --namespace="${{NAMESPACE}}" "{OWNER_LABEL_KEY}=${{MARK}}"'
+    return rows + ([label] if context.owner_label else [])
 
 
-def raycluster(resource: Resource, context: Context) -> list[str]:
+def create_raycluster(resource: Resource, context: ExportContext) -> list[str]:
     """With no workers first: no GPU node is asked for before the head is ready."""
     made = _manifest(resource, context)
     group = made["spec"]["workerGroupSpecs"][0]
     alone = made | {"spec": made["spec"] | {"workerGroupSpecs": [{**group, "replicas": 0}]}}
-    return [*here_document(yaml(alone), "k apply -f - <<"), *asset("export/raycluster.sh").splitlines()]
+    return [
+        *here_document(to_yaml(alone), "k apply -f - <<"),
+        *read_asset("export/raycluster.sh").splitlines(),
+    ]
 
 
-def job(resource: Resource, context: Context) -> list[str]:
+def submit_job(resource: Resource, context: ExportContext) -> list[str]:
     """Through a forwarded port to Ray's Jobs API, with the metadata by which the wizard knows its own."""
-    from grpo_wizard.steps.clients.ray.job_driver import MARK, PARAMETERS, parameters
+    from grpo_wizard.steps.clients.ray.job_driver import OWNER_KEY, PARAMETERS_KEY, parameters_hash
 
     entrypoint = str(resource.spec["entrypoint"])
-    metadata = {MARK: context.lineage, PARAMETERS: parameters(entrypoint), "name": resource.name}
+    metadata = {
+        OWNER_KEY: context.deployment_id,
+        PARAMETERS_KEY: parameters_hash(entrypoint),
+        "name": resource.name,
+    }
     body = json.dumps({"entrypoint": entrypoint, "metadata": metadata}, indent=1, ensure_ascii=False)
     send = "ray /api/jobs/ --header 'Content-Type: application/json' --data-binary @- <<"
-    return [*asset("export/job.sh").splitlines(), *here_document(body, send, "JSON"), "echo"]
+    return [*read_asset("export/job.sh").splitlines(), *here_document(body, send, "JSON"), "echo"]

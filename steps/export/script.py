@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from grpo_wizard.steps.core.catalog import asset
+from grpo_wizard.steps.core.catalog import read_asset
 from grpo_wizard.steps.core.model import Answers, Resource
-from grpo_wizard.steps.core.tutorial_differences import DIFFERENCES, Difference, shown_in
-from grpo_wizard.steps.engine.plan import order
+from grpo_wizard.steps.core.tutorial_differences import DIFFERENCES, Difference, differences_for
+from grpo_wizard.steps.engine.plan import topological_order
 from grpo_wizard.steps.export import gcloud as google
 from grpo_wizard.steps.export import kubectl as cluster
 from grpo_wizard.steps.export.bash import assignment, comment, heading
-from grpo_wizard.steps.export.gcloud import Context
+from grpo_wizard.steps.export.gcloud import ExportContext
 from grpo_wizard.steps.registry import all_resources
 
 # Lustre is asked for before the cluster, as it takes longest; what needs it waits for it later.
-_SECTIONS = (
+_SECTION_TITLES = (
     "The project and its APIs",
     "Networks",
     "Lustre: range, peering, instance",
@@ -26,7 +26,7 @@ _SECTIONS = (
     "The RayCluster: the head, then its workers",
     "The job",
 )
-_SECTION = {
+_SECTION_BY_KIND = {
     "cluster": 3,
     "node_pool": 3,
     "daemonset": 4,
@@ -38,34 +38,40 @@ _SECTION = {
     "raycluster": 7,
     "job": 8,
 }
-_BY_STEP = {"project": 0, "networks": 1, "lustre": 2, "raycluster": 6}
+_SECTION_BY_STEP = {"project": 0, "networks": 1, "lustre": 2, "raycluster": 6}
 
 
 def section_of(resource: Resource) -> int:
     """The place of a resource in the script, from 0."""
-    return _SECTION.get(resource.kind, _BY_STEP.get(resource.step, 6))
+    return _SECTION_BY_KIND.get(resource.kind, _SECTION_BY_STEP.get(resource.step, 6))
 
 
-def ordered(resources: Sequence[Resource]) -> list[Resource]:
+def script_order(resources: Sequence[Resource]) -> list[Resource]:
     """In the script's order: by section, and within one behind what is needed."""
-    return sorted(order(resources), key=section_of)
+    return sorted(topological_order(resources), key=section_of)
 
 
-def script(answers: Answers, name: str, lineage: str) -> str:
+def render_script(answers: Answers, name: str, deployment_id: str) -> str:
     """The whole script. `lineage` is the mark on what it makes: the wizard knows it as this deployment's."""
-    context = Context(answers, lineage)
-    resources = ordered(all_resources(answers))
+    context = ExportContext(answers, deployment_id)
+    resources = script_order(all_resources(answers))
     told: set[str] = set()
-    lines = [*_top(context, name), "set -euo pipefail", "", *_values(context), *_functions(resources)]
-    for number, title in enumerate(_SECTIONS):
+    lines = [
+        *_header(context, name),
+        "set -euo pipefail",
+        "",
+        *_variable_lines(context),
+        *_shell_functions(resources),
+    ]
+    for number, title in enumerate(_SECTION_TITLES):
         members = [r for r in resources if section_of(r) == number]
         lines += heading(number + 1, title)
-        lines += [row for d in _differences(members, answers, told) for row in _difference(d)]
-        lines += [row for part in _section(number, members, context) for row in part]
+        lines += [row for d in _new_differences(members, answers, told) for row in _difference_comment(d)]
+        lines += [row for part in _section_commands(number, members, context) for row in part]
     return "\n".join([*lines, "", 'say "done"', ""])
 
 
-def _top(context: Context, name: str) -> list[str]:
+def _header(context: ExportContext, name: str) -> list[str]:
     about = (
         f"The deployment {name} as gcloud and kubectl commands, written by `grpo-wizard export`.",
         "It needs gcloud (signed in), kubectl, gke-gcloud-auth-plugin and curl. HF_TOKEN and WANDB_API_KEY "
@@ -73,63 +79,71 @@ def _top(context: Context, name: str) -> list[str]:
         "It makes things and adopts nothing: where one is there already, it stops. To change a value, change "
         "the answer and export again, as manifests hold the same names.",
     )
-    general = [d for d in DIFFERENCES if not d.where and d.on(context.answers)]
+    general = [d for d in DIFFERENCES if not d.resource_kinds and d.is_enabled(context.answers)]
     rows = [row for text in about for row in comment(text)]
-    return ["#!/usr/bin/env bash", *rows, *(row for d in general for row in _difference(d))]
+    return ["#!/usr/bin/env bash", *rows, *(row for d in general for row in _difference_comment(d))]
 
 
-def _values(context: Context) -> list[str]:
+def _variable_lines(context: ExportContext) -> list[str]:
     return [assignment(name, value) for name, value in context.variables().items()]
 
 
-def _functions(resources: Sequence[Resource]) -> list[str]:
-    names = ["common", "member"] if any(_own_account(r) for r in resources) else ["common"]
-    return [row for name in names for row in asset(f"export/{name}.sh").splitlines()]
+def _shell_functions(resources: Sequence[Resource]) -> list[str]:
+    names = ["common", "member"] if any(_grants_to_caller(r) for r in resources) else ["common"]
+    return [row for name in names for row in read_asset(f"export/{name}.sh").splitlines()]
 
 
-def _own_account(resource: Resource) -> bool:
+def _grants_to_caller(resource: Resource) -> bool:
     return resource.kind == "iam_binding" and not resource.spec["member"]
 
 
-def _differences(resources: Sequence[Resource], answers: Answers, told: set[str]) -> Iterator[Difference]:
+def _new_differences(
+    resources: Sequence[Resource], answers: Answers, reported: set[str]
+) -> Iterator[Difference]:
     """Those that show here for the first time."""
     for resource in resources:
-        for difference in shown_in(answers, resource.step, resource.kind):
-            if difference.name not in told:
-                told.add(difference.name)
+        for difference in differences_for(answers, resource.step, resource.kind):
+            if difference.name not in reported:
+                reported.add(difference.name)
                 yield difference
 
 
-def _difference(difference: Difference) -> list[str]:
-    off = f" (off: {difference.switched_off_by})" if difference.switched_off_by else ""
+def _difference_comment(difference: Difference) -> list[str]:
+    off = f" (off: {difference.opt_out_setting})" if difference.opt_out_setting else ""
     return comment(f"Better than the tutorial: {difference.what}; {difference.why}{off}.", "  ")
 
 
-def _section(number: int, resources: Sequence[Resource], context: Context) -> Iterator[list[str]]:
+def _section_commands(
+    number: int, resources: Sequence[Resource], context: ExportContext
+) -> Iterator[list[str]]:
     """The commands of one section, a part a resource; neighbours of plain objects go together."""
     projects = [r for r in resources if r.kind == "project"]
     for project in projects:
-        yield google.lines(project, context)
-    yield google.apis(resources)
-    if _SECTIONS[number].startswith("What GPU nodes"):
-        yield cluster.credentials()
+        yield google.resource_commands(project, context)
+    yield google.enable_apis(resources)
+    if _SECTION_TITLES[number].startswith("What GPU nodes"):
+        yield cluster.get_credentials()
     if any(r.kind == "pv" for r in resources):
-        yield cluster.lustre_ready()
+        yield cluster.wait_for_lustre()
     rest = [r for r in resources if r.kind not in ("project", "api")]
     plain: list[Resource] = []
     for resource in rest:
-        if resource.kind in cluster.PLAIN:
+        if resource.kind in cluster.PLAIN_KINDS:
             plain.append(resource)
             continue
         if plain:
-            yield cluster.objects(plain, context)
+            yield cluster.apply_objects(plain, context)
             plain = []
-        yield _special(resource, context)
+        yield _commands_for(resource, context)
     if plain:
-        yield cluster.objects(plain, context)
-    yield from (cluster.claim_bound(r) for r in rest if r.kind == "pvc")
+        yield cluster.apply_objects(plain, context)
+    yield from (cluster.wait_for_claim(r) for r in rest if r.kind == "pvc")
 
 
-def _special(resource: Resource, context: Context) -> list[str]:
-    rooms = {"secret": cluster.secret, "raycluster": cluster.raycluster, "job": cluster.job}
-    return rooms.get(resource.kind, google.lines)(resource, context)
+def _commands_for(resource: Resource, context: ExportContext) -> list[str]:
+    rooms = {
+        "secret": cluster.create_secret,
+        "raycluster": cluster.create_raycluster,
+        "job": cluster.submit_job,
+    }
+    return rooms.get(resource.kind, google.resource_commands)(resource, context)

@@ -35,10 +35,12 @@ def workload_pool(project: str) -> str:
     return f"{short}.{domain}.svc.id.goog" if colon else f"{project}.svc.id.goog"
 
 
-def gcloud(words: str, flags: Mapping[str, object] | Iterable[tuple[str, object]] = (), *names: str) -> str:
+def gcloud_command(
+    subcommand: str, flags: Mapping[str, object] | Iterable[tuple[str, object]] = (), *names: str
+) -> str:
     """One gcloud command line, quoted for the shell. A flag whose value is True has no value; False and None leave it out."""
     pairs = flags.items() if isinstance(flags, Mapping) else flags
-    parts = ["gcloud", *words.split(), *(shlex.quote(name) for name in names)]
+    parts = ["gcloud", *subcommand.split(), *(shlex.quote(name) for name in names)]
     for flag, value in pairs:
         if value is True:
             parts.append(f"--{flag}")

@@ -5,40 +5,43 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from grpo_wizard.steps.core.model import Finding
+from grpo_wizard.steps.core.model import CheckFinding
 
 
-def more(project: str) -> str:
+def quota_request_hint(project: str) -> str:
     return f"ask for more: https://console.cloud.google.com/iam-admin/quotas?project={project}"
 
 
 @dataclass(frozen=True)
-class Need:
+class QuotaRequirement:
     """So much of a metric is asked for; `what` says by whom."""
 
     metric: str
     amount: int
-    what: str
+    consumer: str
 
 
-def judge(
-    needs: Iterable[Need], rows: Mapping[str, Mapping[str, float]], place: str, project: str
-) -> Iterable[Finding]:
+def check_quota(
+    requirements: Iterable[QuotaRequirement],
+    rows: Mapping[str, Mapping[str, float]],
+    location: str,
+    project: str,
+) -> Iterable[CheckFinding]:
     """One finding a need. A metric that Google does not tell is passed over: there is nothing to compare with."""
     fits = []
-    for need in needs:
+    for need in requirements:
         row = rows.get(need.metric)
         if row is None or not need.amount:
             continue
         left = row["limit"] - row["usage"]
         if left < need.amount:
-            yield Finding(
+            yield CheckFinding(
                 "block",
-                f"{need.metric} quota of {place}: {need.what} needs {need.amount:,}, {max(left, 0):,.0f} are left of {row['limit']:,.0f}",
+                f"{need.metric} quota of {location}: {need.consumer} needs {need.amount:,}, {max(left, 0):,.0f} are left of {row['limit']:,.0f}",
                 "this is a quota shortage: neither a stock-out nor a missing permission",
-                more(project),
+                quota_request_hint(project),
             )
         else:
             fits.append(f"{need.metric} {need.amount:,} of {left:,.0f}")
     if fits:
-        yield Finding("pass", f"quotas of {place} have room", ", ".join(fits))
+        yield CheckFinding("pass", f"quotas of {location} have room", ", ".join(fits))

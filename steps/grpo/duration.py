@@ -5,21 +5,21 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 
-from grpo_wizard.steps.core.model import Answers, Resource, Sight, Usual
-from grpo_wizard.steps.grpo.constraints.model import Run
+from grpo_wizard.steps.core.model import Answers, DurationEstimate, ObservedState, Resource
+from grpo_wizard.steps.grpo.constraints.model import RunLayout
 
 # Google's published log of gemma-3-27b-it: 4th to 10th step, 1,024 answers on 16 training GPUs (24 in all), 2026-02-27.
-_SLOW, _FAST, _SETUP = 1076.0, 925.0, 300.0
-_MODEL, _SIZE_B, _ANSWERS_A_GPU = "google/gemma-3-27b-it", 27.4, 64
+_SLOW_STEP_SECONDS, _FAST_STEP_SECONDS, _SETUP_SECONDS = 1076.0, 925.0, 300.0
+_MODEL, _SIZE_B, _SAMPLES_PER_GPU = "google/gemma-3-27b-it", 27.4, 64
 _SPREAD = 0.5  # of a scaled figure, either way: lengths of answers and kernels differ that much
-_UNKNOWN_SIZE = Usual(
-    _SETUP, 24 * 3600.0, "no figure is published, and the model's size is not in the catalogue"
+_UNKNOWN_SIZE = DurationEstimate(
+    _SETUP_SECONDS, 24 * 3600.0, "no figure is published, and the model's size is not in the catalogue"
 )
-_RESUMES = re.compile(r"goes on from step_(\d+)")  # what is said of a job that ended before its last step
+_RESUME_STEP = re.compile(r"goes on from step_(\d+)")  # what is said of a job that ended before its last step
 
 
 @dataclass(frozen=True)
-class Training(Usual):
+class TrainingEstimate(DurationEstimate):
     """A job's time with its parts, so that a run that goes on is not counted from its beginning. Seconds."""
 
     steps: int = 0
@@ -28,39 +28,41 @@ class Training(Usual):
     limit: float = float("inf")
 
     @classmethod
-    def of(cls, steps: int, step_low: float, step_high: float, limit: float, source: str) -> Training:
-        low, high = (min(_SETUP + steps * each, limit) for each in (step_low, step_high))
+    def from_steps(
+        cls, steps: int, step_low: float, step_high: float, limit: float, source: str
+    ) -> TrainingEstimate:
+        low, high = (min(_SETUP_SECONDS + steps * each, limit) for each in (step_low, step_high))
         return cls(round(low), round(high), source, steps, step_low, step_high, limit)
 
-    def after(self, done: int) -> Training:
+    def remaining_after(self, done: int) -> TrainingEstimate:
         """Of the steps that are left once `done` of them are in a checkpoint; set-up is there again."""
         left = max(0, self.steps - done)
         source = f"{left} of {self.steps} steps are left; {self.source}"
-        return self.of(left, self.step_low, self.step_high, self.limit, source)
+        return self.from_steps(left, self.step_low, self.step_high, self.limit, source)
 
 
-def as_left(resource: Resource, sight: Sight) -> Resource:
+def with_remaining_time(resource: Resource, sight: ObservedState) -> Resource:
     """The resource with the time of what is left of it: a job goes on from its last complete checkpoint."""
-    found = _RESUMES.search(sight.detail)
-    if found is None or not isinstance(resource.usual, Training):
+    found = _RESUME_STEP.search(sight.detail)
+    if found is None or not isinstance(resource.expected_duration, TrainingEstimate):
         return resource
-    return replace(resource, usual=resource.usual.after(int(found[1])))
+    return replace(resource, expected_duration=resource.expected_duration.remaining_after(int(found[1])))
 
 
-def training_time(answers: Answers) -> Usual:
+def estimate_training(answers: Answers) -> DurationEstimate:
     """Seconds from submission to the end, bounded by grpo.max_hours where that is set."""
-    run = Run.of(answers)
-    size, steps = run.model.params_b, run.settings.number("grpo.max_num_steps")
+    run = RunLayout.from_answers(answers)
+    size, steps = run.model.params_b, run.config.number("grpo.max_num_steps")
     if size is None or run.train_gpus < 1:
         return _UNKNOWN_SIZE
-    load = (run.batch / run.train_gpus / _ANSWERS_A_GPU) * (size / _SIZE_B)
+    load = (run.samples_per_step / run.train_gpus / _SAMPLES_PER_GPU) * (size / _SIZE_B)
     published = "925 to 1,076 s a step and 300 s of set-up (published log of 2026-02-27)"
     if run.model_name == _MODEL and load == 1:
-        low, high, source = _FAST, _SLOW, published
+        low, high, source = _FAST_STEP_SECONDS, _SLOW_STEP_SECONDS, published
     else:
-        low, high = _FAST * load * (1 - _SPREAD), _SLOW * load * (1 + _SPREAD)
+        low, high = _FAST_STEP_SECONDS * load * (1 - _SPREAD), _SLOW_STEP_SECONDS * load * (1 + _SPREAD)
         source = f"scaled by model size and answers a GPU from {published}: half of it to half as much again"
     limit = float(answers["grpo"]["max_hours"]) * 3600 or float("inf")
-    if _SETUP + steps * high > limit:
+    if _SETUP_SECONDS + steps * high > limit:
         source += f"; stopped after {answers['grpo']['max_hours']:g} hours (grpo.max_hours)"
-    return Training.of(steps, low, high, limit, source)
+    return TrainingEstimate.from_steps(steps, low, high, limit, source)

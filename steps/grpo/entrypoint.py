@@ -17,7 +17,7 @@ RECIPES = "examples/configs/recipes/llm"
 _HEREDOC = "PREPARE_GSM8K"
 # Words that Hydra's grammar would read as null, a boolean or a number are quoted; so is all that is not
 # plainly a word or a path.
-_PLAIN = re.compile(r"[A-Za-z_/][\w./-]*", re.ASCII)
+_UNQUOTED = re.compile(r"[A-Za-z_/][\w./-]*", re.ASCII)
 _RESERVED = re.compile(r"null|none|true|false|on|off|yes|no|nan|inf|[-+]?inf", re.IGNORECASE)
 
 
@@ -31,7 +31,7 @@ def hydra_quote(value: object) -> str:
     if isinstance(value, int | float):
         return repr(value)
     text = str(value)
-    if _PLAIN.fullmatch(text) and not _RESERVED.fullmatch(text):
+    if _UNQUOTED.fullmatch(text) and not _RESERVED.fullmatch(text):
         return text
     literal = re.sub(
         r"(\\*)\$\{", lambda found: found[1] * 2 + r"\${", text
@@ -44,7 +44,7 @@ def _escaped(found: re.Match[str]) -> str:
     return found[1] * 2 + (r"\'" if found[2] else "")
 
 
-def _data(dataset: str, final_number_answers: bool) -> tuple[list[str], list[str]]:
+def _prepare_data(dataset: str, final_number_answers: bool) -> tuple[list[str], list[str]]:
     """(shell lines that prepare the data, overrides that point at it)."""
     if dataset != "openai/gsm8k":
         return [], [f"data.dataset_name={hydra_quote(dataset)}"]
@@ -67,7 +67,7 @@ def entrypoint(
 ) -> str:
     """Shell text that prepares the data and runs `recipe` with Hydra `overrides` (each one `key=value`, its
     value already Hydra-quoted)."""
-    prepare, pointing = _data(dataset, final_number_answers)
+    prepare, pointing = _prepare_data(dataset, final_number_answers)
     config = shlex.quote(f"{RECIPES}/{recipe}.yaml")
     words = [shlex.quote(word) for word in (*pointing, *overrides)]
     return (

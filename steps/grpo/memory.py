@@ -11,44 +11,46 @@ from typing import Literal
 
 from grpo_wizard.steps.core import catalog
 from grpo_wizard.steps.core.model import Answers
-from grpo_wizard.steps.grpo.constraints.model import MICRO, VLLM, Run
+from grpo_wizard.steps.grpo.constraints.model import MICRO_BATCH, VLLM, RunLayout
 from grpo_wizard.steps.grpo.recipes import (
     GPUS_PER_NODE,
-    Model,
-    by_name,
+    ModelShape,
     model,
-    published_for,
+    published_recipes,
     recipe,
+    recipes_by_name,
     tensor_parallel,
 )
 
-Colour = Literal["green", "amber", "red", "unknown"]
-GREEN, AMBER = 0.50, 0.65  # shares of a GPU's memory
-_SHARED_MEMORY = 0.7  # the most that a recipe gives vLLM where training shares the GPU, but for one at 0.8
+MemoryFit = Literal["green", "amber", "red", "unknown"]
+OK_SHARE, TIGHT_SHARE = 0.50, 0.65  # shares of a GPU's memory
+_COLOCATED_VLLM_SHARE = (
+    0.7  # the most that a recipe gives vLLM where training shares the GPU, but for one at 0.8
+)
 # fp32 weights 4, reduced gradients 4, two Adam moments 8, spread over all GPUs that train.
 _STATE_BYTES = 16
 _LOGIT_COPIES, _LOGIT_BYTES = 3, 4
-_ORDER: tuple[Colour, ...] = ("green", "unknown", "amber", "red")
+_FIT_ORDER: tuple[MemoryFit, ...] = ("green", "unknown", "amber", "red")
 
 
 @dataclass(frozen=True)
-class Load:
+class GpuWorkload:
     """What a run puts on its GPUs, in the units of its configuration."""
 
-    model: Model
+    model: ModelShape
     train_gpus: int
-    tensor: int
-    tokens: int  # of a training micro batch
-    vllm_tensor: int
-    vllm_share: float  # gpu_memory_utilization
-    context: int  # max_model_len
+    tensor_parallel: int
+    micro_batch_tokens: int  # of a training micro batch
+    vllm_tensor_parallel: int
+    gpu_memory_utilization: float  # gpu_memory_utilization
+    max_model_len: int  # max_model_len
     colocated: bool = False
     weight_bytes: int = 2  # of vLLM's weights; fp8: 1
     cache_bytes: int = 2
 
 
 @dataclass(frozen=True)
-class Estimate:
+class MemoryEstimate:
     """GB of one GPU. None where the model's shape is not known."""
 
     gpu: str
@@ -58,13 +60,13 @@ class Estimate:
     weights_gb: float | None
     cache_gb: float | None  # what vLLM has left for keys and values
     sequences: int | None  # full-length ones whose keys and values fit at once
-    training: Colour
-    generation: Colour
+    training: MemoryFit
+    generation: MemoryFit
 
     @property
-    def colour(self) -> Colour:
+    def fit(self) -> MemoryFit:
         """The worse of the two."""
-        return max(self.training, self.generation, key=_ORDER.index)
+        return max(self.training, self.generation, key=_FIT_ORDER.index)
 
     @property
     def share(self) -> float | None:
@@ -83,20 +85,27 @@ class Estimate:
         )
 
 
-def on_gpu(load: Load, gpu_type: str) -> Estimate:
+def estimate_gpu(load: GpuWorkload, gpu_type: str) -> MemoryEstimate:
     """The estimate for one accelerator type."""
-    gpu, size = catalog.gpu(gpu_type), load.model.params_b
+    gpu, size = catalog.gpu_spec(gpu_type), load.model.params_b
     memory = float(gpu["memory_gb"])
     if size is None or load.train_gpus < 1:
-        return Estimate(gpu["title"], memory, None, None, None, None, None, "unknown", "unknown")
+        return MemoryEstimate(gpu["title"], memory, None, None, None, None, None, "unknown", "unknown")
     state = _STATE_BYTES * size / load.train_gpus
     logits = None
     if load.model.vocab is not None:
-        logits = _LOGIT_COPIES * load.tokens * load.model.vocab * _LOGIT_BYTES / load.tensor / 1e9
-    weights = load.weight_bytes * size / load.vllm_tensor
-    cache, each = load.vllm_share * memory - weights, _sequence_gb(load)
+        logits = (
+            _LOGIT_COPIES
+            * load.micro_batch_tokens
+            * load.model.vocab
+            * _LOGIT_BYTES
+            / load.tensor_parallel
+            / 1e9
+        )
+    weights = load.weight_bytes * size / load.vllm_tensor_parallel
+    cache, each = load.gpu_memory_utilization * memory - weights, _sequence_gb(load)
     sequences = None if each is None else max(0, int(cache / each))
-    return Estimate(
+    return MemoryEstimate(
         gpu["title"],
         memory,
         round(state, 2),
@@ -104,49 +113,51 @@ def on_gpu(load: Load, gpu_type: str) -> Estimate:
         round(weights, 2),
         round(cache, 2),
         sequences,
-        colour((state + (logits or 0)) / memory),
-        _generation(load, cache, sequences),
+        classify_share((state + (logits or 0)) / memory),
+        _generation_fit(load, cache, sequences),
     )
 
 
-def colour(share: float) -> Colour:
+def classify_share(share: float) -> MemoryFit:
     """Of a share of a GPU's memory."""
-    return "green" if share <= GREEN else "amber" if share <= AMBER else "red"
+    return "green" if share <= OK_SHARE else "amber" if share <= TIGHT_SHARE else "red"
 
 
-def _generation(load: Load, cache: float, sequences: int | None) -> Colour:
+def _generation_fit(load: GpuWorkload, cache: float, sequences: int | None) -> MemoryFit:
     if cache <= 0 or sequences == 0:
         return "red"  # vLLM refuses to start when one sequence does not fit
-    return "amber" if load.colocated and load.vllm_share > _SHARED_MEMORY else "green"
+    return "amber" if load.colocated and load.gpu_memory_utilization > _COLOCATED_VLLM_SHARE else "green"
 
 
-def _sequence_gb(load: Load) -> float | None:
+def _sequence_gb(load: GpuWorkload) -> float | None:
     """Keys and values of one full-length sequence on one GPU: at most, as windowed layers keep less."""
     it = load.model
     if it.layers is None or it.kv_heads is None or it.head_dim is None:
         return None
-    heads = max(1.0, it.kv_heads / load.vllm_tensor)
-    return 2 * it.layers * heads * it.head_dim * load.cache_bytes * load.context / 1e9
+    heads = max(1.0, it.kv_heads / load.vllm_tensor_parallel)
+    return 2 * it.layers * heads * it.head_dim * load.cache_bytes * load.max_model_len / 1e9
 
 
-def estimate(answers: Answers) -> Estimate:
+def estimate_run(answers: Answers) -> MemoryEstimate:
     """Of the run that the answers describe, overrides among them."""
-    return on_gpu(load_of(Run.of(answers)), answers["quotas"]["gpu_type"])
+    return estimate_gpu(workload_of(RunLayout.from_answers(answers)), answers["quotas"]["gpu_type"])
 
 
-def load_of(run: Run) -> Load:
+def workload_of(run: RunLayout) -> GpuWorkload:
     """What the run puts on its GPUs."""
-    settings = run.settings
+    settings = run.config
     length = settings.number("policy.max_total_sequence_length")
-    batching = "sequence_packing" if run.packs else "dynamic_batching" if run.dynamic else ""
-    whole = length * max(1, settings.number(MICRO))
+    batching = (
+        "sequence_packing" if run.sequence_packing else "dynamic_batching" if run.dynamic_batching else ""
+    )
+    whole = length * max(1, settings.number(MICRO_BATCH))
     share = settings[f"{VLLM}.gpu_memory_utilization"]
-    return Load(
+    return GpuWorkload(
         run.model,
         run.train_gpus,
-        run.tensor,
+        run.tensor_parallel,
         settings.number(f"policy.{batching}.train_mb_tokens", whole) if batching else whole,
-        run.vllm_tensor * run.vllm_pipeline,
+        run.vllm_tensor_parallel * run.vllm_pipeline_parallel,
         float(share) if isinstance(share, int | float) else 0.6,
         settings.number(f"{VLLM}.max_model_len", length),
         run.colocated,
@@ -155,7 +166,7 @@ def load_of(run: Run) -> Load:
     )
 
 
-def of_recipe(name: str, nodes: int, gpu_type: str) -> Estimate | None:
+def estimate_recipe(name: str, nodes: int, gpu_type: str) -> MemoryEstimate | None:
     """A recipe as it is published, laid on so many nodes of eight GPUs; None where it cannot be laid so."""
     row = recipe(name)
     own, tensor = row["settings"], tensor_parallel(name)
@@ -170,11 +181,11 @@ def of_recipe(name: str, nodes: int, gpu_type: str) -> Estimate | None:
     ):
         return None
     length = row["max_total_sequence_length"]
-    load = Load(
+    load = GpuWorkload(
         model(row["model"]),
         training,
         tensor,
-        length * own.get(MICRO, catalog.load("recipes")["base"][MICRO]),
+        length * own.get(MICRO_BATCH, catalog.load("recipes")["base"][MICRO_BATCH]),
         row["vllm_tensor_parallel"],
         row["vllm_memory"],
         length,
@@ -182,11 +193,11 @@ def of_recipe(name: str, nodes: int, gpu_type: str) -> Estimate | None:
         1 if own.get(f"{VLLM}.precision") == "fp8" else 2,
         1 if str(own.get(f"{VLLM}.kv_cache_dtype", "")).startswith("fp8") else 2,
     )
-    return on_gpu(load, gpu_type)
+    return estimate_gpu(load, gpu_type)
 
 
 @dataclass(frozen=True)
-class Fit:
+class RecipeFit:
     """A recipe that so many nodes carry. `published`: its authors ran it on no more GPUs than these."""
 
     recipe: str
@@ -194,13 +205,13 @@ class Fit:
     published: bool
 
 
-def fitting(nodes: int, gpu_type: str) -> list[Fit]:
+def fitting_recipes(nodes: int, gpu_type: str) -> list[RecipeFit]:
     """What so many nodes of eight GPUs carry: published sizes first, the largest first, then what memory alone allows."""
-    sizes = set(published_for(nodes))
-    order = [*published_for(nodes), *(name for name in by_name() if name not in sizes)]
+    sizes = set(published_recipes(nodes))
+    order = [*published_recipes(nodes), *(name for name in recipes_by_name() if name not in sizes)]
     found = []
     for name in order:
-        seen = of_recipe(name, nodes, gpu_type)
-        if seen is not None and seen.colour in ("green", "amber"):
-            found.append(Fit(name, seen.colour, name in sizes))
+        seen = estimate_recipe(name, nodes, gpu_type)
+        if seen is not None and seen.fit in ("green", "amber"):
+            found.append(RecipeFit(name, seen.fit, name in sizes))
     return found

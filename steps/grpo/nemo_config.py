@@ -7,17 +7,17 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from grpo_wizard.steps.core import catalog
-from grpo_wizard.steps.core.model import Answers, Refused
+from grpo_wizard.steps.core.model import Answers, InvalidValue
 from grpo_wizard.steps.grpo.entrypoint import hydra_quote
 from grpo_wizard.steps.grpo.recipes import GPUS_PER_NODE, recipe
 
 # In grpo_math_1B.yaml these say ${policy.max_total_sequence_length}.
-_AS_LONG_AS_A_SEQUENCE = (
+_KEYS_FOLLOWING_SEQUENCE_LENGTH = (
     "policy.generation.max_new_tokens",
     "policy.generation.vllm_cfg.max_model_len",
     "data.max_input_seq_length",
 )
-_SEQUENCE = "policy.max_total_sequence_length"
+_MAX_SEQUENCE_LENGTH = "policy.max_total_sequence_length"
 
 
 @dataclass(frozen=True)
@@ -39,13 +39,13 @@ def parse_override(text: str) -> Override:
         [seen] = OverridesParser.create().parse_overrides([text])
     except HydraException as error:
         reason = str(error).splitlines()[0]
-        raise Refused(
+        raise InvalidValue(
             f"Hydra overrides such as grpo.val_period=5 or +data.shuffle=false; {text} is none: {reason}"
         ) from error
     if not seen.key_or_group:
-        raise Refused(f"a key before the equals sign, which {text} has not")
+        raise InvalidValue(f"a key before the equals sign, which {text} has not")
     if seen.is_sweep_override():
-        raise Refused(f"one value for each key: {text} is a sweep")
+        raise InvalidValue(f"one value for each key: {text} is a sweep")
     return Override(seen.key_or_group, seen.value(), text, seen.is_delete())
 
 
@@ -71,25 +71,25 @@ def split_overrides(text: str) -> list[str]:
 
 
 @dataclass(frozen=True)
-class Settings:
+class NemoConfig:
     """Dotted keys and their values. `said` are the keys that the user's own overrides set."""
 
     values: Mapping[str, Any]
-    said: frozenset[str] = field(default_factory=frozenset)
+    overridden: frozenset[str] = field(default_factory=frozenset)
 
     def __getitem__(self, key: str) -> Any:
         return self.values.get(key)
 
-    def number(self, key: str, otherwise: int = 1) -> int:
+    def number(self, key: str, default: int = 1) -> int:
         """A whole number; `otherwise` where there is none."""
         value = self.values.get(key)
-        return value if isinstance(value, int) and not isinstance(value, bool) else otherwise
+        return value if isinstance(value, int) and not isinstance(value, bool) else default
 
-    def on(self, key: str) -> bool:
+    def is_enabled(self, key: str) -> bool:
         return self.values.get(key) is True
 
 
-def own_settings(answers: Answers) -> list[tuple[str, Any]]:
+def wizard_overrides(answers: Answers) -> list[tuple[str, Any]]:
     """What the answers say, in the tutorial's order; paths are on Lustre."""
     mine, nodes, row = answers["grpo"], answers["quotas"]["gpu_nodes"], recipe(answers["grpo"]["recipe"])
     listed: list[tuple[str, Any]] = [
@@ -113,10 +113,10 @@ def own_settings(answers: Answers) -> list[tuple[str, Any]]:
     batch = mine["num_prompts_per_step"] * mine["num_generations_per_prompt"]
     if batch % row["train_global_batch_size"]:
         listed.append(("policy.train_global_batch_size", batch))  # R6: the batch must be a multiple of it
-    return listed + ([] if mine["colocated"] else _generating(mine, nodes))
+    return listed + ([] if mine["colocated"] else _generation_resources(mine, nodes))
 
 
-def _generating(mine: Mapping[str, Any], nodes: int) -> list[tuple[str, Any]]:
+def _generation_resources(mine: Mapping[str, Any], nodes: int) -> list[tuple[str, Any]]:
     where, alone = "policy.generation.colocated.resources", nodes == 1
     return [
         (f"{where}.num_nodes", None if alone else mine["generation_nodes"]),
@@ -131,34 +131,34 @@ def tensor_parallel_key(row: Mapping[str, Any]) -> str:
     return "policy.dtensor_cfg.tensor_parallel_size"
 
 
-def overrides(answers: Answers) -> list[str]:
+def hydra_overrides(answers: Answers) -> list[str]:
     """The Hydra overrides of the job, each quoted for Hydra: the answers' own, then the user's."""
-    own = [f"{key}={hydra_quote(value)}" for key, value in own_settings(answers)]
+    own = [f"{key}={hydra_quote(value)}" for key, value in wizard_overrides(answers)]
     return own + list(answers["grpo"]["overrides"])
 
 
-def effective(answers: Answers) -> Settings:
+def resolve_config(answers: Answers) -> NemoConfig:
     """What NeMo RL would run with. Keys that the wizard does not know are kept as they are said."""
     row = recipe(answers["grpo"]["recipe"])
-    said = list(_parsed(answers["grpo"]["overrides"]))
-    values = {**catalog.load("recipes")["base"], **_of_recipe(row), **dict(own_settings(answers))}
+    said = list(_parse_overrides(answers["grpo"]["overrides"]))
+    values = {**catalog.load("recipes")["base"], **_recipe_values(row), **dict(wizard_overrides(answers))}
     for each in said:
         values.pop(each.key, None) if each.deleted else values.update({each.key: each.value})
-    for key in _AS_LONG_AS_A_SEQUENCE:
+    for key in _KEYS_FOLLOWING_SEQUENCE_LENGTH:
         if key not in row["settings"] and not any(each.key == key for each in said):
-            values[key] = values.get(_SEQUENCE)
-    return Settings(values, frozenset(each.key for each in said))
+            values[key] = values.get(_MAX_SEQUENCE_LENGTH)
+    return NemoConfig(values, frozenset(each.key for each in said))
 
 
-def _parsed(texts: Sequence[str]) -> Iterator[Override]:
+def _parse_overrides(texts: Sequence[str]) -> Iterator[Override]:
     return (parse_override(text) for text in texts)
 
 
-def _of_recipe(row: Mapping[str, Any]) -> dict[str, Any]:
+def _recipe_values(row: Mapping[str, Any]) -> dict[str, Any]:
     mcore = row["backend"] == "mcore"
     return {
         "policy.train_global_batch_size": row["train_global_batch_size"],
-        _SEQUENCE: row["max_total_sequence_length"],
+        _MAX_SEQUENCE_LENGTH: row["max_total_sequence_length"],
         "policy.dtensor_cfg.enabled": not mcore,
         "policy.dtensor_cfg._v2": row["backend"] == "dtensor2",
         "policy.megatron_cfg.enabled": mcore,

@@ -7,7 +7,7 @@ from functools import cache
 from typing import Any
 
 from grpo_wizard.steps.core import catalog
-from grpo_wizard.steps.core.model import Refused
+from grpo_wizard.steps.core.model import InvalidValue
 
 GPUS_PER_NODE = 8
 # fp32 weights and the two Adam moments: 12 bytes a parameter (nemo-rl.md B3 #13, inferred from the layout).
@@ -15,7 +15,7 @@ _CHECKPOINT_BYTES_PER_PARAMETER = 12
 
 
 @dataclass(frozen=True)
-class Model:
+class ModelShape:
     """What a model's own config.json says. None: not known. `params` in units of 1e9."""
 
     params_b: float | None = None
@@ -28,7 +28,7 @@ class Model:
 
 
 @cache
-def by_name() -> dict[str, dict[str, Any]]:
+def recipes_by_name() -> dict[str, dict[str, Any]]:
     """All recipes, those for the fewest GPUs first: the order in which they are offered."""
     rows = catalog.load("recipes")["recipes"]
     ordered = sorted(rows, key=lambda row: (row["nodes"] * row["gpus_per_node"], row["recipe"]))
@@ -38,21 +38,21 @@ def by_name() -> dict[str, dict[str, Any]]:
 def parse_recipe(raw: Any) -> str:
     """A recipe's name, with or without its folder and `.yaml`."""
     name = str(raw).strip().rpartition("/")[2].removesuffix(".yaml")
-    if name not in by_name():
-        raise Refused(
+    if name not in recipes_by_name():
+        raise InvalidValue(
             "a GRPO recipe of NeMo RL v0.5.0, such as grpo-gemma3-27b-it-8n4g-fsdp2tp4-actckpt-long"
         )
     return name
 
 
 def recipe(name: str) -> dict[str, Any]:
-    return by_name()[name]
+    return recipes_by_name()[name]
 
 
 @cache
-def model(name: str) -> Model:
+def model(name: str) -> ModelShape:
     """By its name on Hugging Face; all unknown when the catalogue does not have it."""
-    return Model(**catalog.load("recipes")["models"].get(name, {}))
+    return ModelShape(**catalog.load("recipes")["models"].get(name, {}))
 
 
 def tensor_parallel(name: str) -> int:
@@ -69,8 +69,8 @@ def checkpoint_gb(name: str) -> int:
     return round(size * _CHECKPOINT_BYTES_PER_PARAMETER) if size else 0
 
 
-def published_for(nodes: int) -> list[str]:
+def published_recipes(nodes: int) -> list[str]:
     """Recipes whose own size is at most so many nodes of eight GPUs, the largest first."""
     whole = nodes * GPUS_PER_NODE
-    fits = [row for row in by_name().values() if row["nodes"] * row["gpus_per_node"] <= whole]
+    fits = [row for row in recipes_by_name().values() if row["nodes"] * row["gpus_per_node"] <= whole]
     return [row["recipe"] for row in sorted(fits, key=lambda row: -row["nodes"] * row["gpus_per_node"])]

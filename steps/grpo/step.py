@@ -12,16 +12,21 @@ from grpo_wizard.steps.core import validators
 from grpo_wizard.steps.core.model import Answers, Field, Resource, Step
 from grpo_wizard.steps.gcp.naming import resource_id
 from grpo_wizard.steps.grpo.checks import CHECKS
-from grpo_wizard.steps.grpo.duration import training_time
+from grpo_wizard.steps.grpo.duration import estimate_training
 from grpo_wizard.steps.grpo.entrypoint import entrypoint
-from grpo_wizard.steps.grpo.nemo_config import effective, overrides, parse_override, split_overrides
+from grpo_wizard.steps.grpo.nemo_config import (
+    hydra_overrides,
+    parse_override,
+    resolve_config,
+    split_overrides,
+)
 from grpo_wizard.steps.grpo.recipes import (
     GPUS_PER_NODE,
-    by_name,
     checkpoint_gb,
     model,
     parse_recipe,
     recipe,
+    recipes_by_name,
     tensor_parallel,
 )
 
@@ -32,13 +37,13 @@ _model = validators.text(
 )
 
 
-def _overrides(raw: Any) -> list[str]:
-    items = raw if isinstance(raw, list) else _listed(str(raw).strip())
+def _parse_overrides(raw: Any) -> list[str]:
+    items = raw if isinstance(raw, list) else _parse_list(str(raw).strip())
     texts = [str(item).strip() for item in items]
     return [parse_override(text).text for text in texts if text]
 
 
-def _listed(text: str) -> list[Any]:
+def _parse_list(text: str) -> list[Any]:
     """A line of overrides, or a list as TOML and JSON write it: no override begins with a bracket."""
     if text.startswith("["):
         for read in (lambda: tomllib.loads(f"list = {text}")["list"], lambda: json.loads(text)):
@@ -50,7 +55,7 @@ def _listed(text: str) -> list[Any]:
     return list(split_overrides(text))
 
 
-def _mine(answers: Answers) -> Any:
+def _grpo_answers(answers: Answers) -> Any:
     return answers["grpo"]
 
 
@@ -62,14 +67,14 @@ FIELDS = (
         parse_recipe,
         "grpo-gemma3-27b-it-8n4g-fsdp2tp4-actckpt-long",
         kind="choice",
-        choices=tuple(by_name()),
+        choices=tuple(recipes_by_name()),
     ),
     Field(
         "model",
         "Model",
         "From Hugging Face; the recipe's own unless you say otherwise.",
         _model,
-        lambda a: recipe(_mine(a)["recipe"])["model"],
+        lambda a: recipe(_grpo_answers(a)["recipe"])["model"],
         advanced=True,
     ),
     Field("dataset", "Data set", "GSM8K, prepared to final-number answers.", _dataset, "openai/gsm8k"),
@@ -150,7 +155,7 @@ FIELDS = (
         "Job name",
         "Names the run in logs and in Weights & Biases.",
         validators.cluster_name,
-        lambda a: _name_of(_mine(a)["checkpoint_dir"]),
+        lambda a: _job_name(_grpo_answers(a)["checkpoint_dir"]),
         advanced=True,
     ),
     Field(
@@ -161,14 +166,14 @@ FIELDS = (
         1,
         kind="integer",
         advanced=True,
-        shown_when=lambda a: not _mine(a)["colocated"],
+        shown_when=lambda a: not _grpo_answers(a)["colocated"],
     ),
     Field(
         "tensor_parallel",
         "Tensor parallel (training)",
         "GPUs that share one copy of the model while training.",
         validators.integer(1, 64),
-        lambda a: min(tensor_parallel(_mine(a)["recipe"]), _share(a)),
+        lambda a: min(tensor_parallel(_grpo_answers(a)["recipe"]), _max_tensor_parallel(a)),
         kind="integer",
         advanced=True,
     ),
@@ -177,7 +182,7 @@ FIELDS = (
         "Tensor parallel (generation)",
         "GPUs that share one copy of the model while generating.",
         validators.integer(1, 64),
-        lambda a: min(_vllm_parallel(_mine(a)), _share(a)),
+        lambda a: min(_vllm_tensor_parallel(_grpo_answers(a)), _max_tensor_parallel(a)),
         kind="integer",
         advanced=True,
     ),
@@ -186,7 +191,7 @@ FIELDS = (
         "vLLM memory",
         "Share of a GPU's memory for generation.",
         validators.number(0.05, 0.98),
-        lambda a: recipe(_mine(a)["recipe"])["vllm_memory"] if _mine(a)["colocated"] else 0.9,
+        lambda a: recipe(_grpo_answers(a)["recipe"])["vllm_memory"] if _grpo_answers(a)["colocated"] else 0.9,
         kind="number",
         advanced=True,
     ),
@@ -204,7 +209,7 @@ FIELDS = (
         "Size of a checkpoint",
         "In GB, to see whether Lustre has room; 0: unknown.",
         validators.integer(0, 100_000),
-        lambda a: checkpoint_gb(_mine(a)["recipe"]),
+        lambda a: checkpoint_gb(_grpo_answers(a)["recipe"]),
         kind="integer",
         unit="GB",
         advanced=True,
@@ -213,7 +218,7 @@ FIELDS = (
         "overrides",
         "More overrides",
         "Further Hydra overrides, parted by blanks; a value with blanks in quotes.",
-        _overrides,
+        _parse_overrides,
         [],
         advanced=True,
         optional=True,
@@ -221,18 +226,18 @@ FIELDS = (
 )
 
 
-def _name_of(checkpoint_dir: str) -> str:
+def _job_name(checkpoint_dir: str) -> str:
     plain = re.sub(r"[^a-z0-9]+", "-", checkpoint_dir.rstrip("/").rpartition("/")[2].lower()).strip("-")
     return (plain if plain[:1].isalpha() else f"run-{plain}")[:40].rstrip("-")
 
 
-def _share(answers: Answers) -> int:
+def _max_tensor_parallel(answers: Answers) -> int:
     """GPUs of a node that one copy of the model may have: half where one node both trains and generates apart."""
-    apart = answers["quotas"]["gpu_nodes"] == 1 and not _mine(answers)["colocated"]
+    apart = answers["quotas"]["gpu_nodes"] == 1 and not _grpo_answers(answers)["colocated"]
     return GPUS_PER_NODE // 2 if apart else 64
 
 
-def _vllm_parallel(mine: Any) -> int:
+def _vllm_tensor_parallel(mine: Any) -> int:
     row = recipe(mine["recipe"])
     return (
         int(row["vllm_tensor_parallel"])
@@ -242,10 +247,10 @@ def _vllm_parallel(mine: Any) -> int:
 
 
 def _resources(answers: Answers) -> Sequence[Resource]:
-    mine, place, ray = _mine(answers), answers["project"], answers["raycluster"]
+    mine, place, ray = _grpo_answers(answers), answers["project"], answers["raycluster"]
     script = entrypoint(
         recipe=mine["recipe"],
-        overrides=overrides(answers),
+        overrides=hydra_overrides(answers),
         dataset=mine["dataset"],
         final_number_answers=mine["final_number_answers"],
     )
@@ -259,8 +264,8 @@ def _resources(answers: Answers) -> Sequence[Resource]:
     spec = {
         "entrypoint": script,
         "workers": answers["quotas"]["gpu_nodes"],
-        "checkpoint_dir": str(effective(answers)["checkpointing.checkpoint_dir"]),
-        "max_num_steps": effective(answers).number("grpo.max_num_steps"),
+        "checkpoint_dir": str(resolve_config(answers)["checkpointing.checkpoint_dir"]),
+        "max_num_steps": resolve_config(answers).number("grpo.max_num_steps"),
     }
     return [
         Resource(
@@ -271,7 +276,7 @@ def _resources(answers: Answers) -> Sequence[Resource]:
             where,
             (resource_id("raycluster", "raycluster", ray["raycluster_name"]),),
             "ray job submit --address http://127.0.0.1:8265 -- bash job.sh",
-            training_time(answers),
+            estimate_training(answers),
         )
     ]
 

@@ -7,23 +7,29 @@ from dataclasses import replace
 
 from grpo_wizard.steps.clients.errors import CloudError
 from grpo_wizard.steps.clients.ray.head import open_head
-from grpo_wizard.steps.clients.ray.job_driver import STEPS_FIX, checkpoints, no_step_left
-from grpo_wizard.steps.core.model import ABSENT, Sight
+from grpo_wizard.steps.clients.ray.job_driver import (
+    NO_STEPS_LEFT_REMEDY,
+    no_steps_left_reason,
+    read_checkpoint_folder,
+)
+from grpo_wizard.steps.core.model import ABSENT, ObservedState
 from grpo_wizard.steps.deployment.session import Session
 from grpo_wizard.steps.engine.plan import Decision
 
 
-async def steps_left(session: Session, decision: Decision, seen: Mapping[str, Sight]) -> Decision:
+async def guard_no_steps_left(
+    session: Session, decision: Decision, seen: Mapping[str, ObservedState]
+) -> Decision:
     """The decision as it is, or a conflict where a job would have no step to make. Asks only where a head is there to ask."""
     resource = decision.resource
     if resource.kind != "job" or decision.action != "create":
         return decision
-    if any(seen.get(need, ABSENT).state != "ready" for need in resource.needs):
+    if any(seen.get(need, ABSENT).state != "ready" for need in resource.depends_on):
         return decision
     try:
-        async with open_head(session.cloud, resource.where) as head:
-            listing = await checkpoints(head, str(resource.spec["checkpoint_dir"]))
+        async with open_head(session.cloud, resource.parent) as head:
+            listing = await read_checkpoint_folder(head, str(resource.spec["checkpoint_dir"]))
     except CloudError:
         return decision  # the job's own driver looks again before it submits
-    why = no_step_left(listing, resource.spec)
-    return replace(decision, action="conflict", note=f"{why}; {STEPS_FIX}") if why else decision
+    why = no_steps_left_reason(listing, resource.spec)
+    return replace(decision, action="conflict", note=f"{why}; {NO_STEPS_LEFT_REMEDY}") if why else decision

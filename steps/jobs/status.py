@@ -6,24 +6,24 @@ from typing import Any
 
 from grpo_wizard.steps.clients.errors import CloudError
 from grpo_wizard.steps.clients.ray.jobs_api import RayError
-from grpo_wizard.steps.core.model import Sight
+from grpo_wizard.steps.core.model import ObservedState
 from grpo_wizard.steps.deployment.session import Session
-from grpo_wizard.steps.jobs.history import ended_as
-from grpo_wizard.steps.jobs.watch import JobWatch, NoJob, torn_down
+from grpo_wizard.steps.jobs.history import final_status
+from grpo_wizard.steps.jobs.watch import JobNotFound, JobWatcher, is_destroyed
 
 
-async def describe(session: Session, sight: Sight) -> dict[str, Any] | None:
+async def describe_job(session: Session, sight: ObservedState) -> dict[str, Any] | None:
     """{"id", "status", "step", "total_steps", …}; LOST when a job was submitted that the head does not know any more; None: no job."""
-    watch = JobWatch(session)
-    if "job_id" in sight.facts:
+    watch = JobWatcher(session)
+    if "job_id" in sight.outputs:
         try:
             await watch.catch_up()
-            return watch.document()
-        except (CloudError, RayError, NoJob):
+            return watch.to_json()
+        except (CloudError, RayError, JobNotFound):
             pass
     watch.read_spool()
-    watch.status = sight.facts.get("status", "")
-    if torn_down(session):
+    watch.status = sight.outputs.get("status", "")
+    if is_destroyed(session):
         return None
-    watch.status = watch.status or ended_as(session, watch.job_id)  # the head is gone by now
-    return watch.document()
+    watch.status = watch.status or final_status(session, watch.job_id)  # the head is gone by now
+    return watch.to_json()

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from grpo_wizard.steps.core import catalog, validators
-from grpo_wizard.steps.core.model import Answers, Fact, Field, Resource, Step, Usual
-from grpo_wizard.steps.gcp.naming import api_id, gcloud, network_path, resource_id
+from grpo_wizard.steps.core.model import Answers, DurationEstimate, Field, OutputRef, Resource, Step
+from grpo_wizard.steps.gcp.naming import api_id, gcloud_command, network_path, resource_id
 from grpo_wizard.steps.lustre.checks import CHECKS, LEGACY_PORT, PORT
 from grpo_wizard.steps.manifests.storage import PV_NAME, PVC_NAME, persistent_volume, persistent_volume_claim
 
@@ -73,7 +73,7 @@ FIELDS = (
 )
 
 
-def _range(answers: Answers, name: str, network: str) -> Resource:
+def _address_range(answers: Answers, name: str, network: str) -> Resource:
     project = answers["project"]["project_id"]
     spec = {
         "name": name,
@@ -90,12 +90,12 @@ def _range(answers: Answers, name: str, network: str) -> Resource:
         spec,
         {"project": project},
         (resource_id("networks", "network", network),),
-        gcloud(
+        gcloud_command(
             "compute addresses create",
             {"global": True, "purpose": "VPC_PEERING", "prefix-length": 20, "network": network},
             name,
         ),
-        watch=("network", "purpose", "prefixLength"),
+        adopt_paths=("network", "purpose", "prefixLength"),
     )
 
 
@@ -108,8 +108,8 @@ def _peering(answers: Answers, name: str, network: str) -> Resource:
         {"network": network, "reservedPeeringRanges": [name]},
         {"project": answers["project"]["project_id"], "network": network},
         (resource_id("lustre", "address", name), api_id("servicenetworking")),
-        gcloud("services vpc-peerings connect", flags),
-        Usual(60, 300, "minutes; not measured (google-cloud.md §5)"),
+        gcloud_command("services vpc-peerings connect", flags),
+        DurationEstimate(60, 300, "minutes; not measured (google-cloud.md §5)"),
     )
 
 
@@ -121,7 +121,7 @@ def _firewall(answers: Answers, network: str, address: str) -> Resource:
         "name": name,
         "network": network_path(project, network),
         "direction": "INGRESS",
-        "sourceRanges": [Fact(address, "cidr")],
+        "sourceRanges": [OutputRef(address, "cidr")],
         "allowed": [{"IPProtocol": "tcp", "ports": ports}],
     }
     flags = {
@@ -130,7 +130,7 @@ def _firewall(answers: Answers, network: str, address: str) -> Resource:
         "rules": ",".join(f"tcp:{port}" for port in ports),
         "source-ranges": "${LUSTRE_RANGE}",
     }
-    command = gcloud("compute firewall-rules create", flags, name).replace(
+    command = gcloud_command("compute firewall-rules create", flags, name).replace(
         "'${LUSTRE_RANGE}'", '"${LUSTRE_RANGE}"'
     )
     return Resource(
@@ -141,11 +141,11 @@ def _firewall(answers: Answers, network: str, address: str) -> Resource:
         {"project": project},
         (address,),
         command,
-        watch=("network", "direction", "allowed"),
+        adopt_paths=("network", "direction", "allowed"),
     )
 
 
-def _instance(answers: Answers, network: str, needs: tuple[str, ...]) -> Resource:
+def _instance(answers: Answers, network: str, depends_on: tuple[str, ...]) -> Resource:
     mine, place = answers["lustre"], answers["project"]
     spec: dict[str, Any] = {
         "capacityGib": str(mine["capacity_gib"]),
@@ -168,17 +168,17 @@ def _instance(answers: Answers, network: str, needs: tuple[str, ...]) -> Resourc
         mine["lustre_name"],
         spec,
         {"project": place["project_id"], "location": place["zone"]},
-        needs,
-        gcloud("lustre instances create", flags, mine["lustre_name"]),
-        Usual(2400, 4800, "P99 of create is 40 to 80 minutes (google-cloud.md §5)"),
+        depends_on,
+        gcloud_command("lustre instances create", flags, mine["lustre_name"]),
+        DurationEstimate(2400, 4800, "P99 of create is 40 to 80 minutes (google-cloud.md §5)"),
         None,
-        watch=("network", "filesystem", "perUnitStorageThroughput"),
+        adopt_paths=("network", "filesystem", "perUnitStorageThroughput"),
     )
 
 
 def _resources(answers: Answers) -> Sequence[Resource]:
     mine, place, network = answers["lustre"], answers["project"], answers["networks"]["network"]
-    address = _range(answers, f"{mine['lustre_name']}-range", network)
+    address = _address_range(answers, f"{mine['lustre_name']}-range", network)
     peering = _peering(answers, address.name, network)
     instance = _instance(answers, network, (peering.id, api_id("lustre")))
     cluster = resource_id("cluster", "cluster", answers["cluster"]["cluster_name"])

@@ -5,31 +5,31 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from grpo_wizard.steps.core.catalog import asset
+from grpo_wizard.steps.core.catalog import read_asset
 from grpo_wizard.steps.core.model import Answers, SecretValue
 
 SECRETS_PATH = "/etc/grpo-wizard/secrets"
 RELEASE_PATH = "/etc/grpo-wizard/release"
 
 
-def _meta(name: str, answers: Answers) -> dict[str, Any]:
+def _metadata(name: str, answers: Answers) -> dict[str, Any]:
     return {"name": name, "namespace": answers["raycluster"]["namespace"]}
 
 
-def tokens_name(answers: Answers) -> str:
+def token_secret_name(answers: Answers) -> str:
     return f"{answers['raycluster']['raycluster_name']}-tokens"
 
 
-def account_name(answers: Answers) -> str:
+def service_account_name(answers: Answers) -> str:
     return f"{answers['raycluster']['raycluster_name']}-release"
 
 
-def tokens(answers: Answers) -> dict[str, Any]:
+def token_secret(answers: Answers) -> dict[str, Any]:
     """Mounted as files, never as environment: NeMo RL copies os.environ into Ray's runtime_env (tutorial-defects 25)."""
     return {
         "apiVersion": "v1",
         "kind": "Secret",
-        "metadata": _meta(tokens_name(answers), answers),
+        "metadata": _metadata(token_secret_name(answers), answers),
         "type": "Opaque",
         "stringData": {
             "hf_token": SecretValue("hf_token", optional=True),
@@ -38,7 +38,7 @@ def tokens(answers: Answers) -> dict[str, Any]:
     }
 
 
-def release_script(answers: Answers) -> dict[str, Any]:
+def release_config_map(answers: Answers) -> dict[str, Any]:
     """The sidecar's script, and what it is asked to do. The settings are a file, so that they may change under a running head."""
     job = answers["grpo"]
     asked = {
@@ -49,13 +49,17 @@ def release_script(answers: Answers) -> dict[str, Any]:
     return {
         "apiVersion": "v1",
         "kind": "ConfigMap",
-        "metadata": _meta(account_name(answers), answers),
-        "data": {"release.py": asset("job/release.py"), "settings.json": json.dumps(asked)},
+        "metadata": _metadata(service_account_name(answers), answers),
+        "data": {"release.py": read_asset("job/release.py"), "settings.json": json.dumps(asked)},
     }
 
 
 def service_account(answers: Answers) -> dict[str, Any]:
-    return {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": _meta(account_name(answers), answers)}
+    return {
+        "apiVersion": "v1",
+        "kind": "ServiceAccount",
+        "metadata": _metadata(service_account_name(answers), answers),
+    }
 
 
 def role(answers: Answers) -> dict[str, Any]:
@@ -69,17 +73,17 @@ def role(answers: Answers) -> dict[str, Any]:
     return {
         "apiVersion": "rbac.authorization.k8s.io/v1",
         "kind": "Role",
-        "metadata": _meta(account_name(answers), answers),
+        "metadata": _metadata(service_account_name(answers), answers),
         "rules": [rule],
     }
 
 
 def role_binding(answers: Answers) -> dict[str, Any]:
-    name = account_name(answers)
+    name = service_account_name(answers)
     return {
         "apiVersion": "rbac.authorization.k8s.io/v1",
         "kind": "RoleBinding",
-        "metadata": _meta(name, answers),
+        "metadata": _metadata(name, answers),
         "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": name},
         "subjects": [
             {"kind": "ServiceAccount", "name": name, "namespace": answers["raycluster"]["namespace"]}
@@ -93,7 +97,7 @@ def network_policy(answers: Answers) -> dict[str, Any]:
     return {
         "apiVersion": "networking.k8s.io/v1",
         "kind": "NetworkPolicy",
-        "metadata": _meta(f"{answers['raycluster']['raycluster_name']}-own-pods-only", answers),
+        "metadata": _metadata(f"{answers['raycluster']['raycluster_name']}-own-pods-only", answers),
         "spec": {
             "podSelector": mine,
             "policyTypes": ["Ingress"],

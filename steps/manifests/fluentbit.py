@@ -8,20 +8,20 @@ from grpo_wizard.steps.core.model import Answers
 
 # Pinned: the tutorial takes :latest (tutorial-defects 20).
 _IMAGE = "fluent/fluent-bit:3.2.10"
-_LOGS = "/tmp/ray/session_latest/logs"
+_LOG_DIR = "/tmp/ray/session_latest/logs"
 
-_CONF = f"""[INPUT]
+_CONFIG = f"""[INPUT]
     Name              tail
-    Path              {_LOGS}/worker-*
+    Path              {_LOG_DIR}/worker-*
     Tag               ray-worker
 [INPUT]
     Name              tail
-    Path              {_LOGS}/raylet*
+    Path              {_LOG_DIR}/raylet*
     Tag               raylet
 [INPUT]
     Name              tail
-    Path              {_LOGS}/*
-    Exclude_Path      {_LOGS}/debug_state.txt,{_LOGS}/raylet*,{_LOGS}/worker-*,{_LOGS}/runtime_env*
+    Path              {_LOG_DIR}/*
+    Exclude_Path      {_LOG_DIR}/debug_state.txt,{_LOG_DIR}/raylet*,{_LOG_DIR}/worker-*,{_LOG_DIR}/runtime_env*
     Tag               ray-misc
 [OUTPUT]
     Name              stackdriver
@@ -40,7 +40,7 @@ def fluentbit_config(answers: Answers) -> dict[str, Any]:
         "apiVersion": "v1",
         "kind": "ConfigMap",
         "metadata": {"name": fluentbit_name(answers), "namespace": answers["raycluster"]["namespace"]},
-        "data": {"fluent-bit.conf": _CONF},
+        "data": {"fluent-bit.conf": _CONFIG},
     }
 
 

@@ -35,7 +35,7 @@ def interfaces_annotation() -> str:
     return json.dumps([{"interfaceName": f"eth{n}", "network": name} for n, name in enumerate(cards)])
 
 
-def device_networks(answers: Answers, where: Mapping[str, str], cluster: str) -> Sequence[Resource]:
+def device_networks(answers: Answers, parent: Mapping[str, str], cluster: str) -> Sequence[Resource]:
     made: list[Resource] = []
     for name, (network, subnet) in zip(device_names(), node_networks(answers), strict=True):
         params = Resource(
@@ -43,7 +43,7 @@ def device_networks(answers: Answers, where: Mapping[str, str], cluster: str) ->
             "network_params",
             name,
             _params(name, network, subnet),
-            where,
+            parent,
             (cluster, resource_id("networks", "subnet", subnet)),
             "kubectl apply -f network-mapping.yaml",
         )
@@ -54,7 +54,7 @@ def device_networks(answers: Answers, where: Mapping[str, str], cluster: str) ->
                 "device_network",
                 name,
                 _network(name),
-                where,
+                parent,
                 (params.id,),
                 "kubectl apply -f network-mapping.yaml",
             ),

@@ -7,14 +7,19 @@ from typing import Any
 from grpo_wizard.steps.core import catalog
 from grpo_wizard.steps.core.model import Answers
 from grpo_wizard.steps.gcp import provisioning
-from grpo_wizard.steps.manifests.access import RELEASE_PATH, SECRETS_PATH, account_name, tokens_name
+from grpo_wizard.steps.manifests.access import (
+    RELEASE_PATH,
+    SECRETS_PATH,
+    service_account_name,
+    token_secret_name,
+)
 from grpo_wizard.steps.manifests.fluentbit import fluentbit_container, fluentbit_volumes
 from grpo_wizard.steps.manifests.multinetwork import interfaces_annotation
 from grpo_wizard.steps.manifests.storage import PVC_NAME
 
 WORKER_GROUP = "worker-grp-0"
-_HEAD = {"cpu": "64", "memory": "500G"}
-_WORKER = {"cpu": "206", "memory": "2400Gi", "nvidia.com/gpu": 8}
+_HEAD_RESOURCES = {"cpu": "64", "memory": "500G"}
+_WORKER_RESOURCES = {"cpu": "206", "memory": "2400Gi", "nvidia.com/gpu": 8}
 _GIB, _NVIDIA = "/usr/local/gib", "/usr/local/nvidia"
 _HEAD_ENV: dict[str, Any] = {"name": "RAY_GROUP", "value": "head"}
 _GROUP_LABEL = {"fieldRef": {"fieldPath": "metadata.labels['ray.io/group']"}}
@@ -30,7 +35,7 @@ source {_GIB}/scripts/set_nccl_env.sh
 exec ${{KUBERAY_GEN_RAY_START_CMD}}
 """
 # The installer DaemonSet and the driver land on a new node at the same time as the worker: wait for both, but not for ever.
-_WAIT = f"""for second in $(seq 1 900); do
+_WAIT_FOR_GIB = f"""for second in $(seq 1 900); do
   if [ -f {_GIB}/scripts/set_nccl_env.sh ] && ls {_NVIDIA}/lib64/libcuda.so* >/dev/null 2>&1; then exit 0; fi
   [ $((second % 30)) -eq 1 ] && echo "waiting for gIB's set_nccl_env.sh and the NVIDIA driver on this node"
   sleep 1
@@ -54,7 +59,7 @@ def raycluster(answers: Answers) -> dict[str, Any]:
             "headGroupSpec": {
                 "serviceType": "ClusterIP",
                 "rayStartParams": {"dashboard-host": "0.0.0.0"},
-                "template": {"spec": _head(answers)},
+                "template": {"spec": _head_pod_spec(answers)},
             },
             "workerGroupSpecs": [
                 {
@@ -70,7 +75,7 @@ def raycluster(answers: Answers) -> dict[str, Any]:
     }
 
 
-def _token_files() -> list[dict[str, str]]:
+def _token_file_env() -> list[dict[str, str]]:
     """Paths, not tokens: huggingface_hub and wandb read the files themselves."""
     return [
         {"name": "HF_TOKEN_PATH", "value": f"{SECRETS_PATH}/hf_token"},
@@ -89,36 +94,39 @@ def _common_mounts() -> list[dict[str, Any]]:
 def _common_volumes(answers: Answers) -> list[dict[str, Any]]:
     return [
         {"name": "lustre-data", "persistentVolumeClaim": {"claimName": PVC_NAME}},
-        {"name": "tokens", "secret": {"secretName": tokens_name(answers), "optional": True}},
+        {"name": "tokens", "secret": {"secretName": token_secret_name(answers), "optional": True}},
         {"name": "log-volume", "emptyDir": {}},
         *fluentbit_volumes(answers),
     ]
 
 
-def _head(answers: Answers) -> dict[str, Any]:
+def _head_pod_spec(answers: Answers) -> dict[str, Any]:
     mine = answers["raycluster"]
-    resources = {"limits": {**_HEAD, "nvidia.com/gpu": 0}, "requests": {**_HEAD, "nvidia.com/gpu": 0}}
+    resources = {
+        "limits": {**_HEAD_RESOURCES, "nvidia.com/gpu": 0},
+        "requests": {**_HEAD_RESOURCES, "nvidia.com/gpu": 0},
+    }
     ray = {
         "name": "ray-head",
         "image": mine["image"],
         "imagePullPolicy": "IfNotPresent",
         "resources": resources,
-        "env": [_HEAD_ENV, *_token_files()],
+        "env": [_HEAD_ENV, *_token_file_env()],
         "command": ["bash", "-c", _HEAD_START],
         "volumeMounts": _common_mounts(),
     }
     return {
-        "serviceAccountName": account_name(answers),
+        "serviceAccountName": service_account_name(answers),
         "nodeSelector": {"cloud.google.com/gke-nodepool": "default-pool"},
-        "containers": [ray, _release(answers), *fluentbit_container(answers, _HEAD_ENV)],
+        "containers": [ray, _release_sidecar(answers), *fluentbit_container(answers, _HEAD_ENV)],
         "volumes": [
             *_common_volumes(answers),
-            {"name": "release", "configMap": {"name": account_name(answers)}},
+            {"name": "release", "configMap": {"name": service_account_name(answers)}},
         ],
     }
 
 
-def _release(answers: Answers) -> dict[str, Any]:
+def _release_sidecar(answers: Answers) -> dict[str, Any]:
     """Asks Ray on 127.0.0.1 whether the job has ended, and then lets the GPU nodes go. The same file runs in a rehearsal."""
     mine = answers["raycluster"]
     return {
@@ -139,7 +147,7 @@ def _release(answers: Answers) -> dict[str, Any]:
 
 
 def _worker_template(answers: Answers) -> dict[str, Any]:
-    pod = {"spec": _worker(answers)}
+    pod = {"spec": _worker_pod_spec(answers)}
     if not answers["raycluster"]["rdma_interfaces"]:
         return pod
     return {
@@ -160,14 +168,18 @@ def _worker_env(answers: Answers) -> list[dict[str, Any]]:
         "NCCL_CROSS_NIC": "0",
         "NCCL_SOCKET_IFNAME": "eth0",
         "TP_SOCKET_IFNAME": "eth0",
-        "NCCL_TUNER_CONFIG_PATH": catalog.gpu(answers["quotas"]["gpu_type"])["tuner"],
+        "NCCL_TUNER_CONFIG_PATH": catalog.gpu_spec(answers["quotas"]["gpu_type"])["tuner"],
         "NCCL_NET_GDR_LEVEL": "PIX",
         "LD_LIBRARY_PATH": f"{_NVIDIA}/lib64",
     }
-    return [_WORKER_ENV, *({"name": name, "value": value} for name, value in nccl.items()), *_token_files()]
+    return [
+        _WORKER_ENV,
+        *({"name": name, "value": value} for name, value in nccl.items()),
+        *_token_file_env(),
+    ]
 
 
-def _worker(answers: Answers) -> dict[str, Any]:
+def _worker_pod_spec(answers: Answers) -> dict[str, Any]:
     host = [
         {"name": "nvidia-install-dir-host", "mountPath": _NVIDIA},
         {"name": "gib-nccl-plugin-volume", "mountPath": _GIB},
@@ -177,7 +189,7 @@ def _worker(answers: Answers) -> dict[str, Any]:
         "name": "ray-worker",
         "image": image,
         "imagePullPolicy": "IfNotPresent",
-        "resources": {"limits": dict(_WORKER), "requests": dict(_WORKER)},
+        "resources": {"limits": dict(_WORKER_RESOURCES), "requests": dict(_WORKER_RESOURCES)},
         "securityContext": {"privileged": True},
         "env": _worker_env(answers),
         "command": ["bash", "-c", _WORKER_START],
@@ -187,7 +199,7 @@ def _worker(answers: Answers) -> dict[str, Any]:
         "name": "wait-for-gib",
         "image": image,
         "imagePullPolicy": "IfNotPresent",
-        "command": ["bash", "-c", _WAIT],
+        "command": ["bash", "-c", _WAIT_FOR_GIB],
         "volumeMounts": host,
     }
     return {

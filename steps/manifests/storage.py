@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from grpo_wizard.steps.core.model import Answers, Fact
+from grpo_wizard.steps.core.model import Answers, OutputRef
 
 PV_NAME, PVC_NAME = "lustre-pv", "lustre-pvc"
 
@@ -30,7 +30,7 @@ def persistent_volume(answers: Answers, lustre_id: str) -> dict[str, Any]:
             "csi": {
                 "driver": "lustre.csi.storage.gke.io",
                 "volumeHandle": f"{place['project_id']}/{place['zone']}/{mine['lustre_name']}",
-                "volumeAttributes": {"ip": Fact(lustre_id, "ip"), "filesystem": mine["filesystem"]},
+                "volumeAttributes": {"ip": OutputRef(lustre_id, "ip"), "filesystem": mine["filesystem"]},
             },
         },
     }

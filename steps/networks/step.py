@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from grpo_wizard.steps.core import validators
-from grpo_wizard.steps.core.model import Answers, Field, Resource, Step, Usual
+from grpo_wizard.steps.core.model import Answers, DurationEstimate, Field, Resource, Step
 from grpo_wizard.steps.gcp.cidr import GVNIC_RANGE, rdma_range
-from grpo_wizard.steps.gcp.naming import api_id, gcloud, network_path, resource_id
+from grpo_wizard.steps.gcp.naming import api_id, gcloud_command, network_path, resource_id
 from grpo_wizard.steps.manifests.multinetwork import RDMA_SUBNETS
 from grpo_wizard.steps.networks.checks import CHECKS
 
@@ -81,11 +81,11 @@ FIELDS = (
     ),
 )
 
-_QUICK = Usual(10, 90, "gcloud's own waits; no published figure")
+_NETWORK_DURATION = DurationEstimate(10, 90, "gcloud's own waits; no published figure")
 
 
 def _network(
-    name: str, answers: Answers, spec: dict[str, Any], flags: dict[str, Any], watch: tuple[str, ...]
+    name: str, answers: Answers, spec: dict[str, Any], flags: dict[str, Any], adopt_paths: tuple[str, ...]
 ) -> Resource:
     project = answers["project"]["project_id"]
     return Resource(
@@ -98,9 +98,9 @@ def _network(
             "gke": answers["cluster"]["cluster_name"],
         },  # whose rules may be left behind on it
         (api_id("compute"),),
-        gcloud("compute networks create", flags, name),
-        _QUICK,
-        watch=watch,
+        gcloud_command("compute networks create", flags, name),
+        _NETWORK_DURATION,
+        adopt_paths=adopt_paths,
     )
 
 
@@ -112,7 +112,7 @@ def _subnet(name: str, network: str, cidr: str, answers: Answers) -> Resource:
         "ipCidrRange": cidr,
         "privateIpGoogleAccess": False,
     }
-    command = gcloud(
+    command = gcloud_command(
         "compute networks subnets create",
         {"network": network, "region": place["region"], "range": cidr},
         name,
@@ -125,8 +125,8 @@ def _subnet(name: str, network: str, cidr: str, answers: Answers) -> Resource:
         {"project": place["project_id"], "region": place["region"]},
         (resource_id("networks", "network", network),),
         command,
-        _QUICK,
-        watch=("network", "ipCidrRange"),
+        _NETWORK_DURATION,
+        adopt_paths=("network", "ipCidrRange"),
     )
 
 
@@ -158,13 +158,13 @@ def _gvnic_firewall(answers: Answers, network: str) -> Resource:
         spec,
         {"project": project},
         (resource_id("networks", "network", network),),
-        gcloud("compute firewall-rules create", flags, name),
-        _QUICK,
-        watch=("network", "direction", "allowed"),
+        gcloud_command("compute firewall-rules create", flags, name),
+        _NETWORK_DURATION,
+        adopt_paths=("network", "direction", "allowed"),
     )
 
 
-def _existing(answers: Answers) -> list[Resource]:
+def _existing_vpc(answers: Answers) -> list[Resource]:
     """The VPC, and the cluster's subnet in it where one is named: looked at only."""
     mine, place, note = answers["networks"], answers["project"], "named by you: used, never deleted"
     project, name, subnet = place["project_id"], mine["network"], mine["subnetwork"]
@@ -175,16 +175,16 @@ def _existing(answers: Answers) -> list[Resource]:
         {"name": name},
         {"project": project},
         (api_id("compute"),),
-        gcloud("compute networks describe", {}, name),
+        gcloud_command("compute networks describe", {}, name),
         note=note,
-        existing=True,
-        watch=(),
+        data_source=True,
+        adopt_paths=(),
     )
     if not subnet:
         return [vpc]
     spec = {"name": subnet, "network": network_path(project, name)}
     where = {"project": project, "region": place["region"]}
-    look = gcloud("compute networks subnets describe", {"region": place["region"]}, subnet)
+    look = gcloud_command("compute networks subnets describe", {"region": place["region"]}, subnet)
     return [
         vpc,
         Resource(
@@ -196,8 +196,8 @@ def _existing(answers: Answers) -> list[Resource]:
             (vpc.id,),
             look,
             note=note,
-            existing=True,
-            watch=("network",),
+            data_source=True,
+            adopt_paths=("network",),
         ),
     ]
 
@@ -211,7 +211,7 @@ def _resources(answers: Answers) -> Sequence[Resource]:
         _subnet(f"{mine['rdma_prefix']}-sub-{n}", rdma, rdma_range(n), answers) for n in range(RDMA_SUBNETS)
     ]
     vpc = (
-        _existing(answers)
+        _existing_vpc(answers)
         if mine["use_existing"]
         else [
             _network(

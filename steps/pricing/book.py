@@ -14,22 +14,22 @@ from grpo_wizard.steps.core import catalog
 from grpo_wizard.steps.core.model import Answers, Resource
 
 # The spans in which the catalogue's units are priced; anything else is not taken for an hour.
-_HOURLY = {"h", "GiBy.h"}
+_HOURLY_UNITS = {"h", "GiBy.h"}
 
 
 @dataclass(frozen=True)
-class Quote:
+class PriceQuote:
     """USD an hour of one thing; None: no source gives one. `date` is the source's own."""
 
     usd: float | None
     source: str
     date: str = ""
 
-    def times(self, count: int) -> Quote:
+    def times(self, count: int) -> PriceQuote:
         return replace(self, usd=None if self.usd is None else round(self.usd * count, 4))
 
 
-UNKNOWN = Quote(None, "no source gives a price")
+UNKNOWN_PRICE = PriceQuote(None, "no source gives a price")
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Sku:
     date: str
 
 
-def read_sku(row: Mapping[str, Any]) -> Sku | None:
+def parse_sku(row: Mapping[str, Any]) -> Sku | None:
     """A SKU of the REST API (cloudbilling v1 services.skus.list). None where its price is no single one an hour."""
     priced = row.get("pricingInfo") or []
     if not priced:
@@ -50,7 +50,7 @@ def read_sku(row: Mapping[str, Any]) -> Sku | None:
     newest = priced[-1]  # in the order of time (the API returns the latest only, unless asked for a span)
     expression = newest.get("pricingExpression", {})
     paid = {_usd(rate) for rate in expression.get("tieredRates", [])} - {0.0}
-    if expression.get("usageUnit") not in _HOURLY or len(paid) != 1 or None in paid:
+    if expression.get("usageUnit") not in _HOURLY_UNITS or len(paid) != 1 or None in paid:
         return None
     [usd] = paid
     date = str(newest.get("effectiveTime", ""))[:10]
@@ -66,7 +66,7 @@ def _usd(rate: Mapping[str, Any]) -> float | None:
     return int(price.get("units") or 0) + int(price.get("nanos") or 0) / 1e9
 
 
-def wanted_skus() -> re.Pattern[str]:
+def sku_pattern() -> re.Pattern[str]:
     """Descriptions that some machine of ours is billed by, of the tens of thousands that there are."""
     parts = (
         part["description"]
@@ -78,22 +78,24 @@ def wanted_skus() -> re.Pattern[str]:
 
 
 @dataclass(frozen=True)
-class Book:
+class PriceBook:
     """The prices that are at hand. Without SKUs it is the catalogue in the assets. `read` is when the SKUs were."""
 
     skus: tuple[Sku, ...] = ()
-    read: str = ""
+    read_at: str = ""
 
     @classmethod
-    def of(cls, rows: Iterable[Mapping[str, Any]], read: str) -> Book:
-        return cls(tuple(sku for sku in map(read_sku, rows) if sku is not None), read)
+    def from_catalog(cls, rows: Iterable[Mapping[str, Any]], read_at: str) -> PriceBook:
+        return cls(tuple(sku for sku in map(parse_sku, rows) if sku is not None), read_at)
 
-    def machine(self, machine_type: str, region: str, capacity: str = "on_demand") -> Quote:
+    def machine_price(
+        self, machine_type: str, region: str, provisioning_model: str = "on_demand"
+    ) -> PriceQuote:
         """One machine. `capacity` as in quotas.capacity; a reservation bills at the list price."""
-        way = "on_demand" if capacity == "reservation" else capacity
-        return self._live(machine_type, region, way) or _listed(machine_type, region, way)
+        way = "on_demand" if provisioning_model == "reservation" else provisioning_model
+        return self._catalog_price(machine_type, region, way) or _built_in_price(machine_type, region, way)
 
-    def _live(self, machine_type: str, region: str, way: str) -> Quote | None:
+    def _catalog_price(self, machine_type: str, region: str, way: str) -> PriceQuote | None:
         """The sum of its parts; None as soon as one part has not exactly one price there."""
         parts = catalog.load("prices")["skus"]["machines"].get(machine_type, {}).get(way, [])
         total, dates = 0.0, []
@@ -106,54 +108,56 @@ class Book:
             dates.append(fitting[0].date)
         if not dates:
             return None
-        return Quote(
-            round(total, 4), f"Cloud Billing Catalog, read {self.read}", max(dates) or self.read[:10]
+        return PriceQuote(
+            round(total, 4), f"Cloud Billing Catalog, read {self.read_at}", max(dates) or self.read_at[:10]
         )
 
 
-CATALOGUE = Book()
+BUILT_IN_PRICES = PriceBook()
 
 
-def _listed(machine_type: str, region: str, way: str) -> Quote:
+def _built_in_price(machine_type: str, region: str, way: str) -> PriceQuote:
     known = catalog.load("prices")
     if way == "on_demand":
         row = known["on_demand"].get(machine_type, {})
         usd = row.get("usd", {}).get(region)
-        return UNKNOWN if usd is None else Quote(usd, row["source"], row["date"])
+        return UNKNOWN_PRICE if usd is None else PriceQuote(usd, row["source"], row["date"])
     row = known["spot"].get(machine_type) if way == "spot" else None
-    return Quote(row["high"], row["source"], row["date"]) if row else UNKNOWN
+    return PriceQuote(row["high"], row["source"], row["date"]) if row else UNKNOWN_PRICE
 
 
-def quote(resource: Resource, answers: Answers, book: Book) -> Quote | None:
+def price_quote(resource: Resource, answers: Answers, price_book: PriceBook) -> PriceQuote | None:
     """Of a resource that is billed by the hour; None for one that costs nothing by itself."""
     region = answers["project"]["region"]
     if resource.kind == "node_pool":
         mine = answers["quotas"]
         capacity = mine.get("capacity", "reservation")
-        return book.machine(mine["machine_type"], region, capacity).times(mine["gpu_nodes"])
+        return price_book.machine_price(mine["machine_type"], region, capacity).times(mine["gpu_nodes"])
     if resource.kind == "cluster":
         mine, fee = answers["cluster"], catalog.load("prices")["gke_cluster"]
         nodes = 1 if mine["one_cpu_node"] else catalog.ZONES_PER_REGION
-        seen = book.machine(mine["cpu_machine_type"], region).times(nodes)
+        seen = price_book.machine_price(mine["cpu_machine_type"], region).times(nodes)
         if seen.usd is None:
             return seen
         return replace(
             seen, usd=round(seen.usd + float(fee["usd"]), 4), source=f"{seen.source}; {fee['source']}"
         )
-    return UNKNOWN if resource.usd_per_hour is None else None
+    return UNKNOWN_PRICE if resource.usd_per_hour is None else None
 
 
-def priced(resources: Sequence[Resource], answers: Answers, book: Book = CATALOGUE) -> list[Resource]:
+def with_prices(
+    resources: Sequence[Resource], answers: Answers, price_book: PriceBook = BUILT_IN_PRICES
+) -> list[Resource]:
     """The same resources with the prices of `book` on them."""
     return [
         resource if found is None else replace(resource, usd_per_hour=found.usd)
-        for resource, found in ((r, quote(r, answers, book)) for r in resources)
+        for resource, found in ((r, price_quote(r, answers, price_book)) for r in resources)
     ]
 
 
-def sources(resources: Sequence[Resource], answers: Answers, book: Book) -> dict[str, str]:
+def price_sources(resources: Sequence[Resource], answers: Answers, price_book: PriceBook) -> dict[str, str]:
     """Where each price is from, by resource id."""
-    quotes = {r.id: quote(r, answers, book) for r in resources}
+    quotes = {r.id: price_quote(r, answers, price_book) for r in resources}
     return {
         id: f"{found.source} ({found.date})"
         if found.date and found.date not in found.source

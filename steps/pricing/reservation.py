@@ -6,9 +6,9 @@ import asyncio
 from typing import Any
 
 from grpo_wizard.state.errors import WizardError
-from grpo_wizard.steps.clients.queries.cached import LiveWorld
+from grpo_wizard.steps.clients.queries.cached import CachedCloudReader
 from grpo_wizard.steps.deployment.session import Session
-from grpo_wizard.steps.gcp.reservations import reservation_parts
+from grpo_wizard.steps.gcp.reservations import parse_reservation
 
 
 async def reservation_bill(session: Session) -> dict[str, Any] | None:
@@ -19,18 +19,22 @@ async def reservation_bill(session: Session) -> dict[str, Any] | None:
     quotas, place = session.answers["quotas"], session.answers["project"]
     if quotas.get("capacity", "reservation") != "reservation":
         return None
-    parts = reservation_parts(quotas["reservation"])
+    parts = parse_reservation(quotas["reservation"])
     owner = parts["project"] or place["project_id"]
     try:
         seen = await asyncio.to_thread(
-            LiveWorld(session.cloud).ask, "reservation", project=owner, zone=place["zone"], name=parts["name"]
+            CachedCloudReader(session.cloud).ask,
+            "reservation",
+            project=owner,
+            zone=place["zone"],
+            name=parts["name"],
         )
     except WizardError:
         seen = None
     specific = (seen or {}).get("specificReservation", {})
     machines = int(specific.get("count") or 0) or None
     kind = specific.get("instanceProperties", {}).get("machineType") or quotas["machine_type"]
-    each = session.book.machine(kind, place["region"], "reservation").usd
+    each = session.price_book.machine_price(kind, place["region"], "reservation").usd
     return {
         "name": parts["name"],
         "project": owner,
@@ -41,7 +45,7 @@ async def reservation_bill(session: Session) -> dict[str, Any] | None:
     }
 
 
-def sentence(bill: dict[str, Any]) -> str:
+def format_reservation_bill(bill: dict[str, Any]) -> str:
     """For people."""
     size = (
         f"{bill['machines']} x {bill['machine_type']}" if bill["machines"] else "its size is not known here"

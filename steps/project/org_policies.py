@@ -6,55 +6,55 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from grpo_wizard.steps.core.model import Answers, Check, Finding, World
+from grpo_wizard.steps.core.model import Answers, Check, CheckFinding, CloudReader
 
-Verdict = Literal["free", "unclear", "forbidden"]
-Rules = Sequence[Mapping[str, Any]]
+PolicyVerdict = Literal["free", "unclear", "forbidden"]
+PolicyRules = Sequence[Mapping[str, Any]]
 
 
 @dataclass(frozen=True)
-class Policy:
+class OrgPolicy:
     """One constraint. `breaks` completes "… is in force: "."""
 
     constraint: str
     title: str
-    breaks: str
-    way_out: str
+    impact: str
+    remedy: str
 
 
-_ASK = "ask an organisation administrator for an exception for this project"
+_ASK_ADMINISTRATOR = "ask an organisation administrator for an exception for this project"
 POLICIES = (
-    Policy(
+    OrgPolicy(
         "compute.vmExternalIpAccess",
         "External addresses are allowed",
         "GKE's nodes get external addresses, and none would start",
-        f"{_ASK}, or use an existing cluster with private nodes (cluster.use_existing=true)",
+        f"{_ASK_ADMINISTRATOR}, or use an existing cluster with private nodes (cluster.use_existing=true)",
     ),
-    Policy(
+    OrgPolicy(
         "compute.restrictVpcPeering",
         "VPC peering is allowed",
         "Lustre is reached through a peering with Google's network, which could not be made",
-        _ASK,
+        _ASK_ADMINISTRATOR,
     ),
-    Policy(
+    OrgPolicy(
         "compute.requireShieldedVm",
         "Plain VMs are allowed",
         "GKE's nodes start without Secure Boot, and would be refused",
-        _ASK,
+        _ASK_ADMINISTRATOR,
     ),
-    Policy(
+    OrgPolicy(
         "gcp.resourceLocations",
         "The location is allowed",
         "nothing may be made in this region",
-        f"choose an allowed region, or {_ASK}",
+        f"choose an allowed region, or {_ASK_ADMINISTRATOR}",
     ),
 )
 
 
-def verdict(rules: Rules, wanted: Iterable[str] = ()) -> Verdict:
+def evaluate(rules: PolicyRules, wanted: Iterable[str] = ()) -> PolicyVerdict:
     """Of a policy in force. `wanted` are the values of a list constraint that would do (exact, or groups `in:…`)."""
     good = set(wanted)
-    found: Verdict = "free"
+    found: PolicyVerdict = "free"
     for rule in rules:
         values = rule.get("values", {})
         allowed, denied = set(values.get("allowedValues", [])), set(values.get("deniedValues", []))
@@ -67,43 +67,45 @@ def verdict(rules: Rules, wanted: Iterable[str] = ()) -> Verdict:
     return found
 
 
-def places(region: str, zone: str) -> set[str]:
+def location_values(region: str, zone: str) -> set[str]:
     """The values of gcp.resourceLocations that hold a zone: https://docs.cloud.google.com/resource-manager/docs/organization-policy/defining-locations, 2026-11."""
     continent = region.partition("-")[0]
     groups = {f"in:{region}-locations", f"in:{zone}-locations", f"in:{continent}-locations"}
     return {region, zone, *groups}
 
 
-def check_of(policy: Policy) -> Check:
-    def run(answers: Answers, world: World) -> Iterable[Finding]:
+def policy_check(policy: OrgPolicy) -> Check:
+    def run(answers: Answers, world: CloudReader) -> Iterable[CheckFinding]:
         place = answers["project"]
         rules = world.ask("org_policy", project=place["project_id"], constraint=policy.constraint)
         wanted = (
-            places(place["region"], place["zone"]) if policy.constraint == "gcp.resourceLocations" else ()
+            location_values(place["region"], place["zone"])
+            if policy.constraint == "gcp.resourceLocations"
+            else ()
         )
-        yield _finding(policy, verdict(rules, wanted), rules)
+        yield _policy_finding(policy, evaluate(rules, wanted), rules)
 
     name = policy.constraint.rpartition(".")[2]
     return Check(f"policy_{name}", policy.title, run, ("project.project_id", "project.region"))
 
 
-def _finding(policy: Policy, said: Verdict, rules: Rules) -> Finding:
-    if said == "free":
-        return Finding("pass", f"organisation policy {policy.constraint} forbids nothing here")
+def _policy_finding(policy: OrgPolicy, verdict: PolicyVerdict, rules: PolicyRules) -> CheckFinding:
+    if verdict == "free":
+        return CheckFinding("pass", f"organisation policy {policy.constraint} forbids nothing here")
     values = [value for rule in rules for value in rule.get("values", {}).get("allowedValues", [])]
-    if said == "unclear":
-        return Finding(
+    if verdict == "unclear":
+        return CheckFinding(
             "warn",
             f"organisation policy {policy.constraint} allows a list only",
             ", ".join(values[:6]),
-            policy.way_out,
+            policy.remedy,
         )
-    return Finding(
+    return CheckFinding(
         "block",
-        f"organisation policy {policy.constraint} is in force: {policy.breaks}",
+        f"organisation policy {policy.constraint} is in force: {policy.impact}",
         f"constraints/{policy.constraint}" + (f" allows {', '.join(values[:6])}" if values else ""),
-        policy.way_out,
+        policy.remedy,
     )
 
 
-CHECKS = tuple(check_of(policy) for policy in POLICIES)
+CHECKS = tuple(policy_check(policy) for policy in POLICIES)

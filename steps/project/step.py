@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from grpo_wizard.steps.core import validators
-from grpo_wizard.steps.core.model import Answers, Field, Resource, Step, Usual
-from grpo_wizard.steps.gcp.naming import gcloud
+from grpo_wizard.steps.core.model import Answers, DurationEstimate, Field, Resource, Step
+from grpo_wizard.steps.gcp.naming import gcloud_command
 from grpo_wizard.steps.project.checks import CHECKS
 from grpo_wizard.steps.project.permissions import APIS, PERMISSIONS
 
@@ -137,14 +137,16 @@ def _resources(answers: Answers) -> Sequence[Resource]:
     project = mine["project_id"]
     made = [_new_project(project, mine["billing_account"])] if mine["create_project"] else []
     above = tuple(r.id for r in made)
-    apis = [_api(project, name, above) for name in APIS]
-    return [*made, *apis, *_bindings(answers, tuple(api.id for api in apis))]
+    apis = [_api_resource(project, name, above) for name in APIS]
+    return [*made, *apis, *_role_bindings(answers, tuple(api.id for api in apis))]
 
 
 def _new_project(project: str, billing_account: str) -> Resource:
     account = billing_account.removeprefix("billingAccounts/")
     link = (
-        f" && {gcloud(f'billing projects link {project}', {'billing-account': account})}" if account else ""
+        f" && {gcloud_command(f'billing projects link {project}', {'billing-account': account})}"
+        if account
+        else ""
     )
     return Resource(
         "project",
@@ -152,28 +154,28 @@ def _new_project(project: str, billing_account: str) -> Resource:
         project,
         {"projectId": project, "billingAccount": account},
         {"project": project},
-        command=gcloud("projects create", {}, project) + link,
-        kept=True,
+        command=gcloud_command("projects create", {}, project) + link,
+        retain_on_destroy=True,
         note="stays at destroy unless --delete-project names it",
     )
 
 
-def _api(project: str, name: str, needs: tuple[str, ...]) -> Resource:
+def _api_resource(project: str, name: str, depends_on: tuple[str, ...]) -> Resource:
     return Resource(
         "project",
         "api",
         name,
         {"state": "ENABLED"},
         {"project": project},
-        needs,
-        gcloud("services enable", {"project": project}, name),
-        Usual(2, 60, "seen in rehearsal; minutes to be felt (cases a07)"),
-        kept=True,
+        depends_on,
+        gcloud_command("services enable", {"project": project}, name),
+        DurationEstimate(2, 60, "seen in rehearsal; minutes to be felt (cases a07)"),
+        retain_on_destroy=True,
         note="stays at destroy: others may need it",
     )
 
 
-def _bindings(answers: Answers, needs: tuple[str, ...]) -> list[Resource]:
+def _role_bindings(answers: Answers, depends_on: tuple[str, ...]) -> list[Resource]:
     mine = answers["project"]
     if not mine["grant_roles"]:
         return []
@@ -185,13 +187,13 @@ def _bindings(answers: Answers, needs: tuple[str, ...]) -> list[Resource]:
             role,
             {"role": role, "member": mine["member"]},
             {"project": mine["project_id"]},
-            needs,
-            gcloud(
+            depends_on,
+            gcloud_command(
                 "projects add-iam-policy-binding",
                 {"member": mine["member"] or "user:YOU", "role": role, "condition": "None"},
                 mine["project_id"],
             ),
-            kept=True,
+            retain_on_destroy=True,
             note="stays at destroy: others may need it",
         )
         for role in roles

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from grpo_wizard.steps.core import catalog
-from grpo_wizard.steps.core.model import Answers, Check, Finding, World
+from grpo_wizard.steps.core.model import Answers, Check, CheckFinding, CloudReader
 from grpo_wizard.steps.gcp import provisioning
-from grpo_wizard.steps.gcp.quota import more
-from grpo_wizard.steps.quotas.reservation_checks import reserved
+from grpo_wizard.steps.gcp.quota import quota_request_hint
+from grpo_wizard.steps.quotas.reservation_checks import check_reservation
 
 
-def _machine_fits(answers: Answers, world: World) -> Iterable[Finding]:
+def _machine_type(answers: Answers, world: CloudReader) -> Iterable[CheckFinding]:
     mine = answers["quotas"]
-    allowed = catalog.gpu(mine["gpu_type"])["machine_types"]
+    allowed = catalog.gpu_spec(mine["gpu_type"])["machine_types"]
     if mine["machine_type"] not in allowed:
-        yield Finding(
+        yield CheckFinding(
             "block",
             f"{mine['machine_type']} does not carry {mine['gpu_type']}",
             "",
@@ -25,73 +25,75 @@ def _machine_fits(answers: Answers, world: World) -> Iterable[Finding]:
     zone, project = answers["project"]["zone"], answers["project"]["project_id"]
     if world.ask("machine_type", project=project, zone=zone, name=mine["machine_type"]) is None:
         others = world.ask("machine_zones", project=project, name=mine["machine_type"])
-        yield Finding(
+        yield CheckFinding(
             "block",
             f"{zone} has no {mine['machine_type']}",
             f"it is in {', '.join(others)}" if others else "no zone that you may use has it",
             "set project.zone to one that has it",
         )
     else:
-        yield Finding("pass", f"{zone} has {mine['machine_type']}")
+        yield CheckFinding("pass", f"{zone} has {mine['machine_type']}")
 
 
-def _accelerator(answers: Answers, world: World) -> Iterable[Finding]:
+def _accelerator(answers: Answers, world: CloudReader) -> Iterable[CheckFinding]:
     place, gpu = answers["project"], answers["quotas"]["gpu_type"]
     if world.ask("accelerator", project=place["project_id"], zone=place["zone"], name=gpu) is None:
-        yield Finding("block", f"{place['zone']} has no {gpu}", "", "choose a zone that has it")
+        yield CheckFinding("block", f"{place['zone']} has no {gpu}", "", "choose a zone that has it")
     else:
-        yield Finding("pass", f"{place['zone']} has {gpu}")
+        yield CheckFinding("pass", f"{place['zone']} has {gpu}")
 
 
-def _gpu_quota(answers: Answers, world: World) -> Iterable[Finding]:
+def _gpu_quota(answers: Answers, world: CloudReader) -> Iterable[CheckFinding]:
     """Both limits count: the family's in the region, and all GPUs' everywhere."""
     mine, place = answers["quotas"], answers["project"]
-    family, way = catalog.gpu(mine["gpu_type"])["family"], provisioning.capacity(answers)
+    family, way = catalog.gpu_spec(mine["gpu_type"])["family"], provisioning.provisioning_model(answers)
     limit = world.ask(
-        "gpu_quota", project=place["project_id"], region=place["region"], family=family, quota=way.quota
+        "gpu_quota", project=place["project_id"], region=place["region"], family=family, quota=way.quota_id
     )
     what = f"GPU quota for {family} in {place['region']}"
     if limit is None:
-        yield Finding("warn", f"no {what} could be read", _passed_already(answers))
+        yield CheckFinding("warn", f"no {what} could be read", _reservation_quota_note(answers))
     else:
-        yield _limit(answers, what, float(limit))
+        yield _compare_quota(answers, what, float(limit))
 
 
-def _gpus_everywhere(answers: Answers, world: World) -> Iterable[Finding]:
+def _gpu_quota_all_regions(answers: Answers, world: CloudReader) -> Iterable[CheckFinding]:
     row = world.ask("quotas", project=answers["project"]["project_id"]).get("GPUS_ALL_REGIONS")
     if row is not None:
-        yield _limit(answers, "GPU quota for all regions (GPUS_ALL_REGIONS)", row["limit"] - row["usage"])
+        yield _compare_quota(
+            answers, "GPU quota for all regions (GPUS_ALL_REGIONS)", row["limit"] - row["usage"]
+        )
 
 
-def _limit(answers: Answers, what: str, left: float) -> Finding:
+def _compare_quota(answers: Answers, what: str, left: float) -> CheckFinding:
     wanted = answers["quotas"]["gpu_nodes"] * 8
     said = f"{what} is {left:.0f}, {wanted} are wanted"
     if left >= wanted:
-        return Finding("pass", said)
+        return CheckFinding("pass", said)
     if provisioning.is_reserved(answers):
-        return Finding("info", said, _passed_already(answers))
-    return Finding(
+        return CheckFinding("info", said, _reservation_quota_note(answers))
+    return CheckFinding(
         "block",
         said,
         "this is a quota shortage: neither a reservation mismatch nor a stock-out",
-        more(answers["project"]["project_id"]),
+        quota_request_hint(answers["project"]["project_id"]),
     )
 
 
-def _passed_already(answers: Answers) -> str:
+def _reservation_quota_note(answers: Answers) -> str:
     reserved_ones = provisioning.is_reserved(answers)
     return "machines of a specific reservation have passed quota already" if reserved_ones else ""
 
 
-def _what_it_means(answers: Answers, world: World) -> Iterable[Finding]:
-    chosen, way = answers["quotas"]["capacity"], provisioning.capacity(answers)
+def _provisioning_model(answers: Answers, world: CloudReader) -> Iterable[CheckFinding]:
+    chosen, way = answers["quotas"]["capacity"], provisioning.provisioning_model(answers)
     doubt = (
         ""
         if provisioning.is_reserved(answers)
         else "; whether machines are free shows only when they are asked for"
     )
-    yield Finding(
-        "info", f"capacity {chosen}: {way.price}", f"waiting: {way.waiting}; loss: {way.loss}{doubt}"
+    yield CheckFinding(
+        "info", f"capacity {chosen}: {way.price}", f"waiting: {way.waiting}; loss: {way.preemption}{doubt}"
     )
 
 
@@ -99,15 +101,15 @@ CHECKS = (
     Check(
         "machine",
         "The zone has the machine",
-        _machine_fits,
+        _machine_type,
         ("quotas.gpu_type", "quotas.machine_type", "project.zone"),
     ),
     Check("accelerator", "The zone has the GPU", _accelerator, ("quotas.gpu_type", "project.zone")),
-    Check("capacity", "What the capacity means", _what_it_means, ("quotas.capacity",)),
+    Check("capacity", "What the capacity means", _provisioning_model, ("quotas.capacity",)),
     Check(
         "reservation",
         "The reservation holds",
-        reserved,
+        check_reservation,
         (
             "quotas.capacity",
             "quotas.reservation",
@@ -123,5 +125,10 @@ CHECKS = (
         _gpu_quota,
         ("quotas.capacity", "quotas.gpu_type", "quotas.gpu_nodes", "project.region"),
     ),
-    Check("gpu_quota_all", "GPU quota everywhere", _gpus_everywhere, ("quotas.capacity", "quotas.gpu_nodes")),
+    Check(
+        "gpu_quota_all",
+        "GPU quota everywhere",
+        _gpu_quota_all_regions,
+        ("quotas.capacity", "quotas.gpu_nodes"),
+    ),
 )

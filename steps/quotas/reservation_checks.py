@@ -6,23 +6,23 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from grpo_wizard.state.errors import WizardError
-from grpo_wizard.steps.core.model import Answers, Finding, World
-from grpo_wizard.steps.gcp.naming import gcloud
+from grpo_wizard.steps.core.model import Answers, CheckFinding, CloudReader
+from grpo_wizard.steps.gcp.naming import gcloud_command
 from grpo_wizard.steps.gcp.provisioning import is_reserved
-from grpo_wizard.steps.gcp.reservations import reservation_parts
+from grpo_wizard.steps.gcp.reservations import parse_reservation
 
-Parts = Mapping[str, str | None]
+ReservationParts = Mapping[str, str | None]
 _MISMATCH = "this is a reservation mismatch: neither a quota nor a stock-out"
 
 
-def reserved(answers: Answers, world: World) -> Iterable[Finding]:
+def check_reservation(answers: Answers, world: CloudReader) -> Iterable[CheckFinding]:
     mine, place = answers["quotas"], answers["project"]
     if not is_reserved(answers):
         return
-    parts = reservation_parts(mine["reservation"])
+    parts = parse_reservation(mine["reservation"])
     owner, zone = parts["project"] or place["project_id"], place["zone"]
     if parts["zone"] and parts["zone"] != zone:
-        yield Finding(
+        yield CheckFinding(
             "block",
             f"reservation {parts['name']} is named in {parts['zone']}, the nodes are in {zone}",
             "",
@@ -34,42 +34,44 @@ def reserved(answers: Answers, world: World) -> Iterable[Finding]:
     except WizardError as error:
         if getattr(error, "kind", "") != "denied" or owner == place["project_id"]:
             raise
-        yield _hidden(str(parts["name"]), owner, world)
+        yield _access_denied(str(parts["name"]), owner, world)
         return
     if seen is None:
-        yield _absent(str(parts["name"]), owner, zone, world)
+        yield _not_found(str(parts["name"]), owner, zone, world)
         return
-    yield from _holds(answers, seen, owner)
-    yield from _part(answers, world, parts, owner)
+    yield from _check_match(answers, seen, owner)
+    yield from _check_block(answers, world, parts, owner)
 
 
-def _hidden(name: str, owner: str, world: World) -> Finding:
+def _access_denied(name: str, owner: str, world: CloudReader) -> CheckFinding:
     who = world.ask("identity")
-    return Finding(
+    return CheckFinding(
         "warn",
         f"reservation {name} of {owner} may not be looked at",
         f"{who} lacks compute.reservations.get there; the nodes may use it all the same",
-        gcloud(
+        gcloud_command(
             "projects add-iam-policy-binding", {"member": "user:YOU", "role": "roles/compute.viewer"}, owner
         ),
     )
 
 
-def _absent(name: str, owner: str, zone: str, world: World) -> Finding:
+def _not_found(name: str, owner: str, zone: str, world: CloudReader) -> CheckFinding:
     title = f"reservation {name} was not found in {zone}"
     elsewhere = world.ask("reservation_zones", project=owner, name=name)
     if elsewhere:
-        return Finding("block", title, f"it is in {', '.join(elsewhere)}", f"set project.zone={elsewhere[0]}")
+        return CheckFinding(
+            "block", title, f"it is in {', '.join(elsewhere)}", f"set project.zone={elsewhere[0]}"
+        )
     coming = world.ask("future_reservations", project=owner, name=name)
     if coming:
-        return Finding(
+        return CheckFinding(
             "block",
             title,
             f"{', '.join(coming)} has a future reservation of that name, which is no reservation yet",
             f"gcloud compute future-reservations describe {name} --zone={coming[0]} --project={owner}",
         )
     shared = f"; one of another project is named projects/OWNER/reservations/{name}"
-    return Finding(
+    return CheckFinding(
         "block",
         title,
         f"no zone of {owner} has one of that name{shared}",
@@ -77,36 +79,36 @@ def _absent(name: str, owner: str, zone: str, world: World) -> Finding:
     )
 
 
-def _holds(answers: Answers, seen: Mapping[str, Any], owner: str) -> Iterable[Finding]:
+def _check_match(answers: Answers, seen: Mapping[str, Any], owner: str) -> Iterable[CheckFinding]:
     mine, name = answers["quotas"], str(seen["name"])
     specific = seen.get("specificReservation", {})
     machine = str(specific.get("instanceProperties", {}).get("machineType", "")).rpartition("/")[2]
     if seen.get("status") != "READY":
-        yield Finding(
+        yield CheckFinding(
             "block",
             f"reservation {name} is {seen.get('status')}, not READY",
             _MISMATCH,
             "wait until it is READY, or name another",
         )
     if machine and machine != mine["machine_type"]:
-        yield Finding(
+        yield CheckFinding(
             "block",
             f"reservation {name} keeps {machine}, not {mine['machine_type']}",
             _MISMATCH,
             f"set quotas.machine_type={machine}",
         )
     if not seen.get("specificReservationRequired"):
-        yield Finding(
+        yield CheckFinding(
             "block",
             f"reservation {name} cannot be targeted by name",
             "specificReservationRequired is false",
             "make one with --require-specific-reservation",
         )
-    yield from _shared(answers["project"]["project_id"], owner, seen)
-    yield from _placement(answers["cluster"]["placement_policy"], seen)
-    yield from _enough(mine, seen, machine)
+    yield from _check_sharing(answers["project"]["project_id"], owner, seen)
+    yield from _check_placement_policy(answers["cluster"]["placement_policy"], seen)
+    yield from _check_free_machines(mine, seen, machine)
     if seen.get("deleteAtTime"):
-        yield Finding(
+        yield CheckFinding(
             "warn",
             f"reservation {name} is deleted at {seen['deleteAtTime']}",
             "its machines go with it",
@@ -114,7 +116,7 @@ def _holds(answers: Answers, seen: Mapping[str, Any], owner: str) -> Iterable[Fi
         )
 
 
-def _shared(consumer: str, owner: str, seen: Mapping[str, Any]) -> Iterable[Finding]:
+def _check_sharing(consumer: str, owner: str, seen: Mapping[str, Any]) -> Iterable[CheckFinding]:
     """A reservation of another project must be shared with ours."""
     settings = seen.get("shareSettings", {})
     if owner != consumer and (
@@ -124,7 +126,7 @@ def _shared(consumer: str, owner: str, seen: Mapping[str, Any]) -> Iterable[Find
             and consumer not in settings.get("projectMap", {})
         )
     ):
-        yield Finding(
+        yield CheckFinding(
             "block",
             f"reservation {seen['name']} of {owner} is not shared with {consumer}",
             f"its shareSettings say {settings.get('shareType', 'LOCAL')}",
@@ -133,12 +135,12 @@ def _shared(consumer: str, owner: str, seen: Mapping[str, Any]) -> Iterable[Find
         )
 
 
-def _placement(chosen: str, seen: Mapping[str, Any]) -> Iterable[Finding]:
+def _check_placement_policy(chosen: str, seen: Mapping[str, Any]) -> Iterable[CheckFinding]:
     """Machines of a reservation that was made with a placement policy must name the same one."""
     policies = {str(link).rpartition("/")[2] for link in seen.get("resourcePolicies", {}).values()}
     if policies and chosen not in policies:
         wanted = sorted(policies)[0]
-        yield Finding(
+        yield CheckFinding(
             "block",
             f"reservation {seen['name']} was made with placement policy {wanted}",
             "the nodes must name the same one, or none of them would start",
@@ -146,24 +148,28 @@ def _placement(chosen: str, seen: Mapping[str, Any]) -> Iterable[Finding]:
         )
 
 
-def _enough(mine: Mapping[str, Any], seen: Mapping[str, Any], machine: str) -> Iterable[Finding]:
+def _check_free_machines(
+    mine: Mapping[str, Any], seen: Mapping[str, Any], machine: str
+) -> Iterable[CheckFinding]:
     specific = seen.get("specificReservation", {})
     total = int(specific.get("assuredCount") or specific.get("count") or 0)
     left = total - int(specific.get("inUseCount") or 0)
     if left < mine["gpu_nodes"]:
-        yield Finding(
+        yield CheckFinding(
             "block",
             f"reservation {seen['name']} has {left} machines free, {mine['gpu_nodes']} are wanted",
             _MISMATCH,
             f"set quotas.gpu_nodes={max(left, 1)} or name another reservation",
         )
     else:
-        yield Finding(
+        yield CheckFinding(
             "pass", f"reservation {seen['name']} is {seen.get('status')}, {left} machines free, {machine}"
         )
 
 
-def _part(answers: Answers, world: World, parts: Parts, owner: str) -> Iterable[Finding]:
+def _check_block(
+    answers: Answers, world: CloudReader, parts: ReservationParts, owner: str
+) -> Iterable[CheckFinding]:
     """The block or sub-block that the value names, if any."""
     if not parts["block"]:
         return
@@ -179,15 +185,15 @@ def _part(answers: Answers, world: World, parts: Parts, owner: str) -> Iterable[
     name = parts["sub"] or parts["block"]
     if found is None:
         listing = f"gcloud compute reservations blocks list {parts['name']} --zone={about['zone']} --project={owner}"
-        yield Finding("block", f"reservation {parts['name']} has no {what} {name}", _MISMATCH, listing)
+        yield CheckFinding("block", f"reservation {parts['name']} has no {what} {name}", _MISMATCH, listing)
         return
     left = int(found.get("count", 0)) - int(found.get("inUseCount", 0))
     if left < wanted:
-        yield Finding(
+        yield CheckFinding(
             "block",
             f"{what} {name} has {left} machines free, {wanted} are wanted",
             _MISMATCH,
             f"set quotas.gpu_nodes={max(left, 1)}, or leave out the {what}",
         )
     else:
-        yield Finding("pass", f"{what} {name} has {left} machines free")
+        yield CheckFinding("pass", f"{what} {name} has {left} machines free")

@@ -7,14 +7,14 @@ from collections.abc import Sequence
 from grpo_wizard.steps.core import catalog, validators
 from grpo_wizard.steps.core.model import Answers, Field, Resource, Step
 from grpo_wizard.steps.gcp import provisioning
-from grpo_wizard.steps.gcp.reservations import reservation_value
+from grpo_wizard.steps.gcp.reservations import validate_reservation
 from grpo_wizard.steps.quotas.checks import CHECKS
 
 _GPUS = tuple(catalog.load("machines")["gpus"])
 
 
 def _machine_types(answers: Answers) -> str:
-    return str(catalog.gpu(answers["quotas"]["gpu_type"])["machine_types"][0])
+    return str(catalog.gpu_spec(answers["quotas"]["gpu_type"])["machine_types"][0])
 
 
 FIELDS = (
@@ -32,11 +32,11 @@ FIELDS = (
         "machine_type",
         "Machine type",
         "Eight of these GPUs in one machine.",
-        validators.choice([m for g in _GPUS for m in catalog.gpu(g)["machine_types"]]),
+        validators.choice([m for g in _GPUS for m in catalog.gpu_spec(g)["machine_types"]]),
         _machine_types,
         env=("MACHINE_TYPE",),
         kind="choice",
-        choices=tuple(m for g in _GPUS for m in catalog.gpu(g)["machine_types"]),
+        choices=tuple(m for g in _GPUS for m in catalog.gpu_spec(g)["machine_types"]),
     ),
     Field(
         "gpu_nodes",
@@ -60,7 +60,7 @@ FIELDS = (
         "reservation",
         "Reservation",
         "Its name, or projects/P/reservations/N, …/reservationBlocks/B.",
-        validators.optional(reservation_value),
+        validators.optional(validate_reservation),
         lambda a: None if a["quotas"]["capacity"] == "reservation" else "",
         env=("RESERVATION",),
         choices_from="reservations",

@@ -6,8 +6,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from grpo_wizard.steps.core import validators
-from grpo_wizard.steps.core.model import Answers, Check, Field, Finding, Resource, Step, Usual, World
-from grpo_wizard.steps.gcp.naming import gcloud, resource_id
+from grpo_wizard.steps.core.model import (
+    Answers,
+    Check,
+    CheckFinding,
+    CloudReader,
+    DurationEstimate,
+    Field,
+    Resource,
+    Step,
+)
+from grpo_wizard.steps.gcp.naming import gcloud_command, resource_id
 from grpo_wizard.steps.manifests import access
 from grpo_wizard.steps.manifests.fluentbit import fluentbit_config
 from grpo_wizard.steps.manifests.multinetwork import device_names
@@ -81,11 +90,11 @@ FIELDS = (
 )
 
 
-def _objects(answers: Answers) -> list[tuple[str, dict[str, Any]]]:
+def _kubernetes_objects(answers: Answers) -> list[tuple[str, dict[str, Any]]]:
     """(kind, manifest) of all that the RayCluster leans on."""
     made = [
-        ("secret", access.tokens(answers)),
-        ("configmap", access.release_script(answers)),
+        ("secret", access.token_secret(answers)),
+        ("configmap", access.release_config_map(answers)),
         ("service_account", access.service_account(answers)),
         ("role", access.role(answers)),
         ("role_binding", access.role_binding(answers)),
@@ -115,7 +124,7 @@ def _log_writers(answers: Answers) -> list[Resource]:
         return []
     return [
         _log_writer(answers, account, who)
-        for account, who in ((access.account_name(answers), "head"), ("default", "workers"))
+        for account, who in ((access.service_account_name(answers), "head"), ("default", "workers"))
     ]
 
 
@@ -129,8 +138,10 @@ def _log_writer(answers: Answers, account: str, who: str) -> Resource:
         {"role": role, "member": member},
         {"project": place["project_id"]},
         (resource_id("project", "api", "cloudresourcemanager.googleapis.com"),),
-        gcloud("projects add-iam-policy-binding", {"member": member, "role": role}, place["project_id"]),
-        kept=True,
+        gcloud_command(
+            "projects add-iam-policy-binding", {"member": member, "role": role}, place["project_id"]
+        ),
+        retain_on_destroy=True,
         note="stays at destroy: others may need it",
     )
 
@@ -150,7 +161,7 @@ def _resources(answers: Answers) -> Sequence[Resource]:
         Resource(
             "raycluster", kind, body["metadata"]["name"], body, where, base, f"kubectl apply -f {kind}.yaml"
         )
-        for kind, body in _objects(answers)
+        for kind, body in _kubernetes_objects(answers)
     ]
     needs = (
         *(r.id for r in objects),
@@ -167,14 +178,14 @@ def _resources(answers: Answers) -> Sequence[Resource]:
         where,
         needs,
         "kubectl apply -f raycluster.yaml",
-        Usual(300, 1800, "nodes 4 to 35 m, image pull not published (google-cloud.md §5)"),
-        note=f"head first, then {answers['quotas']['gpu_nodes']} workers; " + release_note(answers),
-        watch=("spec.workerGroupSpecs",),
+        DurationEstimate(300, 1800, "nodes 4 to 35 m, image pull not published (google-cloud.md §5)"),
+        note=f"head first, then {answers['quotas']['gpu_nodes']} workers; " + format_release_note(answers),
+        adopt_paths=("spec.workerGroupSpecs",),
     )
     return [*namespace, *objects, *_log_writers(answers), ray]
 
 
-def release_note(answers: Answers) -> str:
+def format_release_note(answers: Answers) -> str:
     """What becomes of the GPU nodes when the job has ended, in one clause."""
     job = answers["grpo"]
     limit = f"; after {job['max_hours']:g} h in any case" if job["max_hours"] else ""
@@ -183,11 +194,11 @@ def release_note(answers: Answers) -> str:
     return f"the GPU nodes are released {job['release_minutes']:g} min after the job{limit} (a reservation bills on all the same)"
 
 
-def _interfaces(answers: Answers, world: World) -> Iterable[Finding]:
+def _interfaces(answers: Answers, world: CloudReader) -> Iterable[CheckFinding]:
     if answers["raycluster"]["rdma_interfaces"]:
-        yield Finding("pass", "worker pods ask for ten interfaces: eth0, gVNIC, eight RDMA")
+        yield CheckFinding("pass", "worker pods ask for ten interfaces: eth0, gVNIC, eight RDMA")
     else:
-        yield Finding(
+        yield CheckFinding(
             "warn",
             "worker pods get no RDMA",
             "NCCL falls back to TCP, many times slower",

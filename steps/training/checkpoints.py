@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 _FOLDER = re.compile(r"^(?P<kind>tmp_|old_)?step_(?P<step>\d+)$")
-_INFO, _DATA = "training_info.json", "train_dataloader.pt"
-_WEIGHTS = "policy/weights/"
+_INFO_FILE, _DATALOADER_FILE = "training_info.json", "train_dataloader.pt"
+_WEIGHTS_DIR = "policy/weights/"
 _DU = re.compile(r"^(\d+)\s+(\S.*)$")
 
 
@@ -37,13 +37,13 @@ class Checkpoint:
         """Whether a run can go on from it."""
         return self.state == "complete"
 
-    def as_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Any]:
         """The row as the interface names it."""
         return {**vars(self), "complete": self.complete}
 
 
 @dataclass
-class Listing:
+class CheckpointListing:
     """All folders by step; `latest_step`: what NeMo RL takes by name; `resume_step`: the newest that is
     complete."""
 
@@ -52,10 +52,10 @@ class Listing:
     resume_step: int | None
     warning: str = ""
 
-    def as_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Any]:
         """`{"checkpoints": […], "latest_step", "resume_step", "warning"}`"""
         return {
-            "checkpoints": [row.as_json() for row in self.rows],
+            "checkpoints": [row.to_json() for row in self.rows],
             "latest_step": self.latest_step,
             "resume_step": self.resume_step,
             "warning": self.warning,
@@ -70,7 +70,7 @@ def parse_du(text: str, unit: int = 1) -> list[tuple[str, int]]:
     return [(path, size) for path, size in found if path not in folders]
 
 
-def read(files: Iterable[tuple[str, int]]) -> Listing:
+def list_from_files(files: Iterable[tuple[str, int]]) -> CheckpointListing:
     """Puts (path, size in bytes) of any files below a checkpoint folder in order. Paths may be absolute or
     relative."""
     inside: dict[str, tuple[Checkpoint, list[str]]] = {}
@@ -80,9 +80,9 @@ def read(files: Iterable[tuple[str, int]]) -> Listing:
             if found := _FOLDER.match(part):
                 _add(inside, "/".join(parts[: depth + 1]), found, "/".join(parts[depth + 1 :]), size)
                 break
-    rows = [_judge(row, names) for row, names in inside.values()]
+    rows = [_check_completeness(row, names) for row, names in inside.values()]
     rows.sort(key=lambda row: (row.step, row.name))
-    return _listing(rows)
+    return _build_listing(rows)
 
 
 def _add(
@@ -95,12 +95,12 @@ def _add(
         names.append(rest)
 
 
-def _judge(row: Checkpoint, names: list[str]) -> Checkpoint:
-    row.missing = [name for name in (_INFO,) if name not in names]
+def _check_completeness(row: Checkpoint, names: list[str]) -> Checkpoint:
+    row.missing = [name for name in (_INFO_FILE,) if name not in names]
     if not any(name.startswith("train_dataloader") for name in names):
-        row.missing.append(_DATA)
+        row.missing.append(_DATALOADER_FILE)
     if not _has_weights(names):
-        row.missing.append(_WEIGHTS.rstrip("/"))
+        row.missing.append(_WEIGHTS_DIR.rstrip("/"))
     if row.state == "complete" and row.missing:
         row.state = "incomplete"
         row.note = "Files are missing although it was renamed; move it aside, or the run fails at its start."
@@ -114,14 +114,14 @@ def _judge(row: Checkpoint, names: list[str]) -> Checkpoint:
 def _has_weights(names: list[str]) -> bool:
     """DTensor v1 has weights/.metadata, v2 weights/model/, Megatron weights/iter_N/; a listing may hide
     dot files."""
-    below = [name[len(_WEIGHTS) :] for name in names if name.startswith(_WEIGHTS)]
+    below = [name[len(_WEIGHTS_DIR) :] for name in names if name.startswith(_WEIGHTS_DIR)]
     return any(
         name == ".metadata" or name.startswith(("model/", "iter_")) or name.endswith((".distcp", ".npz"))
         for name in below
     )
 
 
-def _listing(rows: list[Checkpoint]) -> Listing:
+def _build_listing(rows: list[Checkpoint]) -> CheckpointListing:
     named = [row for row in rows if row.state in ("complete", "incomplete")]
     if not named:
         kept = [row for row in rows if row.state == "swap" and not row.missing]
@@ -130,7 +130,7 @@ def _listing(rows: list[Checkpoint]) -> Listing:
             if kept
             else ""
         )
-        return Listing(rows, None, None, warning)
+        return CheckpointListing(rows, None, None, warning)
     newest = max(named, key=lambda row: row.step)
     newest.latest = True
     whole = [row.step for row in named if row.complete]
@@ -142,4 +142,4 @@ def _listing(rows: list[Checkpoint]) -> Listing:
             "yet NeMo RL would take it: move it aside."
         )
     )
-    return Listing(rows, newest.step, max(whole) if whole else None, warning)
+    return CheckpointListing(rows, newest.step, max(whole) if whole else None, warning)

@@ -8,7 +8,7 @@ from typing import Any
 
 _SCORE = re.compile(r"score=(?P<score>[\d.]+|nan) \((?P<points>[\d.]+|nan)/(?P<samples>\d+)\)$")
 _PAIR = re.compile(r"([a-z_@]+)=('[^']*'|\S+)")
-_HEADS = ("model_name=", "max_new_tokens=", "metric=", "score=")
+_PREFIXES = ("model_name=", "max_new_tokens=", "metric=", "score=")
 
 
 @dataclass
@@ -29,9 +29,9 @@ class Evaluation:
     top_k: int | None = None
     seed: int | None = None
 
-    def read(self, text: str) -> bool:
+    def parse_line(self, text: str) -> bool:
         """Takes what a clean line says; True if it was a line of a result."""
-        if not text.startswith(_HEADS):
+        if not text.startswith(_PREFIXES):
             return False
         if found := _SCORE.match(text):
             self.score, self.points = float(found["score"]), float(found["points"])
@@ -59,6 +59,6 @@ class Evaluation:
             except ValueError:  # a word where a number was expected: left out, the score is what counts
                 return
 
-    def as_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Any]:
         """Keys of `{"eval": …}`."""
         return asdict(self)

@@ -17,23 +17,23 @@ _NUMBER = r"[-+]?(?:\d+(?:\.\d+)?(?:[eE][-+]?\d+)?|nan|inf)"
 
 
 @dataclass(frozen=True, slots=True)
-class Epoch:
+class EpochHeader:
     """`===== Epoch 1/2 =====`"""
 
     number: int
-    of: int
+    total: int
 
 
 @dataclass(frozen=True, slots=True)
-class StepHead:
+class StepHeader:
     """`===== Step 4/10 =====`: the number counts within the epoch."""
 
     number: int
-    of: int
+    total: int
 
 
 @dataclass(frozen=True, slots=True)
-class Phase:
+class PhaseStarted:
     """`▶ Training policy...`; `samples` only for generation."""
 
     name: str
@@ -41,7 +41,7 @@ class Phase:
 
 
 @dataclass(frozen=True, slots=True)
-class Value:
+class MetricValue:
     """`  • Loss: 0.0312` and its like. `kind`: training, validation, performance."""
 
     kind: str
@@ -50,7 +50,7 @@ class Value:
 
 
 @dataclass(frozen=True, slots=True)
-class Timing:
+class PhaseTiming:
     """`  • generation: 37.45s (3.9%)`; `percent` is None for the total."""
 
     label: str
@@ -59,21 +59,21 @@ class Timing:
 
 
 @dataclass(frozen=True, slots=True)
-class Validation:
+class ValidationStarted:
     """Validation begins, after this step over the whole run (0: before the first)."""
 
     step: int
 
 
 @dataclass(frozen=True, slots=True)
-class Saving:
+class CheckpointStarted:
     """`Saving checkpoint for step 10...`: step over the whole run."""
 
     step: int
 
 
 @dataclass(frozen=True, slots=True)
-class Logged:
+class SamplesLogged:
     """`Logged data to …/train_data_step4.jsonl`: step over the whole run. `kind`: train or val."""
 
     path: str
@@ -82,7 +82,7 @@ class Logged:
 
 
 @dataclass(frozen=True, slots=True)
-class Bar:
+class TqdmBar:
     """A tqdm bar's state. `rate` as printed (`31.20it/s`); token rates only from vLLM's generation."""
 
     label: str
@@ -96,11 +96,11 @@ class Bar:
 
 
 @dataclass(frozen=True, slots=True)
-class SetUp:
+class Setup:
     """A mark of the set-up. `what`: data, cluster, model, config, complete, running, or a timing's label
     with its seconds."""
 
-    what: str
+    stage: str
     seconds: float | None = None
 
 
@@ -112,7 +112,7 @@ class Overrides:
 
 
 @dataclass(frozen=True, slots=True)
-class Folder:
+class OutputDirectory:
     """`kind` is log or checkpoint."""
 
     kind: str
@@ -120,47 +120,47 @@ class Folder:
 
 
 @dataclass(frozen=True, slots=True)
-class Ending:
+class RunEnd:
     """The run's own last word. `kind`: max_steps, timeout, async_complete, finished (the job script's
     end)."""
 
-    kind: str
+    reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class DynamicSampling:
     """Prompts whose group has any spread in reward, of those required."""
 
-    have: int
-    need: int
+    available: int
+    required: int
 
 
 @dataclass(frozen=True, slots=True)
-class Link:
+class WandbRun:
     """A Weights & Biases run."""
 
     name: str
     url: str
 
 
-Event: TypeAlias = (
-    Epoch
-    | StepHead
-    | Phase
-    | Value
-    | Timing
-    | Validation
-    | Saving
-    | Logged
-    | Bar
-    | SetUp
+LogEvent: TypeAlias = (
+    EpochHeader
+    | StepHeader
+    | PhaseStarted
+    | MetricValue
+    | PhaseTiming
+    | ValidationStarted
+    | CheckpointStarted
+    | SamplesLogged
+    | TqdmBar
+    | Setup
     | Overrides
-    | Folder
-    | Ending
+    | OutputDirectory
+    | RunEnd
     | DynamicSampling
-    | Link
+    | WandbRun
 )
-_Maker: TypeAlias = Callable[[re.Match[str]], Event]
+_EventFactory: TypeAlias = Callable[[re.Match[str]], LogEvent]
 
 
 def _overrides(found: re.Match[str]) -> Overrides:
@@ -171,82 +171,88 @@ def _overrides(found: re.Match[str]) -> Overrides:
     return Overrides(tuple(map(str, items)) if isinstance(items, (list, tuple)) else ())
 
 
-def _value(kind: str) -> _Maker:
-    return lambda m: Value(kind, m[1], float(m[2]))
+def _value(kind: str) -> _EventFactory:
+    return lambda m: MetricValue(kind, m[1], float(m[2]))
 
 
 # By first character, so that a line meets only the few patterns that can fit.
-_RULES: dict[str, list[tuple[re.Pattern[str], _Maker]]] = {}
+_PATTERNS: dict[str, list[tuple[re.Pattern[str], _EventFactory]]] = {}
 
 
-def _rule(first: str, pattern: str, make: _Maker) -> None:
-    _RULES.setdefault(first, []).append((re.compile(pattern), make))
+def _register(first: str, pattern: str, make: _EventFactory) -> None:
+    _PATTERNS.setdefault(first, []).append((re.compile(pattern), make))
 
 
-_rule("=", r"=+ Step (\d+)/(\d+) =+$", lambda m: StepHead(int(m[1]), int(m[2])))
-_rule("=", r"=+ Epoch (\d+)/(\d+) =+$", lambda m: Epoch(int(m[1]), int(m[2])))
-_rule(
+_register("=", r"=+ Step (\d+)/(\d+) =+$", lambda m: StepHeader(int(m[1]), int(m[2])))
+_register("=", r"=+ Epoch (\d+)/(\d+) =+$", lambda m: EpochHeader(int(m[1]), int(m[2])))
+_register(
     "▶",
     r"▶ Generating responses for batch of size (\d+)\.\.\.$",
-    lambda m: Phase("Generating responses", int(m[1])),
+    lambda m: PhaseStarted("Generating responses", int(m[1])),
 )
-_rule("▶", r"▶ Starting validation at step (\d+)\.\.\.$", lambda m: Validation(int(m[1])))
-_rule(
+_register("▶", r"▶ Starting validation at step (\d+)\.\.\.$", lambda m: ValidationStarted(int(m[1])))
+_register(
     "▶",
     r"▶ Setting up (data|compute cluster|model)(?: and training)?\.\.\.$",
-    lambda m: SetUp(m[1].split()[-1]),
+    lambda m: Setup(m[1].split()[-1]),
 )
-_rule("▶", r"▶ (\w[^.(]*?)(?: \([^)]*\))?\.\.\.,?$", lambda m: Phase(m[1]))
-_rule("🔍", r"🔍 Running initial validation\.\.\.$", lambda _: Validation(0))
-_rule("🚀", r"🚀 Running (?:a)?synchronous GRPO training", lambda _: SetUp("running"))
-_rule("📊", r"📊 Using (log|checkpoint) directory: (.+)$", lambda m: Folder(m[1], m[2]))
-_rule(
+_register("▶", r"▶ (\w[^.(]*?)(?: \([^)]*\))?\.\.\.,?$", lambda m: PhaseStarted(m[1]))
+_register("🔍", r"🔍 Running initial validation\.\.\.$", lambda _: ValidationStarted(0))
+_register("🚀", r"🚀 Running (?:a)?synchronous GRPO training", lambda _: Setup("running"))
+_register("📊", r"📊 Using (log|checkpoint) directory: (.+)$", lambda m: OutputDirectory(m[1], m[2]))
+_register(
     " ",
     r"  • (Loss|Draft Loss|Generation KL Error|Avg Reward|Avg Filtered Reward|Avg Total Reward"
     rf"|Mean Generation Length): ({_NUMBER})(?: \w+)?$",
     _value("training"),
 )
-_rule(" ", rf"  • Total step time: ({_NUMBER})s$", lambda m: Timing("Total step time", float(m[1]), None))
-_rule(
+_register(
+    " ", rf"  • Total step time: ({_NUMBER})s$", lambda m: PhaseTiming("Total step time", float(m[1]), None)
+)
+_register(
     " ",
     rf"  • ([A-Za-z0-9_]+(?:/[A-Za-z0-9_]+)*): ({_NUMBER})s \(({_NUMBER})%\)$",
-    lambda m: Timing(m[1], float(m[2]), float(m[3])),
+    lambda m: PhaseTiming(m[1], float(m[2]), float(m[3])),
 )
-_rule(" ", rf"    - ([A-Z][^:]*\([^)]*/[^)]*\)): ({_NUMBER})$", _value("performance"))
-_rule(
+_register(" ", rf"    - ([A-Z][^:]*\([^)]*/[^)]*\)): ({_NUMBER})$", _value("performance"))
+_register(
     " ",
     r"    • (Accuracy|Average response length|Samples processed|Total validation time): "
     rf"({_NUMBER})(?: tokens|s)?$",
     _value("validation"),
 )
-_rule(
+_register(
     " ",
     r"  • (Mean Total Tokens per Sample|Training FLOPS|Training Model Floating Point Utilization"
     rf"|Training Worker Idle Time Ratio|Average Token Imbalance): ({_NUMBER})(?:%| TFLOPS \(.*\))?$",
     _value("performance"),
 )
-_rule(" ", r" {10,}SETUP COMPLETE$", lambda _: SetUp("complete"))
-_rule(
+_register(" ", r" {10,}SETUP COMPLETE$", lambda _: Setup("complete"))
+_register(
     " ",
     rf"  (vLLM init|Generation init|Policy init|Other setup|Total setup|Total setup time): ({_NUMBER})s",
-    lambda m: SetUp(m[1], float(m[2])),
+    lambda m: Setup(m[1], float(m[2])),
 )
-_rule("S", r"Saving checkpoint for step (\d+)\.\.\.$", lambda m: Saving(int(m[1])))
-_rule(
-    "L", r"Logged data to (\S*?(train|val)_data_step(\d+)\.jsonl)$", lambda m: Logged(m[1], m[2], int(m[3]))
+_register("S", r"Saving checkpoint for step (\d+)\.\.\.$", lambda m: CheckpointStarted(int(m[1])))
+_register(
+    "L",
+    r"Logged data to (\S*?(train|val)_data_step(\d+)\.jsonl)$",
+    lambda m: SamplesLogged(m[1], m[2], int(m[3])),
 )
-_rule("O", r"Overrides: ([\[(].*[\])])$", _overrides)
-_rule("F", r"Final config:$", lambda _: SetUp("config"))
-_rule("M", r"Max number of steps has been reached, stopping training early$", lambda _: Ending("max_steps"))
-_rule("T", r"Timeout has been reached, stopping training early$", lambda _: Ending("timeout"))
-_rule("A", r"Async GRPO training complete!$", lambda _: Ending("async_complete"))
-_rule("-", r"--- Job Finished ---$", lambda _: Ending("finished"))
-_rule(
+_register("O", r"Overrides: ([\[(].*[\])])$", _overrides)
+_register("F", r"Final config:$", lambda _: Setup("config"))
+_register(
+    "M", r"Max number of steps has been reached, stopping training early$", lambda _: RunEnd("max_steps")
+)
+_register("T", r"Timeout has been reached, stopping training early$", lambda _: RunEnd("timeout"))
+_register("A", r"Async GRPO training complete!$", lambda _: RunEnd("async_complete"))
+_register("-", r"--- Job Finished ---$", lambda _: RunEnd("finished"))
+_register(
     "D",
     r"Detected (\d+) prompts with non-zero std; (\d+) are required and used for training\.$",
     lambda m: DynamicSampling(int(m[1]), int(m[2])),
 )
-_rule("w", r"wandb: .*View run (\S+) at: (\S+)$", lambda m: Link(m[1], m[2]))
+_register("w", r"wandb: .*View run (\S+) at: (\S+)$", lambda m: WandbRun(m[1], m[2]))
 
 _BAR = re.compile(
     r"(?P<label>[^:\r]+?):? +\d+%(?:\|[^|]*\| *| Completed \| )(?P<done>\d+)/(?P<total>\d+) "
@@ -255,21 +261,21 @@ _BAR = re.compile(
 _SPEED = re.compile(r"est\. speed input: ([\d.]+) toks/s, output: ([\d.]+) toks/s")
 
 
-def parse(text: str) -> Event | None:
+def parse(text: str) -> LogEvent | None:
     """The event that a clean line of the driver stands for, or None for any other text."""
-    for pattern, make in _RULES.get(text[:1], ()):
+    for pattern, make in _PATTERNS.get(text[:1], ()):
         if found := pattern.match(text):
             return make(found)
-    return bar(text) if "%" in text and text.endswith(("]", "] ")) else None
+    return parse_bar(text) if "%" in text and text.endswith(("]", "] ")) else None
 
 
-def bar(text: str) -> Bar | None:
+def parse_bar(text: str) -> TqdmBar | None:
     """A tqdm bar's state, or None."""
     found = _BAR.match(text)
     if not found:
         return None
     speed = _SPEED.search(found["rest"] or "")
-    return Bar(
+    return TqdmBar(
         found["label"].strip(),
         int(found["done"]),
         int(found["total"]),

@@ -6,16 +6,16 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from grpo_wizard.steps.training.health_rules import Context, rules
-from grpo_wizard.steps.training.reader import Reader
-from grpo_wizard.steps.training.samples import Groups
-from grpo_wizard.steps.training.signatures import Seen
+from grpo_wizard.steps.training.health_rules import HealthContext, load_rules
+from grpo_wizard.steps.training.reader import LogReader
+from grpo_wizard.steps.training.samples import GroupStats
+from grpo_wizard.steps.training.signatures import SignatureMatch
 
 _ORDER = {"critical": 0, "warning": 1, "info": 2}
 
 
 @dataclass(frozen=True)
-class Finding:
+class HealthFinding:
     """One thing found. `level`: critical, warning or info; info does not touch the verdict."""
 
     id: str
@@ -28,42 +28,46 @@ class Finding:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class HealthReport:
     """`verdict`: healthy, warning, critical, or unknown as long as no step is complete and nothing was
     found."""
 
     verdict: str
-    findings: tuple[Finding, ...]
+    findings: tuple[HealthFinding, ...]
 
-    def as_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Any]:
         """`{"verdict", "findings": […]}`"""
         return {"verdict": self.verdict, "findings": [asdict(finding) for finding in self.findings]}
 
 
 def diagnose(
-    reader: Reader,
+    reader: LogReader,
     *,
     status: str | None = None,
     now: float | None = None,
     last_output_at: float | None = None,
-    groups: Sequence[Groups] = (),
+    groups: Sequence[GroupStats] = (),
     stall_floor_s: float = 60.0,
-) -> Verdict:
+) -> HealthReport:
     """Looks at all that was read. The worst comes first; among equals, causes before their consequences.
 
     `status` is Ray's word or LOST; None for a saved log. A stall needs `now` and the receipt time of the
     last byte (`last_output_at`, else the reader's own), in epoch seconds.
     """
     heard = last_output_at if last_output_at is not None else reader.last_output_at
-    ctx = Context(reader.rows, reader.facts, status, now, heard, groups, stall_floor_s)
-    found = [_from_seen(seen) for seen in reader.seen.values() if _stands(seen, reader, status)]
+    ctx = HealthContext(reader.rows, reader.run_info, status, now, heard, groups, stall_floor_s)
+    found = [
+        _finding_from_match(seen)
+        for seen in reader.signature_matches.values()
+        if _still_counts(seen, reader, status)
+    ]
     caused = any(finding.level == "critical" for finding in found)
-    for rule in rules():
+    for rule in load_rules():
         if rule.id == "job_failed" and caused:  # the cause says more than Ray's status
             continue
         if hit := rule.check(ctx):
             found.append(
-                Finding(
+                HealthFinding(
                     rule.id,
                     hit.level or rule.level,
                     hit.since_step,
@@ -74,29 +78,29 @@ def diagnose(
                 )
             )
     found.sort(key=lambda finding: _ORDER[finding.level])
-    return Verdict(_verdict(found, reader), tuple(found))
+    return HealthReport(_verdict(found, reader), tuple(found))
 
 
-def _verdict(found: list[Finding], reader: Reader) -> str:
+def _verdict(found: list[HealthFinding], reader: LogReader) -> str:
     worst = found[0].level if found else "info"
     if worst != "info":
         return worst
     return "healthy" if reader.rows or reader.evaluation.score is not None else "unknown"
 
 
-def _stands(seen: Seen, reader: Reader, status: str | None) -> bool:
+def _still_counts(seen: SignatureMatch, reader: LogReader, status: str | None) -> bool:
     """Whether a signature still counts: not when the run went on past it, nor in the noise after its
     normal end."""
     if seen.signature.lasting:
         return True
     if seen.after_end and status != "FAILED":
         return False
-    return status == "FAILED" or len(reader.rows) <= seen.rows
+    return status == "FAILED" or len(reader.rows) <= seen.rows_at_last_match
 
 
-def _from_seen(seen: Seen) -> Finding:
+def _finding_from_match(seen: SignatureMatch) -> HealthFinding:
     sign = seen.signature
     often = f" (seen {seen.count} times)" if seen.count > 1 else ""
-    return Finding(
+    return HealthFinding(
         sign.id, sign.level, seen.since_step, seen.title, seen.evidence + often, sign.advice, sign.source
     )

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 
-from grpo_wizard.steps.training.grammar import Bar, parse
+from grpo_wizard.steps.training.grammar import TqdmBar, parse
 
 _ANSI = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)")
 # Ray 2.49 and 2.60: worker.py's print_worker_logs; vLLM's engine adds its own of the same form behind it.
@@ -19,7 +19,7 @@ _PREFIX = re.compile(
     r"\((?:(?P<actor>[^()\n]{1,200}?) )?(?:pid=(?P<pid>\d+)(?:, ip=(?P<ip>[0-9a-fA-F.:]+))?)\) ?"
     r"|\((?P<daemon>raylet|gcs_server|autoscaler [^()\n]{0,80})(?:, ip=(?P<daemon_ip>[0-9a-fA-F.:]+))?\) ?"
 )
-_BEGINS = re.compile(rf"(?:{_PREFIX.pattern})|\r")
+_SPLIT_POINT = re.compile(rf"(?:{_PREFIX.pattern})|\r")
 _DRIVER = re.compile(
     r"[▶📊🔍🚀]|=+ (?:Step|Epoch)| +[•-] |Saving checkpoint|Logged data|Max number|Timeout has"
 )
@@ -29,7 +29,7 @@ _BAR_END = re.compile(r"\d+/\d+ \[[^\]\r\n]*<[^\]\r\n]*\]")
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class LineSource:
     """Who wrote a line, by Ray's prefix. `actor` is its repr, such as `DTensorPolicyWorker[rank=0]`; no
     `ip` means the
     driver's node."""
@@ -46,7 +46,7 @@ class Source:
 
 
 @dataclass(slots=True)
-class Line:
+class LogLine:
     """One clean line.
 
     `offset`: where its bytes begin in the stream. `sources`: outermost first, empty for the driver itself.
@@ -55,11 +55,11 @@ class Line:
 
     text: str
     offset: int = 0
-    sources: tuple[Source, ...] = ()
+    sources: tuple[LineSource, ...] = ()
     repeated: int = 0
 
 
-def cut(text: str, limit: int = 2000) -> str:
+def truncate(text: str, limit: int = 2000) -> str:
     """The text for a screen: at most `limit` characters, with a mark that says how many were left out."""
     return text if len(text) <= limit else f"{text[:limit]}… [+{len(text) - limit} characters]"
 
@@ -69,7 +69,7 @@ def strip_ansi(text: str) -> str:
     return _ANSI.sub("", text) if "\x1b" in text else text
 
 
-def clean(raw: str, offset: int = 0) -> list[Line]:
+def clean_line(raw: str, offset: int = 0) -> list[LogLine]:
     """One raw line to its clean line; to two or three when the driver and a worker wrote into the same one.
 
     Ray writes a worker's line and its newline apart, from a thread of the driver: what the driver prints
@@ -77,69 +77,69 @@ def clean(raw: str, offset: int = 0) -> list[Line]:
     """
     text = strip_ansi(raw)
     if "pid=" not in text and "\r" not in text and ("%" not in text or text.endswith(("]", "] "))):
-        return [_line(text, offset)]  # nothing glued, or nothing behind the bar
-    lines: list[Line] = []
-    for part in _apart(text):
-        lines += _unglue(_line(part, offset))
+        return [_parse_line(text, offset)]  # nothing glued, or nothing behind the bar
+    lines: list[LogLine] = []
+    for part in _split_before_prefix(text):
+        lines += _split_glued(_parse_line(part, offset))
     return lines
 
 
-def _line(text: str, offset: int) -> Line:
+def _parse_line(text: str, offset: int) -> LogLine:
     text, sources = _strip_prefixes(text)
     if "\r" in text:
         states = [state for state in text.split("\r") if state.strip()]
         text, inner = _strip_prefixes(states[-1] if states else "")  # what a terminal would show
         sources += inner
     if text.endswith((" across cluster]", "options.)")) and (found := _REPEATED.search(text)):
-        return Line(text[: found.start()], offset, sources, int(found[1]))
-    return Line(text, offset, sources)
+        return LogLine(text[: found.start()], offset, sources, int(found[1]))
+    return LogLine(text, offset, sources)
 
 
-def _apart(text: str) -> list[str]:
+def _split_before_prefix(text: str) -> list[str]:
     """Cuts before a worker's prefix, or a bar's first state, where what stands before it is a line of the
     driver."""
     if text.startswith("(") and text.count("pid=") == 1 and "\r" not in text:
         return [text]
-    for found in _BEGINS.finditer(text, 1):
+    for found in _SPLIT_POINT.finditer(text, 1):
         if _is_driver(text[: found.start()]):
             return [text[: found.start()], text[found.start() :]]
     return [text]
 
 
-def _unglue(line: Line) -> list[Line]:
+def _split_glued(line: LogLine) -> list[LogLine]:
     """Cuts where a line of the driver begins behind a worker's, or any text behind the end of a bar."""
     text = line.text
     if "%" in text and (bar := _BAR_END.search(text)) and text[bar.end() :].strip():
         rest = text[bar.end() :]
         return [
             replace(line, text=text[: bar.end()]),
-            Line(rest if _is_driver(rest) else rest.lstrip(" "), line.offset),
+            LogLine(rest if _is_driver(rest) else rest.lstrip(" "), line.offset),
         ]
     for found in _DRIVER.finditer(text, 1) if line.sources else ():
         if _is_driver(text[found.start() :]):
-            return [replace(line, text=text[: found.start()]), Line(text[found.start() :], line.offset)]
+            return [replace(line, text=text[: found.start()]), LogLine(text[found.start() :], line.offset)]
     return [line]
 
 
 def _is_driver(text: str) -> bool:
     """Whether it is, to the letter, a line that only the training loop prints."""
-    return not isinstance(parse(text), Bar | None)
+    return not isinstance(parse(text), TqdmBar | None)
 
 
-def _strip_prefixes(text: str) -> tuple[str, tuple[Source, ...]]:
+def _strip_prefixes(text: str) -> tuple[str, tuple[LineSource, ...]]:
     if not text.startswith("("):
         return text, ()
-    sources: list[Source] = []
+    sources: list[LineSource] = []
     while text.startswith("(") and (found := _PREFIX.match(text)):
         sources.append(_source(found))
         text = text[found.end() :]
     return text, tuple(sources)
 
 
-def _source(found: re.Match[str]) -> Source:
+def _source(found: re.Match[str]) -> LineSource:
     if found["daemon"]:
-        return Source(found["daemon"], None, found["daemon_ip"])
-    return Source(found["actor"] or "", int(found["pid"]), found["ip"])
+        return LineSource(found["daemon"], None, found["daemon_ip"])
+    return LineSource(found["actor"] or "", int(found["pid"]), found["ip"])
 
 
 class LineReader:
@@ -148,34 +148,34 @@ class LineReader:
 
     def __init__(self, offset: int = 0) -> None:
         self.offset = offset  # of the first byte not yet given as a line
-        self._waiting: list[bytes] = []  # a list: joining a 1.3 MB line chunk by chunk would be quadratic
+        self._buffer: list[bytes] = []  # a list: joining a 1.3 MB line chunk by chunk would be quadratic
 
-    def feed(self, data: bytes) -> list[Line]:
+    def feed(self, data: bytes) -> list[LogLine]:
         """The lines that are complete with `data`."""
         end = data.rfind(b"\n")
         if end < 0:
-            self._waiting.append(data)
+            self._buffer.append(data)
             return []
-        block = b"".join([*self._waiting, data[: end + 1]])
-        self._waiting = [data[end + 1 :]]
-        lines: list[Line] = []
+        block = b"".join([*self._buffer, data[: end + 1]])
+        self._buffer = [data[end + 1 :]]
+        lines: list[LogLine] = []
         for raw in block.split(b"\n")[:-1]:
-            lines += clean(raw.decode("utf-8", "replace"), self.offset)
+            lines += clean_line(raw.decode("utf-8", "replace"), self.offset)
             self.offset += len(raw) + 1
         return lines
 
     def pending(self) -> str:
         """The unfinished last line as it looks now, for a live view. A character that is only half there
         is left out."""
-        text = b"".join(self._waiting).decode("utf-8", "ignore")
-        return clean(text)[-1].text if text else ""
+        text = b"".join(self._buffer).decode("utf-8", "ignore")
+        return clean_line(text)[-1].text if text else ""
 
-    def flush(self) -> list[Line]:
+    def flush(self) -> list[LogLine]:
         """The unfinished last line, at the end of the stream."""
-        raw = b"".join(self._waiting)
-        self._waiting = []
+        raw = b"".join(self._buffer)
+        self._buffer = []
         if not raw:
             return []
-        lines = clean(raw.decode("utf-8", "replace"), self.offset)
+        lines = clean_line(raw.decode("utf-8", "replace"), self.offset)
         self.offset += len(raw)
         return lines

@@ -8,8 +8,8 @@ from typing import Any
 
 from grpo_wizard.steps.training import grammar, signatures
 from grpo_wizard.steps.training.evaluation import Evaluation
-from grpo_wizard.steps.training.lines import Line, LineReader
-from grpo_wizard.steps.training.rows import Facts, Row, finite
+from grpo_wizard.steps.training.lines import LineReader, LogLine
+from grpo_wizard.steps.training.rows import RunInfo, StepMetrics, json_safe
 
 _LABELS = {
     "Loss": "loss",
@@ -28,191 +28,206 @@ _ERROR = re.compile(r"[\w.]*(?:Error|Exception)\b(?::|$| \()")
 _CONFIG_LIMIT = 5000  # lines; the 27B recipe's is about 250
 
 
-class Reader:
+class LogReader:
     """Feed it the log's bytes in any portions; `rows`, `facts`, `evaluation` and `seen` are right after
     each."""
 
     def __init__(self) -> None:
-        self.facts = Facts()
+        self.run_info = RunInfo()
         self.evaluation = Evaluation()
-        self.seen: dict[str, signatures.Seen] = {}  # failure signatures by id
+        self.signature_matches: dict[str, signatures.SignatureMatch] = {}  # failure signatures by id
         self.last_output_at: float | None = None
         self._lines = LineReader()
-        self._rows: dict[int, Row] = {}
-        self._row: Row | None = None
-        self._head: grammar.StepHead | None = None
+        self._rows: dict[int, StepMetrics] = {}
+        self._row: StepMetrics | None = None
+        self._step_header: grammar.StepHeader | None = None
         self._epoch: int | None = None
-        self._turns = 0  # epochs passed that no header told of
-        self._settled = False  # the log has named a step over the whole run, so `_turns` is right
+        self._epoch_offset = 0  # epochs passed that no header told of
+        self._epoch_offset_known = False  # the log has named a step over the whole run, so `_turns` is right
         self._config: list[str] | None = None
-        self._initial = False
+        self._in_initial_validation = False
 
     @property
-    def rows(self) -> list[Row]:
+    def rows(self) -> list[StepMetrics]:
         """Steps whose results are known, in order."""
         return [self._rows[step] for step in sorted(self._rows) if self._rows[step].has_results]
 
-    def feed(self, data: bytes, at: float | None = None) -> list[Line]:
+    def feed(self, data: bytes, at: float | None = None) -> list[LogLine]:
         """Reads on; `at` is when the bytes were received (epoch seconds). Returns the clean lines, for a
         log view."""
         if at is not None and data:
             self.last_output_at = at
-        return self._take(self._lines.feed(data))
+        return self._process_lines(self._lines.feed(data))
 
-    def close(self) -> list[Line]:
+    def close(self) -> list[LogLine]:
         """Reads the last line if it has no newline."""
-        return self._take(self._lines.flush())
+        return self._process_lines(self._lines.flush())
 
-    def document(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Any]:
         """`{"rows": […]}`; for an evaluation's log `{"eval": {…}}`."""
         if self.evaluation.score is not None and not self._rows:
-            return {"eval": finite(self.evaluation.as_json())}
-        return {"rows": [row.as_json() for row in self.rows]}
+            return {"eval": json_safe(self.evaluation.to_json())}
+        return {"rows": [row.to_json() for row in self.rows]}
 
-    def _take(self, lines: list[Line]) -> list[Line]:
+    def _process_lines(self, lines: list[LogLine]) -> list[LogLine]:
         for line in lines:
             text = line.text
             if not text:
                 continue
             event = None if line.sources else grammar.parse(text)
             if event is not None:
-                self._handle(event)
+                self._handle_event(event)
             elif line.sources and text.endswith("]") and "%" in text:
-                self.facts.bar = grammar.bar(text) or self.facts.bar
+                self.run_info.progress_bar = grammar.parse_bar(text) or self.run_info.progress_bar
             else:
-                self._other(line)
+                self._handle_text(line)
         return lines
 
-    def _other(self, line: Line) -> None:
+    def _handle_text(self, line: LogLine) -> None:
         """Text that is no event: part of the printed config, an evaluation's result, a sign of trouble."""
         text = line.text
         if self._config is not None and not line.sources and text[0] in " {":
             self._read_config(text)
             return
-        if text[0] in "ms" and not line.sources and self.evaluation.read(text):
+        if text[0] in "ms" and not line.sources and self.evaluation.parse_line(text):
             return
-        found = signatures.match(line, self.facts.phase)
+        found = signatures.match_signature(line, self.run_info.phase)
         if found is not None:
-            signatures.note(self.seen, found, line, self.facts.step, len(self._rows), bool(self.facts.ending))
+            signatures.record_match(
+                self.signature_matches,
+                found,
+                line,
+                self.run_info.step,
+                len(self._rows),
+                bool(self.run_info.end_reason),
+            )
         if ("Error" in text or "Exception" in text) and _ERROR.match(text):
-            self.facts.last_error = signatures.evidence(text)
+            self.run_info.last_error = signatures.redact(text)
 
-    def _handle(self, event: grammar.Event) -> None:
-        facts = self.facts
+    def _handle_event(self, event: grammar.LogEvent) -> None:
+        facts = self.run_info
         match event:
-            case grammar.Bar():
-                facts.bar = event
-            case grammar.StepHead():
-                self._begin(event)
-            case grammar.Epoch(number, of):
-                self._epoch, self._turns, self._head = number, 0, None
+            case grammar.TqdmBar():
+                facts.progress_bar = event
+            case grammar.StepHeader():
+                self._start_step(event)
+            case grammar.EpochHeader(number, of):
+                self._epoch, self._epoch_offset, self._step_header = number, 0, None
                 facts.epoch, facts.max_epochs = number, of
-            case grammar.Phase(name, samples):
-                facts.phase, facts.bar = name, None
+            case grammar.PhaseStarted(name, samples):
+                facts.phase, facts.progress_bar = name, None
                 if samples is not None and self._row is not None:
                     self._row.batch_size = samples
-            case grammar.Value(kind, label, value):
+            case grammar.MetricValue(kind, label, value):
                 self._value(kind, label, value)
-            case grammar.Timing():
+            case grammar.PhaseTiming():
                 self._timing(event)
-            case grammar.Validation(step):
-                facts.phase, facts.bar = "Validation", None
-                self._initial = step == 0
-                self._told(step)
-            case grammar.Saving(step):
+            case grammar.ValidationStarted(step):
+                facts.phase, facts.progress_bar = "Validation", None
+                self._in_initial_validation = step == 0
+                self._on_global_step(step)
+            case grammar.CheckpointStarted(step):
                 facts.phase, facts.last_saved_step = "Saving checkpoint", step
-                self._told(step)
+                self._on_global_step(step)
                 if self._row is not None:
                     self._row.checkpoint = True
-            case grammar.Logged(path, kind, step):
+            case grammar.SamplesLogged(path, kind, step):
                 self._logged(path, kind, step)
             case _:
-                self._job(event)
+                self._handle_job_event(event)
 
-    def _job(self, event: grammar.Event) -> None:
-        facts = self.facts
+    def _handle_job_event(self, event: grammar.LogEvent) -> None:
+        facts = self.run_info
         match event:
-            case grammar.SetUp():
+            case grammar.Setup():
                 self._setup(event)
             case grammar.Overrides(items):
                 facts.overrides = items
-            case grammar.Folder(kind, path):
+            case grammar.OutputDirectory(kind, path):
                 self._config = None
                 setattr(facts, f"{kind}_dir", path)
-            case grammar.Ending("finished"):
+            case grammar.RunEnd("finished"):
                 facts.finished = True
-            case grammar.Ending(kind):
-                facts.ending, facts.phase = kind, None
+            case grammar.RunEnd(kind):
+                facts.end_reason, facts.phase = kind, None
             case grammar.DynamicSampling(have, need):
-                facts.prompts_with_spread = (have, need)
-            case grammar.Link(_, url):
+                facts.prompts_with_nonzero_std = (have, need)
+            case grammar.WandbRun(_, url):
                 facts.wandb_url = url
 
-    def _setup(self, event: grammar.SetUp) -> None:
-        if event.what == "config":
+    def _setup(self, event: grammar.Setup) -> None:
+        if event.stage == "config":
             self._config = []
         # a start, perhaps one more in the same log: steps go on from a checkpoint
-        elif event.what == "data":
-            self._config = self._epoch = self._row = self._head = None
-            self._turns, self._settled = 0, False
-            self.facts.ending, self.facts.setup_complete, self.facts.phase = None, False, "Setting up"
-        elif event.what in ("complete", "running"):
-            self.facts.setup_complete = True
+        elif event.stage == "data":
+            self._config = self._epoch = self._row = self._step_header = None
+            self._epoch_offset, self._epoch_offset_known = 0, False
+            self.run_info.end_reason, self.run_info.setup_complete, self.run_info.phase = (
+                None,
+                False,
+                "Setting up",
+            )
+        elif event.stage in ("complete", "running"):
+            self.run_info.setup_complete = True
         elif event.seconds is not None:
-            self.facts.setup_seconds[event.what] = event.seconds
+            self.run_info.setup_seconds[event.stage] = event.seconds
 
-    def _begin(self, head: grammar.StepHead) -> None:
+    def _start_step(self, head: grammar.StepHeader) -> None:
         """A step begins: its number over the whole run is counted from the epoch, as NeMo RL's restarts
         with each."""
-        if self._epoch is None and self._head is not None and head.number <= self._head.number:
-            self._turns += 1
-        self._head, self._config = head, None
-        before = (self._epoch - 1) if self._epoch is not None else self._turns
-        epoch = self._turns + 1 if self._epoch is None and self._settled else self._epoch
-        self._place(before * head.of + head.number, epoch)
-        self.facts.phase = self.facts.bar = self.facts.ending = None
+        if self._epoch is None and self._step_header is not None and head.number <= self._step_header.number:
+            self._epoch_offset += 1
+        self._step_header, self._config = head, None
+        before = (self._epoch - 1) if self._epoch is not None else self._epoch_offset
+        epoch = self._epoch_offset + 1 if self._epoch is None and self._epoch_offset_known else self._epoch
+        self._start_row(before * head.total + head.number, epoch)
+        self.run_info.phase = self.run_info.progress_bar = self.run_info.end_reason = None
 
-    def _place(self, step: int, epoch: int | None) -> None:
+    def _start_row(self, step: int, epoch: int | None) -> None:
         for later in [s for s in self._rows if s >= step]:  # done again from a checkpoint
             del self._rows[later]
-        self._row = self._rows[step] = Row(step, epoch, self._total())
-        self.facts.step, self.facts.epoch = step, epoch
-        self.facts.total_steps = self._row.total_steps
+        self._row = self._rows[step] = StepMetrics(step, epoch, self._total_steps())
+        self.run_info.step, self.run_info.epoch = step, epoch
+        self.run_info.total_steps = self._row.total_steps
 
-    def _total(self) -> int | None:
-        if self._head is None:
+    def _total_steps(self) -> int | None:
+        if self._step_header is None:
             return None
-        limit = self.facts.number("grpo.max_num_steps")
-        total = self._head.of * max(self.facts.max_epochs or 1, self._turns + 1)
-        return min(total, int(limit)) if limit and limit >= self._head.number else total
+        limit = self.run_info.number("grpo.max_num_steps")
+        total = self._step_header.total * max(self.run_info.max_epochs or 1, self._epoch_offset + 1)
+        return min(total, int(limit)) if limit and limit >= self._step_header.number else total
 
-    def _told(self, step: int) -> None:
+    def _on_global_step(self, step: int) -> None:
         """The log names the step over the whole run: that settles the epoch when its header was missed
         (joined late)."""
-        row, head = self._row, self._head
+        row, head = self._row, self._step_header
         if row is None or head is None or self._epoch is not None or row.epoch is not None:
             return
-        if step >= head.number and (step - head.number) % head.of == 0:
+        if step >= head.number and (step - head.number) % head.total == 0:
             del self._rows[row.step]
-            self._turns, self._settled = (step - head.number) // head.of, True
-            row.step, row.epoch, row.total_steps = step, self._turns + 1, self._total()
+            self._epoch_offset, self._epoch_offset_known = (step - head.number) // head.total, True
+            row.step, row.epoch, row.total_steps = step, self._epoch_offset + 1, self._total_steps()
             self._rows[step] = row
-            self.facts.step, self.facts.epoch, self.facts.total_steps = step, row.epoch, row.total_steps
+            self.run_info.step, self.run_info.epoch, self.run_info.total_steps = (
+                step,
+                row.epoch,
+                row.total_steps,
+            )
 
     def _logged(self, path: str, kind: str, step: int) -> None:
         if kind != "train":
             return
         if self._row is None:  # joined in the middle of a step
-            self._place(step, None)
-        self._told(step)
+            self._start_row(step, None)
+        self._on_global_step(step)
         assert self._row is not None
-        self.facts.train_data[self._row.step] = path
+        self.run_info.train_data[self._row.step] = path
 
     def _value(self, kind: str, label: str, value: float) -> None:
         row = self._row
-        if kind == "validation" and (self._initial or row is None):
-            self.facts.initial_validation = {
-                **(self.facts.initial_validation or {}),
+        if kind == "validation" and (self._in_initial_validation or row is None):
+            self.run_info.initial_validation = {
+                **(self.run_info.initial_validation or {}),
                 _VALIDATION[label]: value,
             }
         elif row is None:
@@ -226,7 +241,7 @@ class Reader:
         elif label == "Avg Total Reward":  # dynamic sampling: over all samples, so comparable between steps
             row.avg_reward = value
 
-    def _timing(self, event: grammar.Timing) -> None:
+    def _timing(self, event: grammar.PhaseTiming) -> None:
         row = self._row
         if row is None:
             return
@@ -244,14 +259,14 @@ class Reader:
             except (ValueError, SyntaxError, MemoryError, RecursionError):
                 found = None
             if isinstance(found, dict):
-                self.facts.config, self._config = found, None
+                self.run_info.config, self._config = found, None
         if self._config is not None and len(self._config) > _CONFIG_LIMIT:
             self._config = None
 
 
-def read(data: bytes) -> Reader:
+def parse_log(data: bytes) -> LogReader:
     """A whole log at once."""
-    reader = Reader()
+    reader = LogReader()
     reader.feed(data)
     reader.close()
     return reader

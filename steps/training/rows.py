@@ -6,11 +6,11 @@ import math
 from dataclasses import dataclass, field
 from typing import Any
 
-from grpo_wizard.steps.training.grammar import Bar
+from grpo_wizard.steps.training.grammar import TqdmBar
 
 
 @dataclass
-class Row:
+class StepMetrics:
     """One training step. A value that the log has not given (yet) is None; nan is float nan here and "nan"
     in JSON."""
 
@@ -34,24 +34,24 @@ class Row:
         """Whether the step's results have been printed."""
         return any(v is not None for v in (self.loss, self.avg_reward, self.generation_kl_error))
 
-    def as_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Any]:
         """The row as the interface names it."""
-        return {key: finite(value) for key, value in vars(self).items()}
+        return {key: json_safe(value) for key, value in vars(self).items()}
 
 
-def finite(value: Any) -> Any:
+def json_safe(value: Any) -> Any:
     """The value with numbers that JSON cannot hold as strings: "nan", "inf", "-inf"."""
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
     if isinstance(value, dict):
-        return {key: finite(item) for key, item in value.items()}
+        return {key: json_safe(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [finite(item) for item in value]
+        return [json_safe(item) for item in value]
     return value
 
 
 @dataclass
-class Facts:
+class RunInfo:
     """What the log says of the job beside its rows."""
 
     total_steps: int | None = None
@@ -59,18 +59,18 @@ class Facts:
     max_epochs: int | None = None
     step: int | None = None  # begun last, over the whole run
     phase: str | None = None  # "Training policy", "Validation", "Saving checkpoint" …
-    bar: Bar | None = None  # the phase's last progress bar
+    progress_bar: TqdmBar | None = None  # the phase's last progress bar
     config: dict[str, Any] | None = None  # the "Final config" that the run printed
     overrides: tuple[str, ...] = ()
     log_dir: str | None = None
     checkpoint_dir: str | None = None
     setup_seconds: dict[str, float] = field(default_factory=dict)
     setup_complete: bool = False
-    ending: str | None = None  # max_steps | timeout | async_complete
+    end_reason: str | None = None  # max_steps | timeout | async_complete
     finished: bool = False  # the job script's own last line
     last_saved_step: int | None = None
     initial_validation: dict[str, float] | None = None
-    prompts_with_spread: tuple[int, int] | None = None  # dynamic sampling: have, need
+    prompts_with_nonzero_std: tuple[int, int] | None = None  # dynamic sampling: have, need
     train_data: dict[int, str] = field(default_factory=dict)  # step -> path on the head
     wandb_url: str | None = None
     last_error: str | None = None  # last line that names an exception

@@ -14,11 +14,11 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-from grpo_wizard.steps.training.rows import finite
+from grpo_wizard.steps.training.rows import json_safe
 
 
 @dataclass(frozen=True)
-class Groups:
+class GroupStats:
     """A step's samples by prompt. Shares are 0 to 1."""
 
     step: int | None
@@ -30,12 +30,12 @@ class Groups:
     truncated_share: float | None  # samples at the length limit, if that is given
     token_mult_prob_error: float | None  # mean of exp|difference of log probabilities|, 1.0 is none
 
-    def as_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Any]:
         """The same as plain data."""
-        return {key: finite(value) for key, value in vars(self).items()}
+        return {key: json_safe(value) for key, value in vars(self).items()}
 
 
-def parse(text: str) -> list[dict[str, Any]]:
+def parse_rows(text: str) -> list[dict[str, Any]]:
     """The rows of a JSONL text; a last line that is cut short is left out."""
     rows: list[dict[str, Any]] = []
     for line in text.splitlines():
@@ -48,12 +48,12 @@ def parse(text: str) -> list[dict[str, Any]]:
     return rows
 
 
-def groups(
+def group_stats(
     rows: Iterable[Mapping[str, Any]],
     generations: int,
     step: int | None = None,
     max_length: int | None = None,
-) -> Groups | None:
+) -> GroupStats | None:
     """Sums a step up; None without a reward in it. `generations` is the number of samples a prompt."""
     kept = [row for row in rows if _reward(row) is not None]
     rewards = [r for row in kept if (r := _reward(row)) is not None]
@@ -66,7 +66,7 @@ def groups(
         int(row["input_lengths"]) for row in kept if isinstance(row.get("input_lengths"), (int, float))
     ]
     truncated = sum(n >= max_length for n in lengths) / len(lengths) if max_length and lengths else None
-    return Groups(
+    return GroupStats(
         step,
         len(rewards),
         len(parts),

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from importlib import resources
 
-from grpo_wizard.steps.training.lines import Line, cut
+from grpo_wizard.steps.training.lines import LogLine, truncate
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ class Signature:
 
 
 @dataclass(slots=True)
-class Seen:
+class SignatureMatch:
     """A signature met in a log: its first line, how often, the step it came in, the steps begun by its
     last line."""
 
@@ -36,23 +36,23 @@ class Seen:
     evidence: str
     since_step: int | None
     count: int = 1
-    rows: int = 0
+    rows_at_last_match: int = 0
     after_end: bool = False
 
 
 @cache
-def table() -> tuple[Signature, ...]:
+def load_signatures() -> tuple[Signature, ...]:
     """All signatures, in the order in which they are tried."""
     text = resources.files("grpo_wizard.assets").joinpath("signatures.toml").read_text(encoding="utf-8")
     return tuple(Signature(**entry) for entry in tomllib.loads(text)["signature"])
 
 
 @cache
-def _needles() -> tuple[tuple[str, Signature, re.Pattern[str] | None], ...]:
+def _compiled_needles() -> tuple[tuple[str, Signature, re.Pattern[str] | None], ...]:
     # Literals first: 40 of them cost about a microsecond a line, 40 regular expressions about twenty.
     return tuple(
         (needle, sign, re.compile(sign.pattern) if sign.pattern else None)
-        for sign in table()
+        for sign in load_signatures()
         for needle in sign.needles
     )
 
@@ -62,15 +62,15 @@ _SECRET = re.compile(
 )
 
 
-def evidence(text: str) -> str:
+def redact(text: str) -> str:
     """A log line for a finding: short, and without what looks like a secret."""
-    return _SECRET.sub("***", cut(text.strip(), 300))
+    return _SECRET.sub("***", truncate(text.strip(), 300))
 
 
-def match(line: Line, phase: str | None) -> tuple[Signature, str] | None:
+def match_signature(line: LogLine, phase: str | None) -> tuple[Signature, str] | None:
     """The signature that this line bears, with its title, or None. The first in the table's order wins."""
     text = line.text
-    for needle, signature, pattern in _needles():
+    for needle, signature, pattern in _compiled_needles():
         if needle not in text or (signature.phase is not None and signature.phase != phase):
             continue
         found = pattern.search(text) if pattern else None
@@ -79,10 +79,10 @@ def match(line: Line, phase: str | None) -> tuple[Signature, str] | None:
     return None
 
 
-def note(
-    seen: dict[str, Seen],
+def record_match(
+    seen: dict[str, SignatureMatch],
     found: tuple[Signature, str],
-    line: Line,
+    line: LogLine,
     step: int | None,
     rows: int,
     after_end: bool,
@@ -92,13 +92,13 @@ def note(
     known = seen.get(signature.id)
     count = 1 + line.repeated
     if known is None:
-        seen[signature.id] = Seen(signature, title, evidence(line.text), step, count, rows, after_end)
+        seen[signature.id] = SignatureMatch(signature, title, redact(line.text), step, count, rows, after_end)
     else:
         known.count += count
-        known.rows, known.after_end = rows, known.after_end and after_end
+        known.rows_at_last_match, known.after_end = rows, known.after_end and after_end
 
 
-def _title(signature: Signature, found: re.Match[str] | None, line: Line) -> str:
+def _title(signature: Signature, found: re.Match[str] | None, line: LogLine) -> str:
     groups = {key: value or "?" for key, value in (found.groupdict() if found else {}).items()}
     if groups.get("rank") == "?":
         ranks = [source.rank for source in line.sources if source.rank is not None]

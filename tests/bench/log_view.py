@@ -20,7 +20,7 @@ import threading
 import time
 from pathlib import Path
 
-from grpo_wizard.tui.style.theme import WizardLook
+from grpo_wizard.tui.style.theme import ThemedApp
 from grpo_wizard.tui.widgets.log_view import LogView
 
 _WRITER = r"""
@@ -38,7 +38,7 @@ with open(path, "ab", buffering=0) as out:
 """
 
 
-class _Bench(WizardLook[dict[str, float]]):
+class _Bench(ThemedApp[dict[str, float]]):
     def __init__(self, path: Path, lines: int) -> None:
         super().__init__()
         self._path, self._lines, self._lags = path, lines, list[float]()

@@ -30,7 +30,7 @@ class CuttingProxy:
     ) -> None:
         assert self._server
         self._server.close()
-        self.cut()
+        self.drop_connections()
 
     @property
     def port(self) -> int:
@@ -43,7 +43,7 @@ class CuttingProxy:
         """Its address."""
         return f"http://127.0.0.1:{self.port}"
 
-    def cut(self) -> None:
+    def drop_connections(self) -> None:
         """Resets every open connection."""
         self.cuts += 1
         for writer in list(self._open):

@@ -12,7 +12,7 @@ import pytest
 
 from grpo_wizard.state.errors import LockHeld
 from grpo_wizard.state.home import Home
-from grpo_wizard.state.lock import Lock, holder
+from grpo_wizard.state.lock import Lock, lock_owner
 
 NAME = "nemo-cluster"
 HOLD = """
@@ -59,13 +59,13 @@ def test_a_second_process_is_refused_with_pid_host_command_and_since_when(home: 
         with pytest.raises(LockHeld) as caught, Lock(home, NAME, "destroy"):
             pass
         error = caught.value
-        assert (error.pid, error.host, error.holder_command) == (
+        assert (error.pid, error.host, error.owner_command) == (
             child.pid,
             socket.gethostname(),
             "grpo-wizard apply --yes",
         )
         assert all(part in error.detail for part in (str(child.pid), error.since, "grpo-wizard apply --yes"))
-        seen = holder(home, NAME)
+        seen = lock_owner(home, NAME)
         assert seen is not None and seen.pid == child.pid and seen.since == error.since
     finally:
         _end(child)
@@ -79,9 +79,9 @@ def test_kill_9_leaves_no_lock_not_even_with_a_child_that_lives_on(home: Home, h
         if heir_pid:
             os.kill(heir_pid, 0)
         with Lock(home, NAME, "destroy"):
-            seen = holder(home, NAME)
+            seen = lock_owner(home, NAME)
             assert seen is not None and (seen.pid, seen.command) == (os.getpid(), "destroy")
-        assert holder(home, NAME) is None
+        assert lock_owner(home, NAME) is None
     finally:
         if heir_pid:
             os.kill(heir_pid, signal.SIGKILL)
@@ -95,7 +95,7 @@ def test_a_second_lock_of_the_same_process_is_refused_too(home: Home) -> None:
 
 
 def test_a_look_makes_nothing_and_keeps_nobody_out(home: Home) -> None:
-    assert holder(home, NAME) is None
+    assert lock_owner(home, NAME) is None
     assert not home.folder(NAME).exists()
     with Lock(home, NAME, "a"):
         pass
@@ -105,9 +105,9 @@ def test_a_look_makes_nothing_and_keeps_nobody_out(home: Home) -> None:
             "-c",
             (
                 "import sys; from pathlib import Path; from grpo_wizard.state.home import Home\n"
-                "from grpo_wizard.state.lock import holder\n"
+                "from grpo_wizard.state.lock import lock_owner\n"
                 "print(flush=True)\n"
-                "while True: holder(Home(Path(sys.argv[1])), 'nemo-cluster')"
+                "while True: lock_owner(Home(Path(sys.argv[1])), 'nemo-cluster')"
             ),
             str(home.root),
         ],
@@ -130,4 +130,4 @@ def test_a_lock_with_a_damaged_signature_is_still_held(home: Home) -> None:
         with pytest.raises(LockHeld) as caught, Lock(home, NAME, "b"):
             pass
         assert caught.value.pid == 0 and "has held it" in caught.value.detail
-        assert holder(home, NAME) is not None
+        assert lock_owner(home, NAME) is not None

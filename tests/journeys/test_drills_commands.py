@@ -8,13 +8,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from plain_pty import Terminal
-from road import ANSWERS, clean_environment
-from warm import Command
+from cli_harness import ANSWERS, clean_environment
+from forked_command import ForkedCommand
+from plain_terminal import PlainTerminal
 
 from grpo_wizard.steps.emulator import process
 from grpo_wizard.steps.emulator.drills import client
-from grpo_wizard.steps.emulator.drills.catalog import NAMES
+from grpo_wizard.steps.emulator.drills.catalog import DRILL_NAMES
 
 LOGIN = "gcloud auth application-default login"
 
@@ -29,21 +29,21 @@ def home(tmp_path: Path) -> Iterator[Path]:
 def typed(home: Path, *words: str) -> subprocess.CompletedProcess[str]:
     """One command to its end."""
     line = [words[0], "--home", str(home), *words[1:]]
-    command = Command(line, clean_environment())
+    command = ForkedCommand(line, clean_environment())
     out = command.stdout.read()
     return subprocess.CompletedProcess(line, command.wait(60), out, command.stderr())
 
 
 def test_drills_are_listed_without_a_server_and_begun_with_one_that_is_started(home: Path) -> None:
     listed = typed(home, "rehearsal", "drills")
-    assert listed.returncode == 0 and "No rehearsal runs" in listed.stdout and process.own(home) is None
-    for words in (*NAMES, "The zone has no machines left", "no check can see it before", "issues/2764"):
+    assert listed.returncode == 0 and "No rehearsal runs" in listed.stdout and process.find_own(home) is None
+    for words in (*DRILL_NAMES, "The zone has no machines left", "no check can see it before", "issues/2764"):
         assert words in " ".join(listed.stdout.split())  # however wide the terminal is
     assert typed(home, "rehearsal", "end-drill").stdout == "no drill was running\n"
     begun = typed(home, "rehearsal", "drill", "stock-out", "head-lost", "--speed", "max")
     assert begun.returncode == 0 and "started the rehearsal" in begun.stdout
     assert "began stock-out: The zone has no machines left" in begun.stdout
-    assert client.running(home) == ("stock-out", "head-lost")
+    assert client.active_drills(home) == ("stock-out", "head-lost")
     document = json.loads(typed(home, "rehearsal", "drills", "--json").stdout)
     assert (document["schema"], document["mode"], document["rehearsal_running"]) == (1, "rehearsal", True)
     assert [drill["name"] for drill in document["drills"] if drill["running"]] == ["stock-out", "head-lost"]
@@ -52,7 +52,7 @@ def test_drills_are_listed_without_a_server_and_begun_with_one_that_is_started(h
     one = typed(home, "rehearsal", "end-drill", "head-lost", "image-gone").stdout
     assert "ended head-lost." in one and "image-gone was not running" in one
     assert "ended stock-out." in typed(home, "rehearsal", "end-drill").stdout
-    assert client.running(home) == ()
+    assert client.active_drills(home) == ()
 
 
 def test_a_drill_outlives_the_server_and_can_be_ended_when_none_runs(home: Path) -> None:
@@ -67,14 +67,14 @@ def test_a_server_that_is_gone_or_not_on_this_machine_is_not_asked(
 ) -> None:
     process.start(home, "max", ray="none", drills=("head-lost",))
     written = (home / "rehearsal" / "address.json").read_text()
-    assert client.running(home) == ("head-lost",)
+    assert client.active_drills(home) == ("head-lost",)
     process.stop(home)
     (home / "rehearsal" / "address.json").write_text(written)  # as a kill leaves it
-    assert client.running(home) == ()
-    monkeypatch.setenv(process.URL, "http://192.0.2.1:80")
-    monkeypatch.setenv(process.TOKEN, "secret")
-    assert client.running(home) == ()
-    monkeypatch.delenv(process.URL)
+    assert client.active_drills(home) == ()
+    monkeypatch.setenv(process.URL_ENV, "http://192.0.2.1:80")
+    monkeypatch.setenv(process.TOKEN_ENV, "secret")
+    assert client.active_drills(home) == ()
+    monkeypatch.delenv(process.URL_ENV)
 
 
 def test_any_command_of_a_rehearsal_begins_a_drill_and_says_that_it_runs(home: Path) -> None:
@@ -88,27 +88,27 @@ def test_any_command_of_a_rehearsal_begins_a_drill_and_says_that_it_runs(home: P
 def test_the_readme_names_every_drill_and_no_other() -> None:
     text = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
     listed = text.partition("until you end them: ")[2].partition(".")[0]
-    assert {name.strip() for name in listed.replace(";", ",").split(",")} == set(NAMES)
+    assert {name.strip() for name in listed.replace(";", ",").split(",")} == set(DRILL_NAMES)
 
 
 def test_plain_mode_has_them_in_its_menu_and_says_which_run(home: Path) -> None:
     process.start(home, "max", ray="none")
-    with Terminal(home) as terminal:
+    with PlainTerminal(home) as terminal:
         terminal.reply("x for drills", "x")
-        terminal.until("1. stock-out: The zone has no machines left.")
+        terminal.wait_for("1. stock-out: The zone has no machines left.")
         terminal.reply("begin or end one", "?1")
-        terminal.until("As in: https://github.com/NVIDIA/aicr/issues/2764")
+        terminal.wait_for("As in: https://github.com/NVIDIA/aicr/issues/2764")
         terminal.reply("begin or end one", "99")
-        terminal.until("Refused: a number from 1 to")
+        terminal.wait_for("Refused: a number from 1 to")
         terminal.reply("begin or end one", "1")
-        terminal.until("Began: stock-out")
-        assert client.running(home) == ("stock-out",)
+        terminal.wait_for("Began: stock-out")
+        assert client.active_drills(home) == ("stock-out",)
         terminal.reply("begin or end one", "")
         terminal.reply("x for drills", "x")
-        terminal.until("Rehearsal. Drill: stock-out. Drills.")
+        terminal.wait_for("Rehearsal. Drill: stock-out. Drills.")
         terminal.reply("begin or end one", "stock-out")
-        terminal.until("Ended: stock-out")
-        assert client.running(home) == ()
+        terminal.wait_for("Ended: stock-out")
+        assert client.active_drills(home) == ()
 
 
 @pytest.mark.parametrize(
@@ -128,4 +128,4 @@ def test_what_is_typed_wrongly_is_told_and_starts_nothing(
 ) -> None:
     refused = typed(home, *words)
     assert refused.returncode == 2 and said in refused.stderr
-    assert process.own(home) is None
+    assert process.find_own(home) is None

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-from road import APPLY, DESTROY, JSON, Road, lasting, made, road
+from cli_harness import APPLY, DESTROY, JSON, CliHarness, cli_harness, create_counts, remaining_resources
 
 POOL, CLUSTER = "cluster.node_pool.gpu-pool", "cluster.cluster.nemo-cluster"
 USAGE = "serviceusage.googleapis.com"
@@ -60,35 +60,35 @@ class Walk:
 
 
 @contextmanager
-def drill(walk: Road, name: str) -> Iterator[None]:
-    assert walk.server.ask("POST", f"/_rehearsal/drills/{name}")[0] == 200
+def drill(walk: CliHarness, name: str) -> Iterator[None]:
+    assert walk.server.call("POST", f"/_rehearsal/drills/{name}")[0] == 200
     try:
         yield
     finally:
-        assert walk.server.ask("DELETE", f"/_rehearsal/drills/{name}")[0] == 200
+        assert walk.server.call("DELETE", f"/_rehearsal/drills/{name}")[0] == 200
 
 
 def tried(
-    walk: Road,
+    walk: CliHarness,
     words: Sequence[str],
     begin: str = "",
     when: Callable[[JSON], bool] = lambda event: False,
     end: Callable[[JSON], bool] = lambda event: False,
 ) -> Try:
     """One command to its end; the drill `begin` begins at the event `when` and ends at the event `end`, or after it."""
-    before, begun, over = len(walk.writes()), False, False
-    command, events = walk.fork(*words), list[JSON]()
+    before, begun, over = len(walk.mutating_requests()), False, False
+    command, events = walk.start_forked(*words), list[JSON]()
     for line in command.stdout:
         events.append(json.loads(line))
         if begin and not begun and when(events[-1]):
-            begun = walk.server.ask("POST", f"/_rehearsal/drills/{begin}")[0] == 200
+            begun = walk.server.call("POST", f"/_rehearsal/drills/{begin}")[0] == 200
         if begun and not over and end(events[-1]):
-            over = walk.server.ask("DELETE", f"/_rehearsal/drills/{begin}")[0] == 200
+            over = walk.server.call("DELETE", f"/_rehearsal/drills/{begin}")[0] == 200
     code = command.wait(60)
     assert begun or not begin
     if begin:
-        walk.server.ask("DELETE", f"/_rehearsal/drills/{begin}")
-    return Try(code, events, walk.writes()[before:], command.stderr())
+        walk.server.call("DELETE", f"/_rehearsal/drills/{begin}")
+    return Try(code, events, walk.mutating_requests()[before:], command.stderr())
 
 
 def done(id: str) -> Callable[[JSON], bool]:
@@ -99,7 +99,7 @@ def done(id: str) -> Callable[[JSON], bool]:
 def met(tmp_path_factory: pytest.TempPathFactory) -> Walk:
     """From nothing to nothing, through every drill."""
     found = Walk()
-    with road(tmp_path_factory.mktemp("drills") / "home") as walk:
+    with cli_harness(tmp_path_factory.mktemp("drills") / "home") as walk:
         walk.init()
         for name, *_ in BLOCKED:
             with drill(walk, name):
@@ -117,7 +117,7 @@ def met(tmp_path_factory: pytest.TempPathFactory) -> Walk:
             found.checks["expired-credentials"] = walk.json("check", code=1)
             found.tries["sign-in"] = tried(walk, APPLY)
         found.tries["at last"] = tried(walk, APPLY, "token-expired", lambda event: event["event"] == "plan")
-        found.status, found.writes = walk.json("status"), walk.writes()
+        found.status, found.writes = walk.json("status"), walk.mutating_requests()
         for name in ("api-disabled", "expired-credentials"):
             with drill(walk, name):
                 found.tries[f"destroy, {name}"] = tried(walk, DESTROY)
@@ -127,7 +127,7 @@ def met(tmp_path_factory: pytest.TempPathFactory) -> Walk:
             walk, DESTROY, "expired-credentials", done("ray-cluster-kuberay")
         )
         found.tries["gone"] = tried(walk, DESTROY)
-        found.left = lasting(walk.server.world())
+        found.left = remaining_resources(walk.server.cloud_resources())
     return found
 
 
@@ -180,7 +180,7 @@ def test_after_all_that_the_same_command_gets_there_with_tokens_that_run_out_and
     seen = met.tries["at last"]
     assert seen.code == 0 and seen.events[-1]["ok"] and seen.events[-1]["failed"] == []
     assert {row["state"] for row in met.status["resources"] if row["kind"] != "job"} == {"ready"}
-    again = {thing: count for thing, count in made(met.writes).items() if count > 1}
+    again = {thing: count for thing, count in create_counts(met.writes).items() if count > 1}
     assert again == {}, "the pool that the stock-out left has mended by itself"
 
 
@@ -214,7 +214,7 @@ def test_destroy_that_loses_its_sign_in_goes_on_where_it_was(met: Walk) -> None:
 
 def test_drills_that_begin_and_end_in_the_middle_of_an_apply(tmp_path: Path) -> None:
     """GKE's API goes off once the cluster stands, then the zone's machines: told once each, and it goes on by itself."""
-    with road(tmp_path / "home") as walk:
+    with cli_harness(tmp_path / "home") as walk:
         walk.init()
         off = tried(
             walk,
@@ -236,11 +236,11 @@ def test_drills_that_begin_and_end_in_the_middle_of_an_apply(tmp_path: Path) -> 
         assert off.code == none.code == 0, (off.stderr, none.stderr, none.events[-1])
         retries = [line["id"] for line in off.events if line["event"] == "retry"]
         assert retries and len(set(retries)) == len(retries)
-        assert set(made(walk.writes()).values()) == {1}
+        assert set(create_counts(walk.mutating_requests()).values()) == {1}
 
 
 def test_a_policy_that_is_met_late_is_named_and_what_it_left_is_made_anew_when_told(tmp_path: Path) -> None:
-    with road(tmp_path / "home") as walk:
+    with cli_harness(tmp_path / "home") as walk:
         walk.init()
         until = ("apply", "--yes", "--until", "lustre", "--json")
         late = tried(walk, until, "org-policy", done("lustre.address.nemo-lustre-range"))

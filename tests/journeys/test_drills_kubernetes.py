@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import pytest
-from road import APPLY, JSON, Road, road
+from cli_harness import APPLY, JSON, CliHarness, cli_harness
 
 RAY = "raycluster.raycluster.ray-cluster-kuberay"
 # In the order in which one apply meets them: (drill, words of the sentence and of its fix).
@@ -49,16 +49,16 @@ def _until(lines: Iterator[str], words: tuple[str, ...], events: list[JSON]) -> 
     )
 
 
-def _drill(walk: Road, method: str, name: str) -> None:
-    assert walk.server.ask(method, f"/_rehearsal/drills/{name}")[0] == 200
+def _drill(walk: CliHarness, method: str, name: str) -> None:
+    assert walk.server.call(method, f"/_rehearsal/drills/{name}")[0] == 200
 
 
 @pytest.fixture(scope="module")
 def applied(tmp_path_factory: pytest.TempPathFactory) -> Run:
-    with road(tmp_path_factory.mktemp("drills") / "home") as walk:
+    with cli_harness(tmp_path_factory.mktemp("drills") / "home") as walk:
         walk.init()
         _drill(walk, "POST", DRILLS[0][0])
-        command = walk.fork(*APPLY)
+        command = walk.start_forked(*APPLY)
         events: list[JSON] = []
         explained: dict[str, str] = {}
         seconds: dict[str, float] = {}
@@ -79,9 +79,9 @@ def applied(tmp_path_factory: pytest.TempPathFactory) -> Run:
         return Run(events, explained, seconds, lost, after, _again(walk))
 
 
-def _again(walk: Road) -> list[JSON]:
+def _again(walk: CliHarness) -> list[JSON]:
     _drill(walk, "POST", "head-lost")
-    command = walk.fork(*APPLY)
+    command = walk.start_forked(*APPLY)
     events: list[JSON] = []
     _until(iter(command.stdout), ("head missing",), events)
     _drill(walk, "DELETE", "head-lost")

@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from road import clean_environment
+from cli_harness import clean_environment
 
 
 def test_the_whole_road_goes_by_as_lines_and_ends_with_nothing_left(tmp_path: Path) -> None:

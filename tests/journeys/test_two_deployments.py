@@ -9,8 +9,18 @@ from pathlib import Path
 from threading import Thread
 
 import pytest
-from road import ANSWERS, APPLY, JSON, Road, clean_environment, fault, lasting, made, road
-from warm import Command
+from cli_harness import (
+    ANSWERS,
+    APPLY,
+    JSON,
+    CliHarness,
+    clean_environment,
+    cli_harness,
+    create_counts,
+    fault,
+    remaining_resources,
+)
+from forked_command import ForkedCommand
 
 from grpo_wizard.steps.emulator import process as emulator_process
 
@@ -34,15 +44,15 @@ ALIEN_RULE = {
 class Side:
     """One deployment: the home it is kept in, and the server it is joined to."""
 
-    walk: Road
+    walk: CliHarness
     home: Path
     name: str
 
-    def start(self, *words: str) -> Command:
-        joined = {} if self.home == self.walk.home else {emulator_process.URL: self.walk.server.base_url}
-        token = {emulator_process.TOKEN: self.walk.server.token} if joined else {}
+    def start(self, *words: str) -> ForkedCommand:
+        joined = {} if self.home == self.walk.home else {emulator_process.URL_ENV: self.walk.server.base_url}
+        token = {emulator_process.TOKEN_ENV: self.walk.server.token} if joined else {}
         command = [words[0], "--home", str(self.home), "--rehearse", "--deployment", self.name, *words[1:]]
-        return Command(command, clean_environment(**joined, **token))
+        return ForkedCommand(command, clean_environment(**joined, **token))
 
     def run(self, *words: str) -> tuple[int, list[JSON]]:
         process = self.start(*words)
@@ -91,17 +101,17 @@ def together(sides: list[Side], *words: str) -> list[JSON]:
     return [ended[side.name] for side in sides]
 
 
-def exact(walk: Road) -> set[str]:
+def exact(walk: CliHarness) -> set[str]:
     """Every row of the world, to the byte."""
-    return {json.dumps(row, sort_keys=True) for row in walk.server.world()}
+    return {json.dumps(row, sort_keys=True) for row in walk.server.cloud_resources()}
 
 
-def used(walk: Road) -> int:
+def used(walk: CliHarness) -> int:
     path = "/compute/v1/projects/my-project/zones/us-central1-b/reservations/nemo-res"
-    return int(walk.server.ask("GET", path)[1]["specificReservation"]["inUseCount"])
+    return int(walk.server.call("GET", path)[1]["specificReservation"]["inUseCount"])
 
 
-def strange(walk: Road) -> None:
+def strange(walk: CliHarness) -> None:
     """A network whose name begins like ours, with a rule that looks like GKE's; a range that nobody uses."""
     walk.server.enable("compute.googleapis.com")
     bodies = (
@@ -119,7 +129,7 @@ def strange(walk: Road) -> None:
         ),
     )
     for collection, body in bodies:
-        status, answer = walk.server.ask("POST", f"{STRANGERS}/{collection}", body)
+        status, answer = walk.server.call("POST", f"{STRANGERS}/{collection}", body)
         assert status == 200, answer
 
 
@@ -141,7 +151,7 @@ class Story:
 @pytest.fixture(scope="module", params=["two homes", pytest.param("one home", marks=pytest.mark.heavy)])
 def story(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Story]:
     folder = tmp_path_factory.mktemp("two")
-    with road(folder / "home") as walk:
+    with cli_harness(folder / "home") as walk:
         other = walk.home if request.param == "one home" else folder / "other"
         sides = [Side(walk, walk.home, "one"), Side(walk, other, "two")]
         strange(walk)
@@ -152,18 +162,30 @@ def story(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
         third = _third(walk)
         listed, plans = [side.ids() for side in sides], [side.json("plan") for side in sides]
         writes = [
-            row for row in walk.writes() if row["service"] != "kubernetes" and ":enable" not in row["path"]
+            row
+            for row in walk.mutating_requests()
+            if row["service"] != "kubernetes" and ":enable" not in row["path"]
         ]
-        twice = {thing: count for thing, count in made(writes).items() if count > 1}
+        twice = {thing: count for thing, count in create_counts(writes).items() if count > 1}
         before, destroyed, after = exact(walk), sides[0].destroy(), exact(walk)
         counts.append(used(walk))
         assert sides[1].destroy()["ok"]
         yield Story(
-            sides, applied, listed, plans, twice, counts, destroyed, before, after, third, walk.server.world()
+            sides,
+            applied,
+            listed,
+            plans,
+            twice,
+            counts,
+            destroyed,
+            before,
+            after,
+            third,
+            walk.server.cloud_resources(),
         )
 
 
-def _third(walk: Road, name: str = "three") -> tuple[dict[str, str], str]:
+def _third(walk: CliHarness, name: str = "three") -> tuple[dict[str, str], str]:
     """A third deployment where the reservation of four has none left: what blocks it, and what its pods wait for."""
     side = Side(walk, walk.home, name)
     side.init(*(change.replace("two-", f"{name}-") for change in (*PLACES, OWN_VPC)))
@@ -217,7 +239,7 @@ def test_destroying_one_leaves_the_other_and_the_strangers_to_the_byte(story: St
 
 
 def test_at_last_only_the_strangers_things_are_there(story: Story) -> None:
-    left = {(row["kind"], row["name"]) for row in lasting(story.rest)}
+    left = {(row["kind"], row["name"]) for row in remaining_resources(story.rest)}
     assert left == {("network", "nemo-net-2"), ("firewall", ALIEN_RULE["name"]), ("address", "their-range")}
 
 
@@ -229,16 +251,16 @@ def test_a_connection_that_another_made_meanwhile_is_joined(tmp_path: Path) -> N
         "message": "Cannot modify allocated ranges in CreateConnection. Please use UpdateConnection.",
     }
     late = fault("servicenetworking.googleapis.com", "POST", "*/connections", 1, operation_error=refusal)
-    with road(tmp_path / "home", [late]) as walk:
+    with cli_harness(tmp_path / "home", [late]) as walk:
         walk.init()
-        ended = walk.lines("apply", "--yes", "--until", "lustre", "--json")[-1]
+        ended = walk.events("apply", "--yes", "--until", "lustre", "--json")[-1]
         assert ended["ok"] and _ranges(walk) == {"nemo-lustre-range"}
 
 
 @pytest.mark.heavy
 def test_of_one_vpc_each_takes_out_its_own_range_and_the_last_one_ends_the_connection(tmp_path: Path) -> None:
     """The network is the first's, taken over by the second. Going first, the first waits for it; then it goes too."""
-    with road(tmp_path / "home") as walk:
+    with cli_harness(tmp_path / "home") as walk:
         sides = [Side(walk, walk.home, "one"), Side(walk, walk.home, "two")]
         sides[0].init()
         sides[1].init(*PLACES)
@@ -254,13 +276,13 @@ def test_of_one_vpc_each_takes_out_its_own_range_and_the_last_one_ends_the_conne
                 assert set(changed) <= {"peering"}, "all else of the second's is as it was"
                 gone = sides[1].destroy()
         assert first.wait(60) == 0 and gone is not None and gone["ok"] and gone["failed"] == []
-        assert lasting(walk.server.world()) == []
+        assert remaining_resources(walk.server.cloud_resources()) == []
 
 
-def _ranges(walk: Road) -> set[str]:
+def _ranges(walk: CliHarness) -> set[str]:
     return {
         name
-        for row in walk.server.world()
+        for row in walk.server.cloud_resources()
         if row["kind"] == "peering"
         for name in row["spec"]["reservedPeeringRanges"]
     }

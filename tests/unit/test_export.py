@@ -20,7 +20,7 @@ from grpo_wizard.steps.core import tutorial_differences
 from grpo_wizard.steps.export import script as export
 from grpo_wizard.steps.export.answers import answers_toml
 from grpo_wizard.steps.export.bash import here_document
-from grpo_wizard.steps.registry import STEPS, all_resources, complete
+from grpo_wizard.steps.registry import STEPS, all_resources, validate
 
 JSON = dict[str, Any]
 TUTORIAL = Path(__file__).parents[2] / "assets" / "answers-tutorial.toml"
@@ -32,7 +32,7 @@ EVERYTHING = {
 }
 VARIANTS: dict[str, JSON] = {
     "tutorial": {},
-    "exact": tutorial_differences.switched_off(),
+    "exact": tutorial_differences.opt_out_answers(),
     "h200": {"quotas": H200},
     "everything": EVERYTHING,
     "there already": {"networks": {"use_existing": True}, "cluster": {"use_existing": True}},
@@ -42,11 +42,11 @@ VARIANTS: dict[str, JSON] = {
 
 def _answers(above: JSON) -> JSON:
     given_: JSON = tomllib.loads(TUTORIAL.read_text("utf-8"))
-    return complete({step: {**given_.get(step, {}), **above.get(step, {})} for step in {*given_, *above}})
+    return validate({step: {**given_.get(step, {}), **above.get(step, {})} for step in {*given_, *above}})
 
 
 def _script(above: JSON) -> str:
-    return export.script(_answers(above), "nemo-cluster", "lineage-1")
+    return export.render_script(_answers(above), "nemo-cluster", "lineage-1")
 
 
 def _documents(script: str) -> list[JSON]:
@@ -66,9 +66,9 @@ def test_shellcheck_has_nothing_to_say(which: str) -> None:
 
 @pytest.mark.parametrize("which", VARIANTS)
 def test_everything_stands_behind_what_it_needs(which: str) -> None:
-    resources = export.ordered(all_resources(_answers(VARIANTS[which])))
+    resources = export.script_order(all_resources(_answers(VARIANTS[which])))
     place = {resource.id: number for number, resource in enumerate(resources)}
-    late = [(r.id, need) for r in resources for need in r.needs if place[need] > place[r.id]]
+    late = [(r.id, need) for r in resources for need in r.depends_on if place[need] > place[r.id]]
     assert late == []
 
 
@@ -96,7 +96,7 @@ def test_every_difference_that_is_on_is_named_in_a_comment_and_none_that_is_off(
     for above in VARIANTS.values():
         text = " ".join(line.lstrip("# ") for line in _script(above).splitlines() if line.startswith("#"))
         for row in tutorial_differences.rows(_answers(above)):
-            where = next(d.where for d in tutorial_differences.DIFFERENCES if d.name == row["name"])
+            where = next(d.resource_kinds for d in tutorial_differences.DIFFERENCES if d.name == row["name"])
             here = {f"{r.step}.{r.kind}" for r in all_resources(_answers(above))}
             shows = row["on"] and (not where or here & set(where))
             assert (f"Better than the tutorial: {row['what']};" in text) == bool(shows), row["name"]
@@ -148,7 +148,7 @@ def test_a_hostile_answer_stays_one_word(tmp_path: Path) -> None:
 @pytest.mark.parametrize("which", VARIANTS)
 def test_exported_answers_come_back_the_same(which: str) -> None:
     answers = _answers(VARIANTS[which])
-    assert complete(tomllib.loads(answers_toml(answers))) == answers
+    assert validate(tomllib.loads(answers_toml(answers))) == answers
 
 
 _LEAVES = st.one_of(
@@ -172,10 +172,10 @@ def test_any_answers_that_init_takes_come_back_the_same(data: st.DataObject) -> 
             except ValueError:
                 continue
     try:
-        answers = complete(given_)
+        answers = validate(given_)
     except ValueError:
         return
-    assert complete(tomllib.loads(answers_toml(answers))) == answers
+    assert validate(tomllib.loads(answers_toml(answers))) == answers
 
 
 def test_secrets_are_no_part_of_exported_answers(monkeypatch: pytest.MonkeyPatch) -> None:

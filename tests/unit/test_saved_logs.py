@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from training_logs import FOLDER, step
+from sample_training_logs import FOLDER, step_log
 
 from grpo_wizard.tui.cli import main
 
@@ -26,7 +26,7 @@ def test_a_run_that_was_cut_off_is_not_said_to_have_ended(
     capsys: pytest.CaptureFixture[str], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     log = tmp_path_factory.mktemp("log") / "cut.log"
-    log.write_text(step(1, 10) + step(2, 10), "utf-8")
+    log.write_text(step_log(1, 10) + step_log(2, 10), "utf-8")
     assert not any("ended" in line or "completed" in line for line in said(capsys, "health", str(log)))
     with log.open("a", encoding="utf-8") as more:
         more.write("Timeout has been reached, stopping training early\n")

@@ -26,7 +26,7 @@ ALL = [
 def test_every_state_error_says_what_why_and_how_to_go_on(error: errors.WizardError) -> None:
     assert error.title and error.detail and error.fix
     assert error.exit_code == 1
-    assert error.as_dict() == {
+    assert error.to_json() == {
         "title": error.title,
         "detail": error.detail,
         "fix": error.fix,
@@ -41,4 +41,4 @@ def test_commands_quote_paths_with_blanks() -> None:
 
 
 def test_wrong_usage_ends_with_2() -> None:
-    assert errors.WrongUsage("No such option.").exit_code == 2
+    assert errors.CommandUsageError("No such option.").exit_code == 2

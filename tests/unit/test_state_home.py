@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from grpo_wizard.state.errors import HomeUnusable, NameRefused
+from grpo_wizard.state.errors import HomeUnusable, InvalidName
 from grpo_wizard.state.home import Home, valid_name
 
 
@@ -66,5 +66,5 @@ def test_a_name_is_taken_as_it_is_or_refused_and_never_leads_out_of_the_home(nam
         assert valid_name(name) == name
         assert Home(Path("/h")).state_file(name).parent.parent == Path("/h/deployments")
     else:
-        with pytest.raises(NameRefused):
+        with pytest.raises(InvalidName):
             Home(Path("/h")).folder(name)

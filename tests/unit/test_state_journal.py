@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from grpo_wizard.state.audit import Audit
+from grpo_wizard.state.audit import AuditLog
 from grpo_wizard.state.errors import StateError, StateInvalid, StateNotSaved
 from grpo_wizard.state.journal import Journal
 from grpo_wizard.state.secret import Secret
@@ -42,10 +42,10 @@ def test_a_torn_last_line_costs_that_line_only(
 def test_a_reader_goes_on_from_its_offset_and_begins_anew_with_a_new_file(tmp_path: Path) -> None:
     journal = Journal(tmp_path / "journal.jsonl")
     assert journal.read() == ([], 0)
-    assert journal.end() == 0
+    assert journal.end_offset() == 0
     journal.append({"n": 1})
     _, offset = journal.read()
-    assert offset == journal.end()
+    assert offset == journal.end_offset()
     journal.append({"n": 2, "text": "ü日本\n"})
     events, offset = journal.read(offset)
     assert events == [{"n": 2, "text": "ü日本\n"}]
@@ -107,7 +107,7 @@ def test_watching_in_an_event_loop_gives_the_same(tmp_path: Path) -> None:
             done.set()
 
         task = asyncio.create_task(write())
-        seen = [event["n"] async for event in journal.watch(interval=0.005, ended=done.is_set)]
+        seen = [event["n"] async for event in journal.follow_async(interval=0.005, ended=done.is_set)]
         await task
         return seen
 
@@ -123,7 +123,7 @@ def test_a_folder_in_the_journal_s_place_is_said_in_words(tmp_path: Path) -> Non
 
 
 def test_an_audit_line_has_who_what_and_when_and_masks_credentials(tmp_path: Path) -> None:
-    audit = Audit(tmp_path / "folder" / "audit.jsonl")
+    audit = AuditLog(tmp_path / "folder" / "audit.jsonl")
     url = "https://compute.googleapis.com/v1/projects/p/global/networks?requestId=1&access_token=ya29.x&key=AIza#f"
     audit.append("me@example.com", "POST", url, "operation-1", "200")
     line = json.loads(audit.path.read_text())

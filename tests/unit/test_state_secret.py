@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from pydantic import BaseModel
 from pydantic_core import PydanticSerializationError
 
-from grpo_wizard.state.errors import SecretRefused
-from grpo_wizard.state.secret import MASK, Secret, clean, from_environment, from_file
+from grpo_wizard.state.errors import InvalidSecret
+from grpo_wizard.state.secret import MASK, Secret, from_environment, from_file, parse_secret
 
 TOKEN = "hf_EXAMPLEexampleEXAMPLE0123"
 
@@ -57,16 +57,16 @@ def test_it_compares_by_value_and_its_copies_are_itself() -> None:
 
 
 def test_the_hint_is_the_last_four_and_nothing_of_a_short_token() -> None:
-    assert Secret(TOKEN).hint() == MASK + "0123"
-    assert Secret("hf_EXAMPLE").hint() == MASK
+    assert Secret(TOKEN).masked() == MASK + "0123"
+    assert Secret("hf_EXAMPLE").masked() == MASK
 
 
 @pytest.mark.parametrize("raw", [TOKEN + "\n", f" {TOKEN} ", f"\t{TOKEN}\r\n", f"\u00a0{TOKEN}\u2028"])
 def test_blanks_at_the_ends_are_trimmed_with_a_note(raw: str) -> None:
-    secret, note = clean(raw)
+    secret, note = parse_secret(raw)
     assert secret.reveal() == TOKEN
     assert note is not None and "EXAMPLE" not in note
-    assert clean(TOKEN) == (secret, None)
+    assert parse_secret(TOKEN) == (secret, None)
 
 
 @pytest.mark.parametrize(
@@ -86,29 +86,29 @@ def test_blanks_at_the_ends_are_trimmed_with_a_note(raw: str) -> None:
     ],
 )
 def test_blanks_inside_and_signs_that_nobody_sees_are_refused_by_name(raw: str, said: str) -> None:
-    with pytest.raises(SecretRefused) as caught:
-        clean(raw)
+    with pytest.raises(InvalidSecret) as caught:
+        parse_secret(raw)
     assert said in caught.value.title
-    told = json.dumps(caught.value.as_dict())
+    told = json.dumps(caught.value.to_json())
     assert not any(part in told for part in ("AMPLE", "hf_", "xxx"))
 
 
 def test_a_traceback_that_prints_local_variables_does_not_show_a_refused_token() -> None:
-    with pytest.raises(SecretRefused) as caught:
-        clean("hf_EX AMPLE")
+    with pytest.raises(InvalidSecret) as caught:
+        parse_secret("hf_EX AMPLE")
     assert caught.tb is not None
     below = caught.tb.tb_next
-    told = traceback.TracebackException(SecretRefused, caught.value, below, capture_locals=True)
+    told = traceback.TracebackException(InvalidSecret, caught.value, below, capture_locals=True)
     shown = "".join(told.format())
-    assert "in clean" in shown and "AMPLE" not in shown
+    assert "in parse_secret" in shown and "AMPLE" not in shown
 
 
 @settings(derandomize=True, deadline=None, max_examples=300)
 @given(st.text(max_size=30))
 def test_what_is_accepted_is_one_word_of_visible_ascii(raw: str) -> None:
     try:
-        token = clean(raw)[0].reveal()
-    except SecretRefused:
+        token = parse_secret(raw)[0].reveal()
+    except InvalidSecret:
         return
     assert token and token == raw.strip()
     assert all(33 <= ord(sign) <= 126 for sign in token)
@@ -131,12 +131,12 @@ def test_a_file_gives_a_token_and_every_refusal_names_the_file_not_the_token(tmp
     assert from_file(file)[0].reveal() == TOKEN
     for data in (TOKEN.encode("utf-16"), b"\xff" + TOKEN.encode()):
         file.write_bytes(data)
-        with pytest.raises(SecretRefused, match="token") as caught:
+        with pytest.raises(InvalidSecret, match="token") as caught:
             from_file(file)
         assert "EXAMPLE" not in str(caught.value)
         assert caught.value.__cause__ is None and caught.value.__context__ is None
     file.write_bytes(b"\xef\xbb\xbf" + TOKEN.encode())
-    with pytest.raises(SecretRefused, match=r"U\+FEFF"):
+    with pytest.raises(InvalidSecret, match=r"U\+FEFF"):
         from_file(file)
-    with pytest.raises(SecretRefused, match="cannot be read"):
+    with pytest.raises(InvalidSecret, match="cannot be read"):
         from_file(tmp_path)

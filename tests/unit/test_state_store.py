@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from grpo_wizard.state.codec import decode, encode
 from grpo_wizard.state.errors import (
-    NameRefused,
+    InvalidName,
     StateChanged,
     StateExists,
     StateInvalid,
@@ -24,7 +24,7 @@ from grpo_wizard.state.errors import (
 from grpo_wizard.state.home import Home
 from grpo_wizard.state.model import Deployment, JobRecord, ResourceRecord
 from grpo_wizard.state.secret import Secret
-from grpo_wizard.state.store import Store
+from grpo_wizard.state.store import StateStore
 
 NAME = "nemo-cluster"
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
@@ -69,7 +69,7 @@ def home(tmp_path: Path) -> Home:
 
 
 def begun(home: Home) -> Deployment:
-    return Store(home).create(NAME, "rehearsal", {"project": {"project_id": "example.com:my-proj"}})
+    return StateStore(home).create(NAME, "rehearsal", {"project": {"project_id": "example.com:my-proj"}})
 
 
 def _kinds(value: Any) -> Any:
@@ -117,12 +117,12 @@ def test_a_new_deployment_is_on_disk_0600_with_serial_1_and_a_label_safe_mark(ho
     assert stat.S_IMODE(file.parent.stat().st_mode) == 0o700
     assert deployment.serial == 1
     assert deployment.lineage[0] == "g" and deployment.lineage.isalnum() and len(deployment.lineage) == 11
-    assert Store(home).load(NAME) == deployment
+    assert StateStore(home).load(NAME) == deployment
     assert home.deployments() == [NAME]
 
 
 def test_a_save_raises_the_serial_and_keeps_the_one_before_as_backup(home: Home) -> None:
-    store, deployment = Store(home), begun(home)
+    store, deployment = StateStore(home), begun(home)
     before = home.state_file(NAME).read_bytes()
     deployment.timings["a"] = 1.5
     assert store.save(deployment).serial == 2
@@ -136,7 +136,7 @@ def test_a_save_raises_the_serial_and_keeps_the_one_before_as_backup(home: Home)
 
 
 def test_a_save_over_another_process_s_save_is_refused_and_changes_nothing(home: Home) -> None:
-    store = Store(home)
+    store = StateStore(home)
     begun(home)
     mine, theirs = store.load(NAME), store.load(NAME)
     store.save(theirs)
@@ -154,7 +154,7 @@ def test_a_number_that_is_not_finite_is_refused_and_the_file_stays(home: Home, n
     on_disk = home.state_file(NAME).read_bytes()
     deployment.timings["a"] = number
     with pytest.raises(StateInvalid):
-        Store(home).save(deployment)
+        StateStore(home).save(deployment)
     assert home.state_file(NAME).read_bytes() == on_disk
     assert deployment.serial == 1
 
@@ -167,17 +167,17 @@ def test_a_file_with_a_number_that_is_not_finite_is_unreadable(home: Home, numbe
     document = json.loads(file.read_bytes()) | place
     file.write_text(json.dumps(document).replace('"HERE"', number))
     with pytest.raises(StateUnreadable, match=r"finite|answers"):
-        Store(home).load(NAME)
+        StateStore(home).load(NAME)
 
 
 def test_text_that_is_not_unicode_and_secrets_are_refused(home: Home) -> None:
     deployment = begun(home)
     deployment.answers["x"] = {"a": "\udcff"}
     with pytest.raises(StateInvalid, match="Unicode"):
-        Store(home).save(deployment)
+        StateStore(home).save(deployment)
     deployment.answers["x"] = {"a": Secret("hf_not_for_anybody")}  # type: ignore[dict-item]
     with pytest.raises(StateInvalid) as caught:
-        Store(home).save(deployment)
+        StateStore(home).save(deployment)
     assert "hf_not" not in str(caught.value)
     assert all(b"hf_not" not in path.read_bytes() for path in home.folder(NAME).iterdir())
 
@@ -185,13 +185,13 @@ def test_text_that_is_not_unicode_and_secrets_are_refused(home: Home) -> None:
 def test_the_file_is_utf_8_whatever_the_locale(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LC_ALL", "C")
     monkeypatch.setenv("PYTHONIOENCODING", "ascii")
-    deployment = Store(home).create(NAME, "real", {"grpo": {"dataset": "ü/日本"}})
+    deployment = StateStore(home).create(NAME, "real", {"grpo": {"dataset": "ü/日本"}})
     assert "ü/日本".encode() in home.state_file(NAME).read_bytes()
-    assert Store(home).load(NAME) == deployment
+    assert StateStore(home).load(NAME) == deployment
 
 
 def test_creating_twice_is_refused_also_beside_a_damaged_state_or_a_lone_backup(home: Home) -> None:
-    store = Store(home)
+    store = StateStore(home)
     store.save(begun(home))
     with pytest.raises(StateExists):
         begun(home)
@@ -205,7 +205,7 @@ def test_creating_twice_is_refused_also_beside_a_damaged_state_or_a_lone_backup(
 
 
 def test_a_deployment_that_never_was_is_missing_and_nothing_is_made(home: Home) -> None:
-    for call in (Store(home).load, Store(home).restore_backup, Store(home).set_aside):
+    for call in (StateStore(home).load, StateStore(home).restore_backup, StateStore(home).archive):
         with pytest.raises(StateMissing, match="nemo-cluster"):
             call(NAME)
     assert not home.folder(NAME).exists()
@@ -229,7 +229,7 @@ def test_a_deployment_that_never_was_is_missing_and_nothing_is_made(home: Home) 
     ],
 )
 def test_a_damaged_state_is_named_kept_and_its_backup_offered(home: Home, damage: bytes) -> None:
-    store, file = Store(home), home.state_file(NAME)
+    store, file = StateStore(home), home.state_file(NAME)
     store.save(begun(home))
     file.write_bytes(damage)
     for _ in range(2):
@@ -247,12 +247,12 @@ def test_a_damaged_state_is_not_saved_over(home: Home) -> None:
     deployment = begun(home)
     home.state_file(NAME).write_bytes(b"{")
     with pytest.raises(StateUnreadable):
-        Store(home).save(deployment)
+        StateStore(home).save(deployment)
     assert home.state_file(NAME).read_bytes() == b"{"
 
 
 def test_the_restored_backup_has_a_higher_serial_than_the_lost_state(home: Home) -> None:
-    store, file = Store(home), home.state_file(NAME)
+    store, file = StateStore(home), home.state_file(NAME)
     deployment = begun(home)
     store.save(deployment)
     lost = store.save(deployment).serial
@@ -267,7 +267,7 @@ def test_the_restored_backup_has_a_higher_serial_than_the_lost_state(home: Home)
 
 
 def test_without_state_and_with_a_backup_the_backup_is_offered(home: Home) -> None:
-    store = Store(home)
+    store = StateStore(home)
     store.save(begun(home))
     home.state_file(NAME).unlink()
     with pytest.raises(StateUnreadable, match="gone") as caught:
@@ -278,7 +278,7 @@ def test_without_state_and_with_a_backup_the_backup_is_offered(home: Home) -> No
 
 
 def test_two_damaged_files_offer_no_backup_and_can_be_set_aside_for_a_rebuild(home: Home) -> None:
-    store = Store(home)
+    store = StateStore(home)
     lineage = begun(home).lineage
     home.state_file(NAME).write_bytes(b"")
     home.backup_file(NAME).write_bytes(b"{")
@@ -287,14 +287,14 @@ def test_two_damaged_files_offer_no_backup_and_can_be_set_aside_for_a_rebuild(ho
     assert caught.value.backup is None
     with pytest.raises(StateUnreadable, match="backup"):
         store.restore_backup(NAME)
-    assert [path.read_bytes() for path in store.set_aside(NAME)] == [b"", b"{"]
+    assert [path.read_bytes() for path in store.archive(NAME)] == [b"", b"{"]
     with pytest.raises(StateMissing):
         store.load(NAME)
-    assert store.create(NAME, "real", {}, lineage=lineage).lineage == lineage
+    assert store.create(NAME, "real", {}, deployment_id=lineage).lineage == lineage
 
 
 def test_a_newer_state_is_refused_by_version_and_writer_and_left_alone(home: Home) -> None:
-    store, file = Store(home), home.state_file(NAME)
+    store, file = StateStore(home), home.state_file(NAME)
     deployment = begun(home)
     newer = file.read_bytes().replace(b'"version": 1', b'"version": 7')
     newer = newer.replace(b"wizard 0.1.0", b"wizard 3.2.1")
@@ -307,7 +307,7 @@ def test_a_newer_state_is_refused_by_version_and_writer_and_left_alone(home: Hom
 
 
 def test_a_state_copied_from_another_deployment_is_refused(home: Home) -> None:
-    store = Store(home)
+    store = StateStore(home)
     begun(home)
     store.create("other", "real", {})
     home.state_file("other").write_bytes(home.state_file(NAME).read_bytes())
@@ -317,9 +317,9 @@ def test_a_state_copied_from_another_deployment_is_refused(home: Home) -> None:
 
 def test_a_lineage_that_is_no_label_and_a_bad_name_are_refused(home: Home) -> None:
     with pytest.raises(StateInvalid, match="lineage"):
-        Store(home).create(NAME, "real", {}, lineage="No_Label")
-    with pytest.raises(NameRefused):
-        Store(home).create("../x", "real", {})
+        StateStore(home).create(NAME, "real", {}, deployment_id="No_Label")
+    with pytest.raises(InvalidName):
+        StateStore(home).create("../x", "real", {})
     assert home.deployments() == []
 
 
@@ -328,12 +328,12 @@ def test_a_folder_in_the_state_s_place_is_unreadable_not_missing(home: Home) -> 
     home.state_file(NAME).unlink()
     home.state_file(NAME).mkdir()
     with pytest.raises(StateUnreadable):
-        Store(home).load(NAME)
+        StateStore(home).load(NAME)
 
 
 def test_a_state_that_lost_its_folder_cannot_be_saved_and_says_so(home: Home, tmp_path: Path) -> None:
     deployment = begun(home)
     home.folder(NAME).rename(tmp_path / "away")
     with pytest.raises(StateNotSaved):
-        Store(home).save(deployment)
+        StateStore(home).save(deployment)
     assert deployment.serial == 1

@@ -7,7 +7,7 @@ import json
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from grpo_wizard.steps.training.checkpoints import parse_du, read
+from grpo_wizard.steps.training.checkpoints import list_from_files, parse_du
 
 
 def saved(
@@ -25,7 +25,7 @@ def saved(
 
 
 def test_complete_checkpoints_have_their_size_and_the_newest_is_where_a_run_goes_on() -> None:
-    found = read(saved("step_10", size=7) + saved("step_2") + saved("step_4"))
+    found = list_from_files(saved("step_10", size=7) + saved("step_2") + saved("step_4"))
     assert [(row.step, row.complete, row.size_bytes, row.latest) for row in found.rows] == [
         (2, True, 60, False),
         (4, True, 60, False),
@@ -35,7 +35,7 @@ def test_complete_checkpoints_have_their_size_and_the_newest_is_where_a_run_goes
 
 
 def test_an_interrupted_save_is_no_checkpoint() -> None:
-    found = read(saved("step_4") + saved("tmp_step_6"))
+    found = list_from_files(saved("step_4") + saved("tmp_step_6"))
     assert [(row.name, row.state) for row in found.rows] == [
         ("step_4", "complete"),
         ("tmp_step_6", "interrupted"),
@@ -44,14 +44,14 @@ def test_an_interrupted_save_is_no_checkpoint() -> None:
 
 
 def test_a_newest_folder_with_files_missing_is_named_because_nemo_rl_would_take_it() -> None:
-    found = read(saved("step_4") + saved("step_6", without="weights"))
+    found = list_from_files(saved("step_4") + saved("step_6", without="weights"))
     assert (found.latest_step, found.resume_step) == (6, 4)
     assert "step_6 is not complete (policy/weights missing)" in found.warning
-    assert found.rows[-1].as_json()["complete"] is False
+    assert found.rows[-1].to_json()["complete"] is False
 
 
 def test_the_copy_left_by_a_crash_in_the_swap_is_offered_when_it_is_the_only_one() -> None:
-    found = read(saved("old_step_8") + saved("tmp_step_8", without="dataloader"))
+    found = list_from_files(saved("old_step_8") + saved("tmp_step_8", without="dataloader"))
     assert found.resume_step is None and "rename it to step_8" in found.warning
 
 
@@ -63,7 +63,7 @@ def test_every_layout_of_weights_counts() -> None:
         "iter_0000000/common.pt",
         "policy.npz",
     ):
-        assert read(saved("step_1", weights=weights)).resume_step == 1, weights
+        assert list_from_files(saved("step_1", weights=weights)).resume_step == 1, weights
 
 
 def test_du_gives_files_without_its_folder_sums() -> None:
@@ -79,7 +79,12 @@ def test_du_gives_files_without_its_folder_sums() -> None:
 
 
 def test_an_empty_folder_has_none() -> None:
-    assert read([]).as_json() == {"checkpoints": [], "latest_step": None, "resume_step": None, "warning": ""}
+    assert list_from_files([]).to_json() == {
+        "checkpoints": [],
+        "latest_step": None,
+        "resume_step": None,
+        "warning": "",
+    }
 
 
 @settings(derandomize=True, max_examples=60, deadline=None)
@@ -95,6 +100,6 @@ def test_an_empty_folder_has_none() -> None:
     )
 )
 def test_any_listing_is_read(files: list[tuple[str, int]]) -> None:
-    found = read(files)
-    json.dumps(found.as_json())
+    found = list_from_files(files)
+    json.dumps(found.to_json())
     assert sum(row.size_bytes for row in found.rows) <= sum(size for _, size in files)

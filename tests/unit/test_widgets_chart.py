@@ -22,7 +22,7 @@ def test_a_value_axis_holds_all_values_with_regular_round_ticks(values: list[flo
     axis = value_axis(values, rows)
     span = axis.high - axis.low
     assert axis.low - 1e-9 * span <= min(values) and max(values) <= axis.high + 1e-9 * span
-    rows_of_ticks = [axis.at(tick, rows * 4) for tick in axis.ticks]
+    rows_of_ticks = [axis.dot_position(tick, rows * 4) for tick in axis.ticks]
     assert len({after - before for before, after in pairwise(rows_of_ticks)}) <= 1
     assert all(row % 4 == 0 for row in rows_of_ticks)
 

@@ -9,9 +9,9 @@ from rich.cells import cell_len
 from rich.console import Console
 from textual.color import Color
 
-from grpo_wizard.tui.style.icons import can_unicode, fit, signs, to_ascii
+from grpo_wizard.tui.style.icons import status_icons, supports_unicode, to_ascii, truncate
 from grpo_wizard.tui.style.theme import DARK, LIGHT
-from grpo_wizard.tui.widgets.log_text import MAX_CELLS, coloured, shown
+from grpo_wizard.tui.widgets.log_text import MAX_CELLS, display_text, highlight
 
 RULES = ("actor", "time", "error", "warn", "step", "number", "found")
 PLAIN = {f"log-{rule}": "bold" for rule in RULES}
@@ -19,38 +19,41 @@ PLAIN = {f"log-{rule}": "bold" for rule in RULES}
 
 def test_of_a_progress_bar_the_last_state_is_shown_with_what_is_glued_to_it() -> None:
     raw = "\rProcessed prompts:   1%|█ | 16/1024\rProcessed prompts: 100%|██| 1024/1024▶ Computing"
-    assert shown(raw.encode()) == "Processed prompts: 100%|██| 1024/1024▶ Computing"
-    assert shown(b"whole line\r") == "whole line"
+    assert display_text(raw.encode()) == "Processed prompts: 100%|██| 1024/1024▶ Computing"
+    assert display_text(b"whole line\r") == "whole line"
 
 
 def test_a_character_cut_by_the_end_of_a_read_is_left_out_not_shown_broken() -> None:
     whole = "📊 Training Results:".encode()
-    assert shown(whole[:2]) == "" and shown(b"a " + whole[:3]) == "a "
-    assert shown(whole) == "📊 Training Results:"
+    assert display_text(whole[:2]) == "" and display_text(b"a " + whole[:3]) == "a "
+    assert display_text(whole) == "📊 Training Results:"
 
 
 @pytest.mark.parametrize("text", ["[/usr/bin/x]", "[/]", "[//]", "open [/dev/shm]", "[bold]x[/bold]"])
 def test_brackets_are_letters(text: str) -> None:
-    assert coloured(shown(text.encode()), PLAIN).plain == text
+    assert highlight(display_text(text.encode()), PLAIN).plain == text
 
 
 def test_escapes_and_controls_never_reach_the_terminal() -> None:
-    assert shown(b"\x1b[31mred\x1b[0m \x1b]0;title\x07\x07bell\x9b") == "red bell\N{REPLACEMENT CHARACTER}"
-    assert shown("a\u202eb\tc".encode()) == "ab      c"
+    assert (
+        display_text(b"\x1b[31mred\x1b[0m \x1b]0;title\x07\x07bell\x9b")
+        == "red bell\N{REPLACEMENT CHARACTER}"
+    )
+    assert display_text("a\u202eb\tc".encode()) == "ab      c"
 
 
 def test_a_long_line_is_cut_with_the_number_of_what_is_left_out() -> None:
-    text = shown(b"a" * 8192, 1_291_808)
+    text = display_text(b"a" * 8192, 1_291_808)
     assert text == "a" * MAX_CELLS + " … 1,299,000 more characters"
-    assert cell_len(shown("日".encode() * 900)) <= MAX_CELLS + 40
+    assert cell_len(display_text("日".encode() * 900)) <= MAX_CELLS + 40
 
 
 @settings(derandomize=True, deadline=None, max_examples=300)
 @given(st.binary(max_size=300))
 def test_any_bytes_become_one_line_that_can_be_painted(raw: bytes) -> None:
-    text = shown(raw)
+    text = display_text(raw)
     assert not any(char in text for char in "\n\r\x1b\x07\x9b")
-    Console(file=None, width=80).render_lines(coloured(text, PLAIN))
+    Console(file=None, width=80).render_lines(highlight(text, PLAIN))
 
 
 PRINTED = st.characters(exclude_categories=("Cs", "Cc", "Cf", "Mn", "Me", "Mc"))
@@ -60,7 +63,7 @@ PRINTED = st.characters(exclude_categories=("Cs", "Cc", "Cf", "Mn", "Me", "Mc"))
 @given(st.text(PRINTED, max_size=30), st.integers(0, 30))
 def test_ascii_and_fitting_keep_the_cells(text: str, width: int) -> None:
     assert to_ascii(text).isascii()
-    assert cell_len(fit(text, width)) == width
+    assert cell_len(truncate(text, width)) == width
 
 
 def test_drawn_things_have_a_likeness_of_one_cell() -> None:
@@ -70,8 +73,8 @@ def test_drawn_things_have_a_likeness_of_one_cell() -> None:
 
 
 def test_every_sign_has_a_word_and_no_two_levels_look_alike_in_ascii() -> None:
-    assert all(sign.word and cell_len(sign.glyph) == 1 for sign in signs().values())
-    levels = [to_ascii(str(signs()[key])) for key in ("pass", "info", "warn", "block", "look")]
+    assert all(sign.label and cell_len(sign.glyph) == 1 for sign in status_icons().values())
+    levels = [to_ascii(str(status_icons()[key])) for key in ("pass", "info", "warn", "block", "look")]
     assert len(set(levels)) == 5
     assert len({level[0] for level in levels if not level.startswith(".")}) == 3
 
@@ -87,7 +90,7 @@ def test_every_sign_has_a_word_and_no_two_levels_look_alike_in_ascii() -> None:
     ],
 )
 def test_ascii_is_chosen_by_terminal_and_wish(env: dict[str, str], encoding: str, expected: bool) -> None:
-    assert can_unicode(env, encoding) is expected
+    assert supports_unicode(env, encoding) is expected
 
 
 @pytest.mark.parametrize("theme", [DARK, LIGHT], ids=lambda theme: theme.name)

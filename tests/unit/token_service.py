@@ -22,7 +22,7 @@ class TokenService:
     answers: dict[str, tuple[int, Any]]
     date: float | None = None  # of the Date header; None: now
     url: str = ""
-    asked: list[str] = field(default_factory=list)
+    requests: list[str] = field(default_factory=list)
 
 
 @contextmanager
@@ -34,7 +34,7 @@ def token_service(answers: dict[str, tuple[int, Any]], date: float | None = None
         def _serve(self) -> None:
             self.rfile.read(int(self.headers.get("Content-Length") or 0))
             path = self.path.partition("?")[0].rstrip("/") or "/"
-            service.asked.append(f"{self.command} {path}")
+            service.requests.append(f"{self.command} {path}")
             status, body = service.answers.get(path, (404, {"error": "not_found"}))
             text = (body if isinstance(body, str) else json.dumps(body)).encode()
             self.send_response_only(status)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from emulator_server import EmulatorServer
 from google.cloud import compute_v1, container_v1, lustre_v1
 from google.oauth2.credentials import Credentials
-from rehearsing import Rehearsal
 
 PROJECT, REGION, ZONE = "my-project", "us-central1", "us-central1-b"
 APIS = (
@@ -17,13 +17,13 @@ APIS = (
 )
 
 
-class Clients:
+class GoogleClients:
     """One client of each kind, by attribute, made when first used."""
 
-    def __init__(self, server: Rehearsal) -> None:
+    def __init__(self, server: EmulatorServer) -> None:
         self._server = server
         self._credentials = Credentials(token=server.token)
-        self._made: dict[str, Any] = {}
+        self._cache: dict[str, Any] = {}
 
     def _options(self, prefix: str) -> dict[str, Any]:
         return {
@@ -34,21 +34,21 @@ class Clients:
 
     def compute(self, name: str) -> Any:
         """compute_v1's client `name` ("Networks" -> NetworksClient)."""
-        if name not in self._made:
-            self._made[name] = getattr(compute_v1, f"{name}Client")(**self._options(""))
-        return self._made[name]
+        if name not in self._cache:
+            self._cache[name] = getattr(compute_v1, f"{name}Client")(**self._options(""))
+        return self._cache[name]
 
     @property
     def container(self) -> container_v1.ClusterManagerClient:
         """GKE."""
-        return self._made.setdefault("gke", container_v1.ClusterManagerClient(**self._options("/container")))
+        return self._cache.setdefault("gke", container_v1.ClusterManagerClient(**self._options("/container")))
 
     @property
     def lustre(self) -> lustre_v1.LustreClient:
         """Managed Lustre."""
-        return self._made.setdefault("lustre", lustre_v1.LustreClient(**self._options("/lustre")))
+        return self._cache.setdefault("lustre", lustre_v1.LustreClient(**self._options("/lustre")))
 
-    def settle(self, operation: Any) -> Any:
+    def wait_for_operation(self, operation: Any) -> Any:
         """Waits for a compute operation given by an `*_unary` call; returns it done, failed or not."""
         where = operation.region or operation.zone
         if operation.region:
@@ -61,13 +61,13 @@ class Clients:
             )
         return self.compute("GlobalOperations").wait(project=PROJECT, operation=operation.name)
 
-    def made(self, operation: Any) -> Any:
+    def wait_for_success(self, operation: Any) -> Any:
         """`settle`, and no error."""
-        done = self.settle(operation)
+        done = self.wait_for_operation(operation)
         assert done.status.name == "DONE" and not done.error.errors, done
         return done
 
-    def gke(self, operation: Any, location: str = REGION) -> Any:
+    def wait_for_gke(self, operation: Any, location: str = REGION) -> Any:
         """Polls a GKE operation to its end."""
         import time
 
@@ -80,10 +80,10 @@ class Clients:
         raise AssertionError(f"{operation.name} did not end")
 
 
-def network(clients: Clients, name: str, **fields: Any) -> None:
+def network(clients: GoogleClients, name: str, **fields: Any) -> None:
     """Makes a network; automatic where nothing else is said."""
     body = compute_v1.Network(name=name, **{"auto_create_subnetworks": True, **fields})
-    clients.made(clients.compute("Networks").insert_unary(project=PROJECT, network_resource=body))
+    clients.wait_for_success(clients.compute("Networks").insert_unary(project=PROJECT, network_resource=body))
 
 
 def link(kind: str, name: str) -> str:
@@ -91,7 +91,7 @@ def link(kind: str, name: str) -> str:
     return f"projects/{PROJECT}/global/{kind}/{name}"
 
 
-def subnet(clients: Clients, name: str, net: str, cidr: str, region: str = REGION) -> Any:
+def subnet(clients: GoogleClients, name: str, net: str, cidr: str, region: str = REGION) -> Any:
     """Asks for a subnet; returns the operation."""
     body = compute_v1.Subnetwork(name=name, network=link("networks", net), ip_cidr_range=cidr)
     return clients.compute("Subnetworks").insert_unary(
@@ -99,7 +99,7 @@ def subnet(clients: Clients, name: str, net: str, cidr: str, region: str = REGIO
     )
 
 
-def firewall(clients: Clients, name: str, net: str, **more: Any) -> Any:
+def firewall(clients: GoogleClients, name: str, net: str, **more: Any) -> Any:
     """Asks for a rule that allows TCP; returns the operation."""
     body = compute_v1.Firewall(
         name=name,

@@ -13,16 +13,16 @@ from pathlib import Path
 
 import pytest
 import yaml
-from road import Road, clean_environment, road
+from cli_harness import CliHarness, clean_environment, cli_harness
 
 NAME = "rehearsal_gke_my-project_us-central1_nemo-cluster"
 BESIDE = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
 
 
 @pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Road]:
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CliHarness]:
     """A world in which the cluster stands."""
-    with road(tmp_path_factory.mktemp("credentials") / "home") as walk:
+    with cli_harness(tmp_path_factory.mktemp("credentials") / "home") as walk:
         walk.init()
         done = walk.run("apply", "--yes", "--until", "cluster")
         assert done.returncode == 0, done.stdout + done.stderr
@@ -38,7 +38,7 @@ def kubectl(config: Path, *words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([tool, *words], capture_output=True, text=True, timeout=60, env=environment)
 
 
-def test_kubectl_works_with_the_entry_and_other_entries_stay(cluster: Road, tmp_path: Path) -> None:
+def test_kubectl_works_with_the_entry_and_other_entries_stay(cluster: CliHarness, tmp_path: Path) -> None:
     config = tmp_path / "config"
     config.write_text("apiVersion: v1\nkind: Config\nusers: [{name: me, user: {token: mine}}]\n")
     done = cluster.run("credentials", KUBECONFIG=str(config))
@@ -52,14 +52,14 @@ def test_kubectl_works_with_the_entry_and_other_entries_stay(cluster: Road, tmp_
     assert "nccl-rdma-installer" in [item["metadata"]["name"] for item in json.loads(seen.stdout)["items"]]
 
 
-def test_without_kubeconfig_it_is_the_users_own_file(cluster: Road, tmp_path: Path) -> None:
+def test_without_kubeconfig_it_is_the_users_own_file(cluster: CliHarness, tmp_path: Path) -> None:
     done = cluster.run("credentials", KUBECONFIG="", HOME=str(tmp_path))
     assert done.returncode == 0, done.stderr
     assert NAME in (tmp_path / ".kube" / "config").read_text()
 
 
 def test_with_no_cluster_nothing_is_written(tmp_path: Path) -> None:
-    with road(tmp_path / "home") as walk:
+    with cli_harness(tmp_path / "home") as walk:
         walk.init()
         done = walk.run("credentials", KUBECONFIG=str(tmp_path / "config"))
     assert done.returncode == 1 and "nemo-cluster is not up" in done.stderr

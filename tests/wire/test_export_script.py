@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from rehearsing import Rehearsal
-from road import APPLY, Road, comparable, road
+from cli_harness import APPLY, CliHarness, cli_harness, normalized_resources
+from emulator_server import EmulatorServer
 
 TOOLS = ("bash", "gcloud", "kubectl", "gke-gcloud-auth-plugin", "curl")
 JOB = "\n# ---- 9. The job"
@@ -21,25 +21,25 @@ def _missing() -> list[str]:
     return [tool for tool in TOOLS if shutil.which(tool) is None]
 
 
-def _run(script: Path, server: Rehearsal, **more: str) -> subprocess.CompletedProcess[str]:
+def _run(script: Path, server: EmulatorServer, **more: str) -> subprocess.CompletedProcess[str]:
     environment = {**server.env, "POLL_SECONDS": "1", **more}
     return subprocess.run(["bash", str(script)], capture_output=True, text=True, timeout=560, env=environment)
 
 
-def _world(server: Rehearsal) -> dict[str, Any]:
+def _world(server: EmulatorServer) -> dict[str, Any]:
     """Names and specs, without an address's labels.
 
     gcloud has no flag for those (the description bears the mark all the same), and it says false where the
     SDK says nothing.
     """
-    rows, deadline = server.world(), time.monotonic() + 5
+    rows, deadline = server.cloud_resources(), time.monotonic() + 5
     while any(row["state"] == "creating" for row in rows) and time.monotonic() < deadline:
         time.sleep(0.1)  # a RayCluster's own word comes a moment after its pods'
-        rows = server.world()
+        rows = server.cloud_resources()
     for row in rows:
         if row["kind"] == "address":
             row["spec"].pop("labels", None)
-    world: dict[str, Any] = _said(comparable(rows))
+    world: dict[str, Any] = _said(normalized_resources(rows))
     return world
 
 
@@ -49,14 +49,14 @@ def _said(value: Any) -> Any:
     return [_said(item) for item in value] if isinstance(value, list) else value
 
 
-def _exported(walk: Road, *words: str) -> str:
+def _exported(walk: CliHarness, *words: str) -> str:
     done = walk.run("export", *words)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
 
 def test_export_writes_a_script_or_answers_that_begin_the_same_deployment(tmp_path: Path) -> None:
-    with road(tmp_path / "home") as walk:
+    with cli_harness(tmp_path / "home") as walk:
         walk.init()
         file = tmp_path / "deployment.sh"
         done = walk.run("export", "--out", str(file))
@@ -75,11 +75,11 @@ def test_export_writes_a_script_or_answers_that_begin_the_same_deployment(tmp_pa
 @pytest.mark.skipif(bool(_missing()), reason=f"not installed here: {', '.join(_missing())}")
 def test_gcloud_and_kubectl_make_the_world_that_apply_makes(tmp_path: Path) -> None:
     """About three minutes: a gcloud command takes some seconds. The job is left out, as no Ray runs here."""
-    with road(tmp_path / "applied") as walk:
+    with cli_harness(tmp_path / "applied") as walk:
         walk.init()
-        walk.lines(*APPLY)
+        walk.events(*APPLY)
         applied = _world(walk.server)
-    with road(tmp_path / "scripted") as walk:
+    with cli_harness(tmp_path / "scripted") as walk:
         walk.init()
         script = tmp_path / "deployment.sh"
         script.write_text(_exported(walk).partition(JOB)[0] + "\n")

@@ -6,20 +6,20 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from kube_test_server import KubeTestServer, kube_test_server, wait_until
 from kubernetes import client, dynamic, watch
 from kubernetes.client.exceptions import ApiException
-from kubethings import ray_objects
-from kubeworld import Running, running, until
+from tutorial_kube_objects import ray_objects
 
 
 @pytest.fixture(scope="module")
-def it() -> Iterator[Running]:
-    with running() as world:
+def it() -> Iterator[KubeTestServer]:
+    with kube_test_server() as world:
         yield world
 
 
 @pytest.fixture
-def core(it: Running) -> Any:
+def core(it: KubeTestServer) -> Any:
     return client.CoreV1Api(it.client())
 
 
@@ -32,7 +32,7 @@ def _refused(error: pytest.ExceptionInfo[ApiException], code: int, text: str) ->
     assert text in str(error.value.body)
 
 
-def test_version_discovery_and_the_dynamic_client(it: Running) -> None:
+def test_version_discovery_and_the_dynamic_client(it: KubeTestServer) -> None:
     api = it.client()
     assert client.VersionApi(api).get_code().git_version == "v1.33.5-gke.1162000"
     kind = dynamic.DynamicClient(api).resources.get(api_version="ray.io/v1", kind="RayCluster")
@@ -76,7 +76,7 @@ def _pod(**container: Any) -> dict[str, Any]:
     }
 
 
-def test_unknown_fields_are_refused_when_strict_and_dropped_with_a_warning_else(it: Running) -> None:
+def test_unknown_fields_are_refused_when_strict_and_dropped_with_a_warning_else(it: KubeTestServer) -> None:
     code, body, _ = it.raw("POST", f"{PODS}?fieldValidation=Strict", _pod(imge="x"))
     assert code == 400 and 'strict decoding error: unknown field "spec.containers[0].imge"' in body["message"]
     code, body, headers = it.raw("POST", f"{PODS}?dryRun=All", _pod(imge="x"))
@@ -87,7 +87,7 @@ def test_unknown_fields_are_refused_when_strict_and_dropped_with_a_warning_else(
     assert code == 400 and 'unknown field "spec.workerGroupSpecs[0].replica"' in body["message"]
 
 
-def test_wrong_types_and_broken_rules_name_the_field(it: Running) -> None:
+def test_wrong_types_and_broken_rules_name_the_field(it: KubeTestServer) -> None:
     cluster = ray_objects()[-1]
     cluster["spec"]["workerGroupSpecs"][0]["replicas"] = "two"
     for path, sent, code, text in (
@@ -137,7 +137,9 @@ def test_lists_select_by_label_and_field_and_come_in_pages(core: Any) -> None:
     assert [len(page.items), len(rest.items)] == [2, 3]
 
 
-def test_a_watch_shows_changes_from_its_version_on_and_410_for_a_lost_one(it: Running, core: Any) -> None:
+def test_a_watch_shows_changes_from_its_version_on_and_410_for_a_lost_one(
+    it: KubeTestServer, core: Any
+) -> None:
     start = core.list_namespaced_config_map("default").metadata.resource_version
     core.create_namespaced_config_map(
         "default", {**_map("seen"), "metadata": {"name": "seen", "labels": {"w": "1"}}}
@@ -165,7 +167,7 @@ def test_a_watch_shows_changes_from_its_version_on_and_410_for_a_lost_one(it: Ru
     assert error.value.status == 410
 
 
-def test_patches_of_all_four_kinds(it: Running, core: Any) -> None:
+def test_patches_of_all_four_kinds(it: KubeTestServer, core: Any) -> None:
     core.create_namespaced_service(
         "default",
         {
@@ -197,7 +199,9 @@ def test_patches_of_all_four_kinds(it: Running, core: Any) -> None:
     assert patch("apply-patch+yaml", applied, "?fieldManager=tests")["metadata"]["labels"] == {"x": "y"}
 
 
-def test_server_side_apply_names_the_manager_it_meets_and_takes_back_what_it_leaves_out(it: Running) -> None:
+def test_server_side_apply_names_the_manager_it_meets_and_takes_back_what_it_leaves_out(
+    it: KubeTestServer,
+) -> None:
     maps = dynamic.DynamicClient(it.client()).resources.get(api_version="v1", kind="ConfigMap")
 
     def apply(manager: str, data: dict[str, str], **how: Any) -> Any:
@@ -234,7 +238,7 @@ def test_finalizers_hold_an_object_and_owners_take_theirs_along(core: Any) -> No
             m.metadata.name for m in core.list_namespaced_config_map("default").items
         }
 
-    until(gone)
+    wait_until(gone)
 
 
 def test_orphans_stay(core: Any) -> None:
@@ -244,19 +248,19 @@ def test_orphans_stay(core: Any) -> None:
         "default", {"metadata": {"name": "child", "ownerReferences": [reference]}}
     )
     core.delete_namespaced_config_map("mother", "default", propagation_policy="Orphan")
-    until(lambda: not core.read_namespaced_config_map("child", "default").metadata.owner_references)
+    wait_until(lambda: not core.read_namespaced_config_map("child", "default").metadata.owner_references)
 
 
 def test_a_namespace_goes_with_what_is_in_it(core: Any) -> None:
     core.create_namespace({"metadata": {"name": "short"}})
-    until(lambda: core.list_namespaced_service_account("short").items)
+    wait_until(lambda: core.list_namespaced_service_account("short").items)
     core.create_namespaced_config_map("short", _map("x"))
     core.delete_namespace("short")
-    until(lambda: "short" not in {n.metadata.name for n in core.list_namespace().items})
+    wait_until(lambda: "short" not in {n.metadata.name for n in core.list_namespace().items})
     assert not core.list_config_map_for_all_namespaces(field_selector="metadata.namespace=short").items
 
 
-def test_a_service_account_may_do_what_its_role_says_and_no_more(it: Running, core: Any) -> None:
+def test_a_service_account_may_do_what_its_role_says_and_no_more(it: KubeTestServer, core: Any) -> None:
     rbac = client.RbacAuthorizationV1Api(it.client())
     custom = client.CustomObjectsApi(it.client())
     for name in ("mine", "other"):
@@ -307,7 +311,7 @@ def rbac_group() -> str:
     return "rbac.authorization.k8s.io"
 
 
-def test_paths_that_nobody_rehearsed_are_said_so(it: Running) -> None:
+def test_paths_that_nobody_rehearsed_are_said_so(it: KubeTestServer) -> None:
     code, body, _ = it.raw("GET", "/metrics")
     assert code == 501 and "/metrics" in body["message"]
     assert it.raw("GET", "/apis/nobody.io/v1/things")[0] == 404

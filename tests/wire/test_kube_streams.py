@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from kube_test_server import ZONE, FakeRayHeadManager, KubeTestServer, kube_test_server, kubectl_binary
 from kubernetes import client
 from kubernetes.stream import portforward, stream
-from kubethings import deploy, pods, ready
-from kubeworld import ZONE, LocalHeads, Running, kubectl_binary, running
+from tutorial_kube_objects import apply_raycluster, ray_pods, wait_for_raycluster
 
 BIG = bytes(range(256)) * 4096 * 8  # 8 MiB
 
@@ -48,13 +48,13 @@ class _Server(http.server.ThreadingHTTPServer):
 
 
 @pytest.fixture(scope="module")
-def it() -> Iterator[Running]:
+def it() -> Iterator[KubeTestServer]:
     server = _Server(("127.0.0.1", 0), _Pages)
     threading.Thread(target=server.serve_forever, daemon=True).start()
-    with running(heads=LocalHeads(server.server_port)) as world:
-        deploy(world, 0)
-        ready(world, 0)
-        data = world.cluster.kube.lustre_folder(f"my-project/{ZONE}/nemo-lustre") / "run" / "step_10"
+    with kube_test_server(heads=FakeRayHeadManager(server.server_port)) as world:
+        apply_raycluster(world, 0)
+        wait_for_raycluster(world, 0)
+        data = world.cluster.context.lustre_folder(f"my-project/{ZONE}/nemo-lustre") / "run" / "step_10"
         data.mkdir(parents=True)
         (data / "training_info.json").write_text("one\ntwo\nthree\n")
         (data / "escape").symlink_to("/etc")
@@ -64,11 +64,11 @@ def it() -> Iterator[Running]:
 
 
 @pytest.fixture(scope="module")
-def head(it: Running) -> str:
-    return str(pods(it, "head")[0]["metadata"]["name"])
+def head(it: KubeTestServer) -> str:
+    return str(ray_pods(it, "head")[0]["metadata"]["name"])
 
 
-def test_exec_reads_the_pods_own_files(it: Running, head: str) -> None:
+def test_exec_reads_the_pods_own_files(it: KubeTestServer, head: str) -> None:
     def run(*words: str) -> str:
         return it.kubectl("exec", head, "-c", "ray-head", "--", *words).stdout
 
@@ -100,13 +100,13 @@ def test_exec_reads_the_pods_own_files(it: Running, head: str) -> None:
     ],
 )
 def test_exec_never_leaves_the_mounts_and_the_closed_list(
-    it: Running, head: str, words: Any, code: int
+    it: KubeTestServer, head: str, words: Any, code: int
 ) -> None:
     done = it.kubectl("exec", head, "-c", "ray-head", "--", *words, check=False)
     assert (done.returncode, done.stdout) == (code, "")
 
 
-def test_a_script_on_standard_input_knows_the_same_list(it: Running, head: str) -> None:
+def test_a_script_on_standard_input_knows_the_same_list(it: KubeTestServer, head: str) -> None:
     script = "# look\nls /data/run\nrm -rf /data\n"
     done = it.kubectl("exec", "-i", head, "-c", "ray-head", "--", "bash", "-s", stdin=script, check=False)
     assert done.stdout == "step_10\n" and done.returncode == 127
@@ -115,7 +115,7 @@ def test_a_script_on_standard_input_knows_the_same_list(it: Running, head: str) 
     assert it.kubectl("exec", "-i", head, "-c", "ray-head", "--", "cat", stdin=long).stdout == long
 
 
-def test_the_python_client_executes_and_gets_the_exit_code(it: Running, head: str) -> None:
+def test_the_python_client_executes_and_gets_the_exit_code(it: KubeTestServer, head: str) -> None:
     core = client.CoreV1Api(it.client())
 
     def run(*words: str) -> Any:
@@ -139,14 +139,14 @@ def test_the_python_client_executes_and_gets_the_exit_code(it: Running, head: st
     assert run("reboot").returncode == 127
 
 
-def test_cp_brings_a_folder_out(it: Running, head: str, tmp_path: Path) -> None:
+def test_cp_brings_a_folder_out(it: KubeTestServer, head: str, tmp_path: Path) -> None:
     it.kubectl(
         "cp", f"default/{head}:/data/run/step_10/training_info.json", str(tmp_path / "out"), "-c", "ray-head"
     )
     assert (tmp_path / "out").read_text() == "one\ntwo\nthree\n"
 
 
-def test_logs_by_container_tail_and_time(it: Running, head: str) -> None:
+def test_logs_by_container_tail_and_time(it: KubeTestServer, head: str) -> None:
     assert "Ray runtime started" in it.kubectl("logs", head, "-c", "ray-head").stdout
     assert len(it.kubectl("logs", head, "-c", "ray-head", "--tail=2").stdout.splitlines()) == 2
     assert it.kubectl("logs", head, "-c", "ray-head", "--timestamps").stdout.startswith("20")
@@ -155,7 +155,7 @@ def test_logs_by_container_tail_and_time(it: Running, head: str) -> None:
 
 
 @contextmanager
-def _forwarded(it: Running, target: str, port: str = ":8265") -> Iterator[str]:
+def _forwarded(it: KubeTestServer, target: str, port: str = ":8265") -> Iterator[str]:
     with subprocess.Popen(
         [kubectl_binary(), "port-forward", target, port],
         env=it.env(),
@@ -176,7 +176,9 @@ def _get(url: str) -> bytes:
         return bytes(answer.read())
 
 
-def test_kubectl_forwards_forty_connections_at_once_and_megabytes_unharmed(it: Running, head: str) -> None:
+def test_kubectl_forwards_forty_connections_at_once_and_megabytes_unharmed(
+    it: KubeTestServer, head: str
+) -> None:
     for target in (f"pod/{head}", "svc/ray-cluster-kuberay-head-svc"):
         with _forwarded(it, target) as url, ThreadPoolExecutor(40) as pool:
             assert set(pool.map(_get, [url] * 40)) == {b"hello"}
@@ -185,12 +187,12 @@ def test_kubectl_forwards_forty_connections_at_once_and_megabytes_unharmed(it: R
                 assert answer.read() == str(len(BIG)).encode()
 
 
-def test_a_port_that_nobody_serves_is_refused(it: Running, head: str) -> None:
+def test_a_port_that_nobody_serves_is_refused(it: KubeTestServer, head: str) -> None:
     with _forwarded(it, f"pod/{head}", ":10001") as url, pytest.raises(OSError):
         _get(url)
 
 
-def test_the_python_client_forwards_over_channels(it: Running, head: str) -> None:
+def test_the_python_client_forwards_over_channels(it: KubeTestServer, head: str) -> None:
     core = client.CoreV1Api(it.client())
     forward = portforward(core.connect_get_namespaced_pod_portforward, head, "default", ports="8265")
     line: socket.socket = forward.socket(8265)

@@ -15,11 +15,11 @@ from typing import Any
 import jsonschema
 import kubernetes_validate
 import pytest
-from gcloud_bodies import unlike
+from gcloud_requests import differing_paths
 
 from grpo_wizard.steps.core import tutorial_differences
-from grpo_wizard.steps.core.model import Fact, SecretValue
-from grpo_wizard.steps.registry import all_resources, complete
+from grpo_wizard.steps.core.model import OutputRef, SecretValue
+from grpo_wizard.steps.registry import all_resources, validate
 
 JSON = dict[str, Any]
 HERE = Path(__file__).parent
@@ -81,7 +81,7 @@ def tutorial(*above: JSON) -> JSON:
     given: JSON = tomllib.loads((HERE.parents[1] / "assets" / "answers-tutorial.toml").read_text("utf-8"))
     for layer in above:
         given = {step: {**given.get(step, {}), **layer.get(step, {})} for step in {*given, *layer}}
-    return complete(given)
+    return validate(given)
 
 
 def exact() -> JSON:
@@ -101,7 +101,7 @@ def filled(value: Any) -> Any:
         return {key: filled(item) for key, item in value.items()}
     if isinstance(value, list):
         return [filled(item) for item in value]
-    return "10.0.0.2" if isinstance(value, Fact) else "text" if isinstance(value, SecretValue) else value
+    return "10.0.0.2" if isinstance(value, OutputRef) else "text" if isinstance(value, SecretValue) else value
 
 
 def google(name: str) -> list[JSON]:
@@ -118,7 +118,7 @@ def test_the_raycluster_is_the_charts_but_for_what_the_table_names(which: str) -
     found: set[str] = set()
     for theirs in google("rendered-seed"):
         mine = ours.get((theirs["kind"], theirs["metadata"]["name"]))
-        paths = unlike(theirs, mine) - NOT_IN_THE_CHART if mine else {""}
+        paths = differing_paths(theirs, mine) - NOT_IN_THE_CHART if mine else {""}
         found |= {f"{theirs['kind']} {path}".strip() for path in paths}
     claims = [ALWAYS, SHIPPING if which == "exact" else SWITCHED]
     patterns = [pattern for table in claims for each in table.values() for pattern in each]

@@ -15,10 +15,15 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
-from kubeworld import TOKEN, LocalHeads, Running, running, until
+from kube_test_server import TOKEN, FakeRayHeadManager, KubeTestServer, kube_test_server, wait_until
 
 from grpo_wizard.steps.clients.kubernetes.access import KubeAccess
-from grpo_wizard.steps.clients.kubernetes.port_forward import Forward, Forwarding, head_pod, newest_running
+from grpo_wizard.steps.clients.kubernetes.port_forward import (
+    PortForward,
+    PortForwardEvent,
+    head_pod_selector,
+    newest_running,
+)
 
 BODY = os.urandom(1 << 20) * 9
 
@@ -57,13 +62,13 @@ def pod() -> Pod:
 
 
 @pytest.fixture(scope="module")
-def heads() -> LocalHeads:
-    return LocalHeads(0)
+def heads() -> FakeRayHeadManager:
+    return FakeRayHeadManager(0)
 
 
 @pytest.fixture(scope="module")
-def world(pod: Pod, heads: LocalHeads) -> Iterator[Running]:
-    with running(heads=heads) as it:
+def world(pod: Pod, heads: FakeRayHeadManager) -> Iterator[KubeTestServer]:
+    with kube_test_server(heads=heads) as it:
         server = it.call(asyncio.start_server(pod.serve, "127.0.0.1", 0))
         heads.port = server.sockets[0].getsockname()[1]
         make_head(it, "head-a")
@@ -71,14 +76,14 @@ def world(pod: Pod, heads: LocalHeads) -> Iterator[Running]:
         it.loop.call_soon_threadsafe(server.close)
 
 
-def access(world: Running) -> KubeAccess:
+def access(world: KubeTestServer) -> KubeAccess:
     async def token() -> str:
         return TOKEN
 
     return KubeAccess(world.url, world.cluster.ca_path.read_text(), token)
 
 
-def ask(world: Running, method: str, path: str, body: Any = None) -> Any:
+def ask(world: KubeTestServer, method: str, path: str, body: Any = None) -> Any:
     request = urllib.request.Request(
         world.url + path,
         method=method,
@@ -89,7 +94,7 @@ def ask(world: Running, method: str, path: str, body: Any = None) -> Any:
         return json.load(answer)
 
 
-def make_head(world: Running, name: str) -> None:
+def make_head(world: KubeTestServer, name: str) -> None:
     labels = {"ray.io/cluster": "ray-cluster-kuberay", "ray.io/node-type": "head"}
     spec = {"containers": [{"name": "ray-head", "image": "nvcr.io/nvidia/nemo-rl:v0.5.0"}]}
     ask(
@@ -99,21 +104,21 @@ def make_head(world: Running, name: str) -> None:
         {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "labels": labels}, "spec": spec},
     )
     path = f"/api/v1/namespaces/default/pods/{name}"
-    until(lambda: ask(world, "GET", path)["status"].get("phase") == "Running")
+    wait_until(lambda: ask(world, "GET", path)["status"].get("phase") == "Running")
 
 
 @asynccontextmanager
 async def forwarded(
-    world: Running, events: list[Forwarding], port: int = 8265, **more: Any
-) -> AsyncIterator[Forward]:
-    choose = head_pod(access(world), "default", "ray-cluster-kuberay")
-    async with Forward(
-        access(world), "default", choose, port, on_event=events.append, check_s=0.2, **more
+    world: KubeTestServer, events: list[PortForwardEvent], port: int = 8265, **more: Any
+) -> AsyncIterator[PortForward]:
+    choose = head_pod_selector(access(world), "default", "ray-cluster-kuberay")
+    async with PortForward(
+        access(world), "default", choose, port, on_event=events.append, check_interval_s=0.2, **more
     ) as forward:
         yield forward
 
 
-async def body_through(forward: Forward) -> str:
+async def body_through(forward: PortForward) -> str:
     reader, writer = await asyncio.open_connection("127.0.0.1", forward.local_port)
     writer.write(b"body\n")
     data = await reader.read(-1)
@@ -129,7 +134,9 @@ async def eventually(work: Callable[[], Awaitable[bool]], seconds: float = 15) -
     return time.monotonic() - start
 
 
-def test_nine_megabytes_arrive_exactly_and_forty_connections_stand_side_by_side(world: Running) -> None:
+def test_nine_megabytes_arrive_exactly_and_forty_connections_stand_side_by_side(
+    world: KubeTestServer,
+) -> None:
     async def run() -> tuple[list[str], list[bytes], float]:
         async with forwarded(world, []) as forward:
             start = time.monotonic()
@@ -151,7 +158,7 @@ def test_nine_megabytes_arrive_exactly_and_forty_connections_stand_side_by_side(
     print(f"{len(BODY) / seconds / 1e6:.1f} MB/s")
 
 
-async def killed(world: Running) -> None:
+async def killed(world: KubeTestServer) -> None:
     """What a kill does to those who are connected: nothing is finished."""
     server = world.cluster._runner and world.cluster._runner.server
     for connection in server.connections if server else ():
@@ -160,13 +167,13 @@ async def killed(world: Running) -> None:
     await world.cluster.stop()
 
 
-def test_a_hundred_megabytes_over_a_server_that_is_killed_and_comes_back(world: Running) -> None:
+def test_a_hundred_megabytes_over_a_server_that_is_killed_and_comes_back(world: KubeTestServer) -> None:
     """Four readers at once, three bodies each; what the kill cuts is asked for again on the same local address."""
     whole = hashlib.sha256(BODY).hexdigest()
     cut: list[int] = []
 
-    async def run() -> tuple[list[str], list[Forwarding]]:
-        events: list[Forwarding] = []
+    async def run() -> tuple[list[str], list[PortForwardEvent]]:
+        events: list[PortForwardEvent] = []
         begun = asyncio.Event()
         async with forwarded(world, events) as forward:
 
@@ -201,7 +208,7 @@ def test_a_hundred_megabytes_over_a_server_that_is_killed_and_comes_back(world: 
     print(f"{12 * len(BODY) / 1e6:.0f} MB in {time.monotonic() - start:.1f} s, cut {len(cut)} times")
 
 
-def test_a_client_that_does_not_read_slows_the_pod_down(world: Running, pod: Pod) -> None:
+def test_a_client_that_does_not_read_slows_the_pod_down(world: KubeTestServer, pod: Pod) -> None:
     async def run() -> int:
         async with forwarded(world, []) as forward:
             pod.sent = 0
@@ -218,9 +225,9 @@ def test_a_client_that_does_not_read_slows_the_pod_down(world: Running, pod: Pod
     assert 0 < asyncio.run(run()) < 64 << 20, "of 400 MB; the rest is what sockets and TLS hold"
 
 
-def test_a_server_that_goes_and_comes_back_is_told_once_and_the_address_stays(world: Running) -> None:
-    async def run() -> list[Forwarding]:
-        events: list[Forwarding] = []
+def test_a_server_that_goes_and_comes_back_is_told_once_and_the_address_stays(world: KubeTestServer) -> None:
+    async def run() -> list[PortForwardEvent]:
+        events: list[PortForwardEvent] = []
         async with forwarded(world, events) as forward:
             await body_through(forward)
             reader, writer = await asyncio.open_connection("127.0.0.1", forward.local_port)
@@ -238,9 +245,9 @@ def test_a_server_that_goes_and_comes_back_is_told_once_and_the_address_stays(wo
     assert kinds == ["ready", "lost", "restored"]
 
 
-def test_a_new_head_pod_is_found_within_seconds_and_told_once(world: Running) -> None:
-    async def run() -> tuple[list[Forwarding], float]:
-        events: list[Forwarding] = []
+def test_a_new_head_pod_is_found_within_seconds_and_told_once(world: KubeTestServer) -> None:
+    async def run() -> tuple[list[PortForwardEvent], float]:
+        events: list[PortForwardEvent] = []
         async with forwarded(world, events) as forward:
             await body_through(forward)
             old = forward.pod
@@ -266,9 +273,9 @@ def test_a_new_head_pod_is_found_within_seconds_and_told_once(world: Running) ->
     assert seconds < 5
 
 
-def test_a_pod_that_refuses_is_told_in_its_own_words(world: Running) -> None:
-    async def run() -> tuple[bytes, list[Forwarding]]:
-        events: list[Forwarding] = []
+def test_a_pod_that_refuses_is_told_in_its_own_words(world: KubeTestServer) -> None:
+    async def run() -> tuple[bytes, list[PortForwardEvent]]:
+        events: list[PortForwardEvent] = []
         async with forwarded(world, events, port=9999) as forward:
             reader, writer = await asyncio.open_connection("127.0.0.1", forward.local_port)
             data = await asyncio.wait_for(reader.read(), 10)
@@ -282,15 +289,15 @@ def test_a_pod_that_refuses_is_told_in_its_own_words(world: Running) -> None:
     assert "9999" in lost[0].detail
 
 
-def test_a_connection_that_finds_no_pod_ends_after_the_patience(world: Running) -> None:
-    async def run() -> tuple[float, list[Forwarding]]:
-        events: list[Forwarding] = []
+def test_a_connection_that_finds_no_pod_ends_after_the_patience(world: KubeTestServer) -> None:
+    async def run() -> tuple[float, list[PortForwardEvent]]:
+        events: list[PortForwardEvent] = []
 
         async def nobody() -> str | None:
             return None
 
-        async with Forward(
-            access(world), "default", nobody, 8265, on_event=events.append, patience_s=0.5
+        async with PortForward(
+            access(world), "default", nobody, 8265, on_event=events.append, connect_timeout_s=0.5
         ) as forward:
             start = time.monotonic()
             reader, writer = await asyncio.open_connection("127.0.0.1", forward.local_port)

@@ -15,11 +15,11 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from google.oauth2.credentials import Credentials
 
-from grpo_wizard.steps.clients.context import Cloud
+from grpo_wizard.steps.clients.context import CloudContext
 from grpo_wizard.steps.clients.errors import CloudError
 from grpo_wizard.steps.clients.google import billing_catalog
-from grpo_wizard.steps.clients.google.billing_catalog import skus
-from grpo_wizard.steps.pricing.book import Book, wanted_skus
+from grpo_wizard.steps.clients.google.billing_catalog import list_skus
+from grpo_wizard.steps.pricing.book import PriceBook, sku_pattern
 
 ROWS: list[dict[str, Any]] = json.loads(
     (Path(__file__).parents[1] / "unit" / "fixtures" / "skus.json").read_text("utf-8")
@@ -58,13 +58,13 @@ class _Catalog(BaseHTTPRequestHandler):
 
 
 @contextmanager
-def _catalog(**about: Any) -> Iterator[tuple[Cloud, list[dict[str, list[str]]]]]:
+def _catalog(**about: Any) -> Iterator[tuple[CloudContext, list[dict[str, list[str]]]]]:
     handler = type("Catalog", (_Catalog,), {"asked": [], **about})
     server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     try:
         address = f"http://127.0.0.1:{server.server_address[1]}"
-        yield Cloud("real", Credentials("token"), "user@example.com", base_url=address), handler.asked  # type: ignore[attr-defined]
+        yield CloudContext("real", Credentials("token"), "user@example.com", base_url=address), handler.asked  # type: ignore[attr-defined]
     finally:
         server.shutdown()
         server.server_close()
@@ -72,25 +72,25 @@ def _catalog(**about: Any) -> Iterator[tuple[Cloud, list[dict[str, list[str]]]]]
 
 def test_all_pages_are_read_in_usd_and_only_our_machines_are_kept() -> None:
     with _catalog() as (cloud, asked):
-        rows = skus(cloud, SERVICE, wanted_skus())
+        rows = list_skus(cloud, SERVICE, sku_pattern())
     assert len(asked) == 3 and asked[0]["path"] == [f"/cloudbilling/v1/{SERVICE}/skus"]
     assert all(query["currencyCode"] == ["USD"] for query in asked)
     named = {row["description"] for row in rows}
     assert "A4 Nvidia B200 (1 gpu slice) running in Americas" in named
     assert not any("N2D" in name or "Commitment" in name for name in named)
-    book = Book.of(rows, "2026-11-30T00:00:00Z")
-    assert book.machine("a4-highgpu-8g", "us-central1").usd == pytest.approx(128.88)
-    assert book.machine("a4-highgpu-8g", "us-central1", "spot").usd == pytest.approx(39.6336)
+    book = PriceBook.from_catalog(rows, "2026-11-30T00:00:00Z")
+    assert book.machine_price("a4-highgpu-8g", "us-central1").usd == pytest.approx(128.88)
+    assert book.machine_price("a4-highgpu-8g", "us-central1", "spot").usd == pytest.approx(39.6336)
 
 
 def test_a_page_that_fails_spoils_the_whole_answer_half_a_list_gives_wrong_prices() -> None:
     with _catalog(fails_on="4") as (cloud, _asked), pytest.raises(CloudError) as refused:
-        skus(cloud, SERVICE, wanted_skus())
+        list_skus(cloud, SERVICE, sku_pattern())
     assert refused.value.transient
 
 
 def test_a_list_that_takes_too_long_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(billing_catalog, "PATIENCE_S", 0.05)
+    monkeypatch.setattr(billing_catalog, "TIMEOUT_S", 0.05)
     with _catalog(wait_s=0.1) as (cloud, _asked), pytest.raises(CloudError) as refused:
-        skus(cloud, SERVICE, wanted_skus())
+        list_skus(cloud, SERVICE, sku_pattern())
     assert "too long" in refused.value.title

@@ -4,13 +4,20 @@ from __future__ import annotations
 
 from typing import Any
 
-from grpo_wizard.steps.core.durations import duration
+from grpo_wizard.steps.core.durations import format_duration
 from grpo_wizard.steps.core.events import Event
-from grpo_wizard.tui.commands._output import flags, glyph, money, plan_counts, print_json, thing
-from grpo_wizard.tui.viewmodels.failures import alike, named
+from grpo_wizard.tui.commands._output import (
+    deployment_flags,
+    format_hourly_price,
+    format_plan_counts,
+    print_json,
+    resource_label,
+    status_glyph,
+)
+from grpo_wizard.tui.viewmodels.failures import group_by_cause, join_names
 
 
-class Renderer:
+class EventRenderer:
     """Shows events as they come. `home` as it was given, for the commands that are named."""
 
     def __init__(self, mode: str, deployment: str, as_json: bool, home: str = "") -> None:
@@ -19,16 +26,16 @@ class Renderer:
 
     def show(self, event: Event) -> None:
         if self.as_json:
-            print_json(self.mode, self.deployment, event.document())
+            print_json(self.mode, self.deployment, event.to_json())
             return
-        same = flags(self.mode == "rehearsal", self.deployment, self.home)
+        same = deployment_flags(self.mode == "rehearsal", self.deployment, self.home)
         data = dict(event.data) | {"flags": same}
-        if event.event == "resource_failed" and self._told_before(data):
+        if event.event == "resource_failed" and self._already_reported(data):
             data = {"title": data["title"]}
-        for line in _LINES.get(event.event, _nothing)(event, data):
+        for line in _LINES.get(event.event, _no_lines)(event, data):
             print(line, flush=True)
 
-    def _told_before(self, data: dict[str, Any]) -> bool:
+    def _already_reported(self, data: dict[str, Any]) -> bool:
         """Why, fix and command of one cause are told once, however many things it hits."""
         cause = tuple(str(data.get(key, "")) for key in ("title", "detail", "fix", "command"))
         known = cause in self._causes
@@ -36,30 +43,30 @@ class Renderer:
         return known
 
 
-def _nothing(event: Event, data: dict[str, Any]) -> list[str]:
+def _no_lines(event: Event, data: dict[str, Any]) -> list[str]:
     return []
 
 
 def _plan(event: Event, data: dict[str, Any]) -> list[str]:
-    return [f"plan: {plan_counts(data['resources'])}"]
+    return [f"plan: {format_plan_counts(data['resources'])}"]
 
 
 def _started(event: Event, data: dict[str, Any]) -> list[str]:
-    return [f"{glyph('work')} start   {event.id}"]
+    return [f"{status_glyph('work')} start   {event.id}"]
 
 
 def _waiting(event: Event, data: dict[str, Any]) -> list[str]:
-    return [f"{glyph('look')} waiting {event.id}: {data['detail']}"]
+    return [f"{status_glyph('look')} waiting {event.id}: {data['detail']}"]
 
 
 def _done(event: Event, data: dict[str, Any]) -> list[str]:
     return [
-        f"{glyph('pass')} done    {event.id} ({data['action']}, {duration(data['seconds'], tenths=True)})"
+        f"{status_glyph('pass')} done    {event.id} ({data['action']}, {format_duration(data['seconds'], tenths=True)})"
     ]
 
 
 def _failed(event: Event, data: dict[str, Any]) -> list[str]:
-    lines = [f"{glyph('block')} failed  {event.id}: {data['title']}"]
+    lines = [f"{status_glyph('block')} failed  {event.id}: {data['title']}"]
     return lines + [
         f"          {name}: {data[key]}"
         for name, key in (("why", "detail"), ("fix", "fix"), ("command", "command"))
@@ -69,19 +76,19 @@ def _failed(event: Event, data: dict[str, Any]) -> list[str]:
 
 def _retry(event: Event, data: dict[str, Any]) -> list[str]:
     return [
-        f"{glyph('warn')} retry   {event.id}: {data['detail']}; again in {duration(data['after_seconds'], tenths=True)}"
+        f"{status_glyph('warn')} retry   {event.id}: {data['detail']}; again in {format_duration(data['after_seconds'], tenths=True)}"
     ]
 
 
 def _notice(event: Event, data: dict[str, Any]) -> list[str]:
-    named_already = not event.id or data["detail"].startswith(thing(event.id))
-    return [f"{glyph('info')} note    {'' if named_already else f'{event.id}: '}{data['detail']}"]
+    named_already = not event.id or data["detail"].startswith(resource_label(event.id))
+    return [f"{status_glyph('info')} note    {'' if named_already else f'{event.id}: '}{data['detail']}"]
 
 
 def _job(event: Event, data: dict[str, Any]) -> list[str]:
     step = f" step {data['step']}/{data['total_steps']}" if data.get("step") is not None else ""
     return [
-        f"{glyph('work')} job     {data.get('job_id', '')} {data.get('status', '')}{step}{' ' + data['detail'] if data.get('detail') else ''}"
+        f"{status_glyph('work')} job     {data.get('job_id', '')} {data.get('status', '')}{step}{' ' + data['detail'] if data.get('detail') else ''}"
     ]
 
 
@@ -91,12 +98,14 @@ def _summary(event: Event, data: dict[str, Any]) -> list[str]:
     done = "the job has ended" if about_job and data["ok"] else counts or "nothing was done"
     lines = [
         f"{'done' if data['ok'] else 'not done'}: {done}"
-        + (f" in {duration(data['seconds'], tenths=True)}" if counts else "")
+        + (f" in {format_duration(data['seconds'], tenths=True)}" if counts else "")
     ]
-    for group in alike(data["failed"], lambda entry: (entry["title"], entry["detail"], entry["fix"])):
+    for group in group_by_cause(
+        data["failed"], lambda entry: (entry["title"], entry["detail"], entry["fix"])
+    ):
         entry = group[0]
         lines.append(
-            f"{glyph('block')} {named([one['id'] for one in group])}: {entry['title']}"
+            f"{status_glyph('block')} {join_names([one['id'] for one in group])}: {entry['title']}"
             + (f" ({entry['detail']})" if entry["detail"] else "")
         )
         lines += [f"  fix: {entry['fix']}"] if entry["fix"] else []
@@ -105,9 +114,9 @@ def _summary(event: Event, data: dict[str, Any]) -> list[str]:
     if data["ok"]:
         return [
             *lines,
-            f"price now: {money(data['usd_per_hour'])} known; next: grpo-wizard {data['next']}{data['flags']}",
+            f"price now: {format_hourly_price(data['usd_per_hour'])} known; next: grpo-wizard {data['next']}{data['flags']}",
         ]
-    costs = f"costs {money(data['usd_per_hour'])} known and " if data["usd_per_hour"] else ""
+    costs = f"costs {format_hourly_price(data['usd_per_hour'])} known and " if data["usd_per_hour"] else ""
     kept = "what stands {costs}is listed by grpo-wizard status{flags}; run the same command again to go on, or destroy to take it down"
     return [*lines, kept.format(costs=costs, flags=data["flags"])]
 

@@ -11,13 +11,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from grpo_wizard.state.errors import WizardError, WrongUsage
+from grpo_wizard.state.errors import CommandUsageError, WizardError
 from grpo_wizard.state.home import Home
-from grpo_wizard.state.store import Store
-from grpo_wizard.steps.emulator.process import URL
+from grpo_wizard.state.store import StateStore
+from grpo_wizard.steps.emulator.process import URL_ENV
 
 if TYPE_CHECKING:
-    from grpo_wizard.state.model import Answers, Deployment, Mode
+    from grpo_wizard.state.model import Deployment, Mode, StoredAnswers
     from grpo_wizard.steps.deployment.session import Session
 
 
@@ -29,7 +29,7 @@ def mode_of(args: argparse.Namespace) -> Mode:
     return "rehearsal" if args.rehearse else "real"
 
 
-def choose(home: Home, args: argparse.Namespace) -> str:
+def choose_deployment(home: Home, args: argparse.Namespace) -> str:
     """The deployment's name: given, or the only one there is of this mode. Raises WrongUsage."""
     if args.deployment:
         return str(args.deployment)
@@ -37,82 +37,84 @@ def choose(home: Home, args: argparse.Namespace) -> str:
     if len(names) == 1:
         return names[0]
     if not names:
-        raise WrongUsage(
+        raise CommandUsageError(
             "There is no deployment yet.",
             f"{home.root} holds none.",
             "Begin with grpo-wizard init, or just grpo-wizard.",
         )
-    raise WrongUsage("Several deployments are there.", ", ".join(names) + ".", "Name one with --deployment.")
+    raise CommandUsageError(
+        "Several deployments are there.", ", ".join(names) + ".", "Name one with --deployment."
+    )
 
 
-def load(args: argparse.Namespace) -> tuple[Store, Deployment]:
+def load_deployment(args: argparse.Namespace) -> tuple[StateStore, Deployment]:
     """The state of the chosen deployment, of the right mode. Raises WrongUsage and what Store.load raises."""
     home = home_of(args)
-    store = Store(home)
-    deployment = store.load(choose(home, args))
+    store = StateStore(home)
+    deployment = store.load(choose_deployment(home, args))
     if deployment.mode != mode_of(args):
-        raise wrong_mode(deployment)
-    say_if_real(deployment.mode)
+        raise wrong_mode_error(deployment)
+    warn_real_in_emulator_shell(deployment.mode)
     return store, deployment
 
 
-def wrong_mode(deployment: Deployment) -> WrongUsage:
+def wrong_mode_error(deployment: Deployment) -> CommandUsageError:
     """It is the other kind than was asked for: how to get to it, and how to get what was asked for."""
     name = deployment.name
     if deployment.mode == "rehearsal":
-        return WrongUsage(
+        return CommandUsageError(
             "this deployment is a rehearsal; add --rehearse",
             f"{name} lives in the rehearsal.",
             "add --rehearse; for a real deployment name another one: --deployment NAME",
         )
-    return WrongUsage(
+    return CommandUsageError(
         "this deployment is real; leave out --rehearse",
         f"{name} lives in Google Cloud.",
         "leave out --rehearse; for a rehearsal name another one: --deployment NAME --rehearse",
     )
 
 
-def real_beside_rehearsal(mode: str) -> str:
+def real_in_emulator_shell_warning(mode: str) -> str:
     """A sentence for whoever works on a real deployment in a shell whose gcloud uses a rehearsal; else nothing."""
-    if mode != "real" or not os.environ.get(URL):
+    if mode != "real" or not os.environ.get(URL_ENV):
         return ""
-    return f"this shell points at a rehearsal ({URL}); this is a real deployment: add --rehearse for the rehearsal"
+    return f"this shell points at a rehearsal ({URL_ENV}); this is a real deployment: add --rehearse for the rehearsal"
 
 
-def say_if_real(mode: str) -> None:
+def warn_real_in_emulator_shell(mode: str) -> None:
     """The same, on stderr."""
-    if text := real_beside_rehearsal(mode):
+    if text := real_in_emulator_shell_warning(mode):
         print(f"note: {text}", file=sys.stderr)
 
 
 def open_session(args: argparse.Namespace) -> Session:
     """The deployment with its clients. The rehearsal's server is started where it is needed."""
-    return session_of(args, *load(args))
+    return session_of(args, *load_deployment(args))
 
 
-def session_of(args: argparse.Namespace, store: Store, deployment: Deployment) -> Session:
+def session_of(args: argparse.Namespace, store: StateStore, deployment: Deployment) -> Session:
     """The same of one that is loaded."""
-    from grpo_wizard.state.audit import Audit
+    from grpo_wizard.state.audit import AuditLog
     from grpo_wizard.steps.clients.connect import open_cloud
     from grpo_wizard.steps.deployment.session import Session
 
-    complete_or_say(deployment)
-    audit = Audit(store.home.audit_file(deployment.name))
+    require_complete(deployment)
+    audit = AuditLog(store.home.audit_file(deployment.name))
     cloud = open_cloud(deployment.mode, Path(store.home.root), args.speed, audit.append)
     if deployment.mode == "rehearsal":
-        from grpo_wizard.tui.controllers.drills import say_running
+        from grpo_wizard.tui.controllers.drills import warn_active_drills
 
-        say_running(Path(store.home.root))
-    return Session.of(store, deployment, cloud)
+        warn_active_drills(Path(store.home.root))
+    return Session.from_deployment(store, deployment, cloud)
 
 
-def complete_or_say(deployment: Deployment) -> Answers:
+def require_complete(deployment: Deployment) -> StoredAnswers:
     """The screens save step by step: a command may meet answers that are not all there yet. Raises WizardError."""
-    from grpo_wizard.steps.registry import Refusals, complete
+    from grpo_wizard.steps.registry import ValidationErrors, validate
 
     try:
-        return complete(deployment.answers)
-    except Refusals as refused:
+        return validate(deployment.answers)
+    except ValidationErrors as refused:
         rules = "\n       ".join(f"{key}: {rule}" for key, rule in refused.by_field.items())
         raise WizardError(
             f"{deployment.name} is not answered yet", rules, "answer the rest in the wizard, or by init --set"
@@ -120,19 +122,19 @@ def complete_or_say(deployment: Deployment) -> Answers:
 
 
 @contextlib.contextmanager
-def locked(args: argparse.Namespace) -> Iterator[Session]:
+def locked_session(args: argparse.Namespace) -> Iterator[Session]:
     """The same, with the deployment's lock held: for commands that write."""
-    with held(args):
+    with deployment_lock(args):
         yield open_session(args)
 
 
 @contextlib.contextmanager
-def held(args: argparse.Namespace) -> Iterator[None]:
+def deployment_lock(args: argparse.Namespace) -> Iterator[None]:
     """The deployment's lock alone."""
     from grpo_wizard.state.lock import Lock
 
     home = home_of(args)
-    name = choose(home, args)
-    Store(home).load(name)  # a missing deployment is said before a lock file is made
+    name = choose_deployment(home, args)
+    StateStore(home).load(name)  # a missing deployment is said before a lock file is made
     with Lock(home, name, shlex.join(["grpo-wizard", *sys.argv[1:]])):
         yield

@@ -6,8 +6,8 @@ import argparse
 import asyncio
 
 from grpo_wizard.steps.jobs.checkpoints import list_checkpoints
-from grpo_wizard.steps.training.checkpoints import Listing
-from grpo_wizard.tui.commands._output import glyph, print_json
+from grpo_wizard.steps.training.checkpoints import CheckpointListing
+from grpo_wizard.tui.commands._output import print_json, status_glyph
 from grpo_wizard.tui.commands._session import open_session
 
 
@@ -15,20 +15,20 @@ def run(args: argparse.Namespace) -> int:
     session = open_session(args)
     listing = asyncio.run(list_checkpoints(session))
     if args.json:
-        print_json(session.deployment.mode, session.deployment.name, listing.as_json())
+        print_json(session.deployment.mode, session.deployment.name, listing.to_json())
     else:
-        _show(listing)
+        _print_checkpoints(listing)
     return 0
 
 
-def _show(listing: Listing) -> None:
+def _print_checkpoints(listing: CheckpointListing) -> None:
     if not listing.rows:
         print("no checkpoint yet")
     for row in listing.rows:
         print(
-            f"{glyph('pass' if row.complete else 'warn')} {row.name:16}{row.state:13}{row.size_bytes / 1e9:10.3f} GB  {row.note or row.path}"
+            f"{status_glyph('pass' if row.complete else 'warn')} {row.name:16}{row.state:13}{row.size_bytes / 1e9:10.3f} GB  {row.note or row.path}"
         )
     if listing.resume_step is not None:
         print(f"a restart goes on from step_{listing.resume_step}")
     if listing.warning:
-        print(f"{glyph('warn')} {listing.warning}")
+        print(f"{status_glyph('warn')} {listing.warning}")

@@ -14,23 +14,23 @@ from grpo_wizard.steps.deployment.session import Session
 from grpo_wizard.tui.commands._session import open_session
 
 if TYPE_CHECKING:
-    from grpo_wizard.steps.clients.context import Cloud
-    from grpo_wizard.steps.clients.kubernetes.api import ClusterAccess
+    from grpo_wizard.steps.clients.context import CloudContext
+    from grpo_wizard.steps.clients.kubernetes.api import ClusterEndpoint
 
 
 def run(args: argparse.Namespace) -> int:
     session = open_session(args)
     file = kubeconfig.path(os.environ)
-    name = write(session, file)
+    name = write_kubeconfig(session, file)
     print(f"{file}: context {name}, now current")
     print(f"next: kubectl --context={name} get pods --namespace={session.answers['raycluster']['namespace']}")
     return 0
 
 
-def write(session: Session, file: Path) -> str:
+def write_kubeconfig(session: Session, file: Path) -> str:
     """The entry's name. A real cluster's token comes from gcloud's plugin; a rehearsal's never changes."""
     place, cluster = session.answers["project"], session.answers["cluster"]["cluster_name"]
-    found = _access(session.cloud, place["project_id"], place["region"], cluster)
+    found = _cluster_access(session.cloud, place["project_id"], place["region"], cluster)
     if found is None:
         raise WizardError(
             f"cluster {cluster} is not up", f"in {place['project_id']}, {place['region']}", "apply makes it"
@@ -42,13 +42,13 @@ def write(session: Session, file: Path) -> str:
     return name
 
 
-def _access(cloud: Cloud, project: str, location: str, cluster: str) -> ClusterAccess | None:
+def _cluster_access(cloud: CloudContext, project: str, location: str, cluster: str) -> ClusterEndpoint | None:
     """None while there is no cluster to speak of; with GKE's API off there is none."""
     from grpo_wizard.steps.clients.errors import CloudError
-    from grpo_wizard.steps.clients.kubernetes.api import access
+    from grpo_wizard.steps.clients.kubernetes.api import cluster_endpoint
 
     try:
-        return access(cloud, project, location, cluster)
+        return cluster_endpoint(cloud, project, location, cluster)
     except CloudError as error:
         if error.kind == "api_disabled":
             return None

@@ -12,13 +12,13 @@ from grpo_wizard.tui.commands._session import open_session
 
 
 def run(args: argparse.Namespace) -> int:
-    asyncio.run(_keep(open_session(args), args.port))
+    asyncio.run(_forward_dashboard(open_session(args), args.port))
     return 0
 
 
-async def _keep(session: Session, port: int) -> None:
+async def _forward_dashboard(session: Session, port: int) -> None:
     """Until it is interrupted; the forward is rebuilt when the head's pod is replaced."""
-    async with open_head(session.cloud, job_resource(session).where, port) as head:
+    async with open_head(session.cloud, job_resource(session).parent, port) as head:
         await head.jobs.version()
         print(f"Ray dashboard: {head.dashboard_url} (only from this machine; ctrl+c ends it)", flush=True)
         await asyncio.Event().wait()

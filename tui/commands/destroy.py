@@ -6,36 +6,42 @@ import argparse
 import asyncio
 from pathlib import Path
 
-from grpo_wizard.state.errors import WizardError, WrongUsage
+from grpo_wizard.state.errors import CommandUsageError, WizardError
 from grpo_wizard.state.model import Deployment
-from grpo_wizard.state.store import Store
+from grpo_wizard.state.store import StateStore
 from grpo_wizard.steps.core.events import Event, notice
 from grpo_wizard.steps.deployment.session import Session
-from grpo_wizard.steps.engine.apply import undo
-from grpo_wizard.tui.commands._events import Renderer
-from grpo_wizard.tui.commands._session import choose, held, home_of, load, session_of
-from grpo_wizard.tui.commands.apply import play
+from grpo_wizard.steps.engine.apply import destroy
+from grpo_wizard.tui.commands._events import EventRenderer
+from grpo_wizard.tui.commands._session import (
+    choose_deployment,
+    deployment_lock,
+    home_of,
+    load_deployment,
+    session_of,
+)
+from grpo_wizard.tui.commands.apply import record_and_render
 
 
 def run(args: argparse.Namespace) -> int:
-    name = choose(home_of(args), args)
+    name = choose_deployment(home_of(args), args)
     if args.confirm != name:
-        raise WrongUsage(
+        raise CommandUsageError(
             "destroy wants the deployment's name",
             "" if args.confirm is None else f"{args.confirm} is not {name}",
             "",
             f"grpo-wizard destroy --confirm {name}",
         )
-    with held(args):
-        store, deployment = load(args)
-        if is_untouched(store, deployment):
-            return _remove(store, deployment, args.json)
+    with deployment_lock(args):
+        store, deployment = load_deployment(args)
+        if was_never_applied(store, deployment):
+            return _archive_untouched(store, deployment, args.json)
         session = session_of(args, store, deployment)
-        _may_delete_project(session, args.delete_project)
+        _check_project_deletable(session, args.delete_project)
         ok = asyncio.run(
-            play(
+            record_and_render(
                 session,
-                undo(session, keep=_kept(args.keep), delete_project=args.delete_project or ""),
+                destroy(session, keep=_retained_steps(args.keep), delete_project=args.delete_project or ""),
                 args.json,
                 args.home or "",
             )
@@ -43,16 +49,16 @@ def run(args: argparse.Namespace) -> int:
     return 0 if ok else 1
 
 
-def is_untouched(store: Store, deployment: Deployment) -> bool:
+def was_never_applied(store: StateStore, deployment: Deployment) -> bool:
     """Whether nothing was ever made, begun, sent or taken over: an intention is saved, and a request audited, at once."""
     traces = (store.home.audit_file(deployment.name), store.home.journal_file(deployment.name))
     return not deployment.resources and deployment.job is None and not any(map(Path.exists, traces))
 
 
-def _remove(store: Store, deployment: Deployment, as_json: bool) -> int:
+def _archive_untouched(store: StateStore, deployment: Deployment, as_json: bool) -> int:
     """Without the cloud, so without credentials. The answers are moved aside and the name is free."""
-    aside = store.set_aside(deployment.name)
-    renderer = Renderer(deployment.mode, deployment.name, as_json)
+    aside = store.archive(deployment.name)
+    renderer = EventRenderer(deployment.mode, deployment.name, as_json)
     renderer.show(
         notice(
             "no record of anything made or begun is here: the cloud was not asked; "
@@ -65,12 +71,12 @@ def _remove(store: Store, deployment: Deployment, as_json: bool) -> int:
     return 0
 
 
-def _kept(steps: list[str]) -> set[str]:
+def _retained_steps(steps: list[str]) -> set[str]:
     """Lustre lives in its network: keeping it keeps that and its peering too."""
     return {"lustre"} if "lustre" in steps else set()
 
 
-def _may_delete_project(session: Session, project: str | None) -> None:
+def _check_project_deletable(session: Session, project: str | None) -> None:
     if project is None:
         return
     mine = session.answers["project"]

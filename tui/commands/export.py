@@ -6,24 +6,24 @@ import argparse
 import sys
 from pathlib import Path
 
-from grpo_wizard.state.errors import WrongUsage
+from grpo_wizard.state.errors import CommandUsageError
 from grpo_wizard.tui.commands._output import write_data
-from grpo_wizard.tui.commands._session import complete_or_say, load
+from grpo_wizard.tui.commands._session import load_deployment, require_complete
 
 
 def run(args: argparse.Namespace) -> int:
-    _, deployment = load(args)
-    answers = complete_or_say(deployment)
+    _, deployment = load_deployment(args)
+    answers = require_complete(deployment)
     if args.answers:
         from grpo_wizard.steps.export.answers import answers_toml
 
-        return _give(answers_toml(answers), args.out, 0o644)
-    from grpo_wizard.steps.export.script import script
+        return _write_output(answers_toml(answers), args.out, 0o644)
+    from grpo_wizard.steps.export.script import render_script
 
-    return _give(script(answers, deployment.name, deployment.lineage), args.out, 0o755)
+    return _write_output(render_script(answers, deployment.name, deployment.lineage), args.out, 0o755)
 
 
-def _give(text: str, out: str | None, mode: int) -> int:
+def _write_output(text: str, out: str | None, mode: int) -> int:
     """To the file that was named, else to stdout."""
     if out is None:
         write_data(text)
@@ -32,6 +32,6 @@ def _give(text: str, out: str | None, mode: int) -> int:
         Path(out).write_text(text, "utf-8")
         Path(out).chmod(mode)
     except OSError as error:
-        raise WrongUsage(f"{out} cannot be written", error.strerror or str(error)) from error
+        raise CommandUsageError(f"{out} cannot be written", error.strerror or str(error)) from error
     print(f"wrote {out}", file=sys.stderr)
     return 0

@@ -7,16 +7,16 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any
 
-from grpo_wizard.steps.jobs.watch import read_job
-from grpo_wizard.steps.training.health import Verdict, diagnose
-from grpo_wizard.steps.training.rows import Facts
-from grpo_wizard.tui.commands._output import glyph, print_json
+from grpo_wizard.steps.jobs.watch import load_job
+from grpo_wizard.steps.training.health import HealthReport, diagnose
+from grpo_wizard.steps.training.rows import RunInfo
+from grpo_wizard.tui.commands._output import print_json, status_glyph
 from grpo_wizard.tui.commands._session import mode_of, open_session
 from grpo_wizard.tui.commands.metrics import read_log
 
-_SIGNS = {"critical": "block", "warning": "warn", "info": "info"}
+_LEVEL_ICONS = {"critical": "block", "warning": "warn", "info": "info"}
 # NeMo RL says "stopping training early" also of a run that has done all its steps.
-_ENDINGS = {
+_END_MESSAGES = {
     "max_steps": "the run is completed",
     "async_complete": "the run is completed",
     "timeout": "the run ended at its time limit",
@@ -27,20 +27,20 @@ def run(args: argparse.Namespace) -> int:
     name = None
     if args.source:
         reader = read_log(args.source)
-        verdict, rows, facts = diagnose(reader), reader.document().get("rows", []), reader.facts
+        verdict, rows, facts = diagnose(reader), reader.to_json().get("rows", []), reader.run_info
     else:
         session = open_session(args)
         name = session.deployment.name
-        watch = asyncio.run(read_job(session))
-        verdict, rows, facts = watch.health(), watch.rows(), watch.reader.facts
+        watch = asyncio.run(load_job(session))
+        verdict, rows, facts = watch.health(), watch.rows(), watch.reader.run_info
     if args.json:
-        print_json(mode_of(args), name, verdict.as_json())
+        print_json(mode_of(args), name, verdict.to_json())
     else:
-        _show(verdict, rows, facts)
+        _print_verdict(verdict, rows, facts)
     return 1 if verdict.verdict in ("warning", "critical") else 0
 
 
-def _show(verdict: Verdict, rows: Sequence[dict[str, Any]], facts: Facts) -> None:
+def _print_verdict(verdict: HealthReport, rows: Sequence[dict[str, Any]], facts: RunInfo) -> None:
     print(f"health: {verdict.verdict}")
     rewards = [row["avg_reward"] for row in rows if isinstance(row.get("avg_reward"), float)]
     if rewards:
@@ -49,9 +49,9 @@ def _show(verdict: Verdict, rows: Sequence[dict[str, Any]], facts: Facts) -> Non
         )
     elif verdict.verdict == "unknown":
         print("no training step was found in this log")
-    if facts.ending in _ENDINGS and rows:
-        print(f"{_ENDINGS[facts.ending]}: step {rows[-1]['step']} of {rows[-1]['total_steps']}")
+    if facts.end_reason in _END_MESSAGES and rows:
+        print(f"{_END_MESSAGES[facts.end_reason]}: step {rows[-1]['step']} of {rows[-1]['total_steps']}")
     for found in verdict.findings:
         since = f" (since step {found.since_step})" if found.since_step is not None else ""
-        print(f"{glyph(_SIGNS[found.level])} {found.level}: {found.title}{since}")
+        print(f"{status_glyph(_LEVEL_ICONS[found.level])} {found.level}: {found.title}{since}")
         print(f"  seen: {found.evidence}\n  do:   {found.advice}\n  from: {found.source}")

@@ -9,38 +9,38 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from grpo_wizard.state.audit import Audit
-from grpo_wizard.state.errors import NameRefused, StateUnreadable, WizardError, WrongUsage
+from grpo_wizard.state.audit import AuditLog
+from grpo_wizard.state.errors import CommandUsageError, InvalidName, StateUnreadable, WizardError
 from grpo_wizard.state.home import valid_name
 from grpo_wizard.state.lock import Lock
-from grpo_wizard.state.store import Store
-from grpo_wizard.steps.registry import Refusals, complete, fields
-from grpo_wizard.tui.commands._output import flags
-from grpo_wizard.tui.commands._session import home_of, mode_of, say_if_real, wrong_mode
+from grpo_wizard.state.store import StateStore
+from grpo_wizard.steps.registry import ValidationErrors, fields, validate
+from grpo_wizard.tui.commands._output import deployment_flags
+from grpo_wizard.tui.commands._session import home_of, mode_of, warn_real_in_emulator_shell, wrong_mode_error
 
 if TYPE_CHECKING:
     from grpo_wizard.state.model import Deployment
-    from grpo_wizard.steps.engine.recovery import Offer
+    from grpo_wizard.steps.engine.recovery import RecoveryCandidate
 
-Given = dict[str, dict[str, Any]]
+RawAnswers = dict[str, dict[str, Any]]
 
 
 def run(args: argparse.Namespace) -> int:
     if args.keys:
-        return list_keys()
+        return print_keys()
     home = home_of(args)
-    store = Store(home)
-    given = _given(args)
-    name = _name(args, given, store)
-    known = home.known(name)
-    before = _before(args, store, name)
+    store = StateStore(home)
+    given = _read_answers(args)
+    name = _choose_name(args, given, store)
+    known = home.has_state(name)
+    before = _load_existing(args, store, name)
     if before is not None and before.mode != mode_of(args):
-        raise wrong_mode(before)
-    say_if_real(mode_of(args))
-    answers = parsed(_merge(before.answers if before else {}, given))
+        raise wrong_mode_error(before)
+    warn_real_in_emulator_shell(mode_of(args))
+    answers = validate_answers(_merge(before.answers if before else {}, given))
     with Lock(home, name, "grpo-wizard init"):
         if args.take_over:
-            _take_over(args, store, name, before, answers)
+            _recover(args, store, name, before, answers)
         elif before is None:
             store.create(name, mode_of(args), answers)
         else:
@@ -53,18 +53,18 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _before(args: argparse.Namespace, store: Store, name: str) -> Deployment | None:
+def _load_existing(args: argparse.Namespace, store: StateStore, name: str) -> Deployment | None:
     """The deployment as it is known. One that nothing here can read any more counts as lost when it is taken over."""
     try:
-        return store.load(name) if store.home.known(name) else None
+        return store.load(name) if store.home.has_state(name) else None
     except StateUnreadable as error:
         if args.take_over and error.backup is None:
             return None
         raise
 
 
-def _take_over(
-    args: argparse.Namespace, store: Store, name: str, before: Deployment | None, answers: Given
+def _recover(
+    args: argparse.Namespace, store: StateStore, name: str, before: Deployment | None, answers: RawAnswers
 ) -> None:
     """Begins the deployment under the mark that everything of these names bears. A state that made something is never given up."""
     if before is not None and any(record.origin == "created" for record in before.resources.values()):
@@ -74,32 +74,36 @@ def _take_over(
             "go on with it",
             f"grpo-wizard status{_flags(args, name)}",
         )
-    found = _look_for_offer(args, store, name, answers)
-    if store.home.known(name):
-        store.set_aside(name)
-    store.create(name, mode_of(args), answers, found.lineage)
-    Audit(store.home.audit_file(name)).append("", "TAKE-OVER", "", found.lineage, f"{found.count} things")
-    print(f"{found.count} things bear the mark {found.lineage}: they are this deployment's again")
+    found = _find_recovery_candidate(args, store, name, answers)
+    if store.home.has_state(name):
+        store.archive(name)
+    store.create(name, mode_of(args), answers, found.deployment_id)
+    AuditLog(store.home.audit_file(name)).append(
+        "", "TAKE-OVER", "", found.deployment_id, f"{found.count} things"
+    )
+    print(f"{found.count} things bear the mark {found.deployment_id}: they are this deployment's again")
 
 
-def _look_for_offer(args: argparse.Namespace, store: Store, name: str, answers: Given) -> Offer:
+def _find_recovery_candidate(
+    args: argparse.Namespace, store: StateStore, name: str, answers: RawAnswers
+) -> RecoveryCandidate:
     """Looks at the cloud; writes nothing. Raises WizardError where there is not exactly one mark."""
     import asyncio
 
     from grpo_wizard.state.model import Deployment
     from grpo_wizard.steps.clients.connect import open_cloud
     from grpo_wizard.steps.deployment.session import Session
-    from grpo_wizard.steps.engine.apply import Options, plan
-    from grpo_wizard.steps.engine.recovery import marks, offer
+    from grpo_wizard.steps.engine.apply import ApplyOptions, plan
+    from grpo_wizard.steps.engine.recovery import foreign_owners, recovery_candidate
 
     nobody = Deployment(lineage="nobody", mode=mode_of(args), name=name, answers=answers)
     cloud = open_cloud(nobody.mode, Path(store.home.root), args.speed, lambda *parts: None)
-    decisions = asyncio.run(plan(Session.of(store, nobody, cloud), Options()))
-    found = offer(decisions)
+    decisions = asyncio.run(plan(Session.from_deployment(store, nobody, cloud), ApplyOptions()))
+    found = recovery_candidate(decisions)
     if found is None:
         seen = ", ".join(
             f"{count} {'without a mark' if not mark else 'of ' + mark}"
-            for mark, count in marks(decisions).items()
+            for mark, count in foreign_owners(decisions).items()
         )
         raise WizardError(
             "there is no one deployment to take over",
@@ -110,10 +114,10 @@ def _look_for_offer(args: argparse.Namespace, store: Store, name: str, answers: 
 
 
 def _flags(args: argparse.Namespace, name: str) -> str:
-    return flags(args.rehearse, name, args.home or "")
+    return deployment_flags(args.rehearse, name, args.home or "")
 
 
-def list_keys() -> int:
+def print_keys() -> int:
     """Every answer that a file or --set may hold. A default in brackets follows from other answers."""
     for step, field in fields():
         if field.kind != "secret":
@@ -128,28 +132,28 @@ def list_keys() -> int:
     return 0
 
 
-def _given(args: argparse.Namespace) -> Given:
+def _read_answers(args: argparse.Namespace) -> RawAnswers:
     """From the files in their order, then the environment, then --set: the later wins."""
-    given: Given = {}
+    given: RawAnswers = {}
     for path in args.answers:
         given = _merge(given, _from_file(path))
     if args.from_env:
         given = _merge(given, from_environment(os.environ))
     for item in args.set:
-        given = _merge(given, _from_set(item))
+        given = _merge(given, _parse_set_option(item))
     return given
 
 
-def _from_file(path: str) -> Given:
+def _from_file(path: str) -> RawAnswers:
     try:
         document = tomllib.loads(Path(path).read_text("utf-8"))
     except (OSError, UnicodeDecodeError) as error:
-        raise WrongUsage(f"{path} cannot be read", str(error)) from error
+        raise CommandUsageError(f"{path} cannot be read", str(error)) from error
     except tomllib.TOMLDecodeError as error:
-        raise WrongUsage(f"{path} is no TOML", str(error)) from error
+        raise CommandUsageError(f"{path} is no TOML", str(error)) from error
     for key, value in document.items():
         if not isinstance(value, dict):
-            raise WrongUsage(
+            raise CommandUsageError(
                 f"unknown key {key} in {path}",
                 "answers stand in a table for each step",
                 "see grpo-wizard export --answers",
@@ -157,19 +161,19 @@ def _from_file(path: str) -> Given:
     return document
 
 
-def _from_set(item: str) -> Given:
+def _parse_set_option(item: str) -> RawAnswers:
     key, equals, value = item.partition("=")
     step, dot, field = key.partition(".")
     if not (equals and dot and step and field):
-        raise WrongUsage(
+        raise CommandUsageError(
             f"--set {item}", "it is step.field=value", "for instance --set networks.network=my-net"
         )
     return {step: {field: _as_utf8(value)}}
 
 
-def from_environment(environment: Mapping[str, str]) -> Given:
+def from_environment(environment: Mapping[str, str]) -> RawAnswers:
     """The tutorial's own variables. Tokens are read where they are needed and are no answers."""
-    given: Given = {}
+    given: RawAnswers = {}
     for step, field in fields():
         value = next((environment[name] for name in field.env if environment.get(name)), None)
         if value is not None and field.kind != "secret":
@@ -185,22 +189,22 @@ def _as_utf8(value: str) -> str:
         return value
 
 
-def _merge(below: Mapping[str, Mapping[str, Any]], above: Mapping[str, Mapping[str, Any]]) -> Given:
-    merged: Given = {step: dict(values) for step, values in below.items()}
+def _merge(below: Mapping[str, Mapping[str, Any]], above: Mapping[str, Mapping[str, Any]]) -> RawAnswers:
+    merged: RawAnswers = {step: dict(values) for step, values in below.items()}
     for step, values in above.items():
         merged.setdefault(step, {}).update(values)
     return merged
 
 
-def parsed(given: Given) -> dict[str, dict[str, Any]]:
+def validate_answers(given: RawAnswers) -> dict[str, dict[str, Any]]:
     """Complete answers. Raises what says every wrong field at once; unknown keys are wrong usage."""
     try:
-        return complete(given)
-    except Refusals as refused:
+        return validate(given)
+    except ValidationErrors as refused:
         rules = [f"{key}: {rule}" for key, rule in refused.by_field.items()]
-        if refused.unknown:
-            raise WrongUsage(
-                f"unknown key {', '.join(refused.unknown)}",
+        if refused.unknown_keys:
+            raise CommandUsageError(
+                f"unknown key {', '.join(refused.unknown_keys)}",
                 "\n       ".join(["no step asks that", *rules]),
                 "see all keys",
                 "grpo-wizard init --keys",
@@ -214,12 +218,12 @@ def parsed(given: Given) -> dict[str, dict[str, Any]]:
         ) from refused
 
 
-def _name(args: argparse.Namespace, given: Given, store: Store) -> str:
+def _choose_name(args: argparse.Namespace, given: RawAnswers, store: StateStore) -> str:
     """As named; else the only deployment there is when no cluster is named; else the cluster's name."""
     if args.deployment:
         return valid_name(args.deployment)
-    if "cluster_name" in given.get("cluster", {}) and not _is_name(given["cluster"]["cluster_name"]):
-        parsed(given)  # its refusal stands among all the others
+    if "cluster_name" in given.get("cluster", {}) and not _is_valid_name(given["cluster"]["cluster_name"]):
+        validate_answers(given)  # its refusal stands among all the others
     names = store.home.deployments()
     cluster = given.get("cluster", {}).get("cluster_name")
     if cluster is None and len(names) == 1:
@@ -227,8 +231,8 @@ def _name(args: argparse.Namespace, given: Given, store: Store) -> str:
     return valid_name(str(cluster)) if cluster else valid_name("nemo-cluster")
 
 
-def _is_name(value: Any) -> bool:
+def _is_valid_name(value: Any) -> bool:
     try:
         return bool(valid_name(str(value)))
-    except NameRefused:
+    except InvalidName:
         return False

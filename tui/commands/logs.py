@@ -6,29 +6,29 @@ import argparse
 import asyncio
 import sys
 
-from grpo_wizard.steps.clients.ray.log_follower import Notice, Output
-from grpo_wizard.steps.jobs.watch import JobWatch, read_job
+from grpo_wizard.steps.clients.ray.log_follower import LogChunk, Notice
+from grpo_wizard.steps.jobs.watch import JobWatcher, load_job
 from grpo_wizard.tui.commands._session import open_session
 
 
 def run(args: argparse.Namespace) -> int:
     session = open_session(args)
     if not args.follow:
-        watch = asyncio.run(read_job(session))
+        watch = asyncio.run(load_job(session))
         if watch.spool.exists():
             sys.stdout.buffer.write(watch.spool.read_bytes())
         return 0
-    asyncio.run(_follow(JobWatch(session)))
+    asyncio.run(_follow(JobWatcher(session)))
     return 0
 
 
-async def _follow(watch: JobWatch) -> None:
+async def _follow(watch: JobWatcher) -> None:
     """What the spool holds, then what comes, until the job has ended. Interruptions of the line go to stderr."""
     shown = 0
     async for event in watch.run():
         if isinstance(event, Notice):
             print(f"{event.kind}: {event.detail}", file=sys.stderr)
-        elif isinstance(event, Output) or not shown:
+        elif isinstance(event, LogChunk) or not shown:
             with watch.spool.open("rb") as file:
                 file.seek(shown)
                 data = file.read()

@@ -10,14 +10,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from grpo_wizard.state.errors import WrongUsage
-from grpo_wizard.steps.jobs.watch import JobWatch, read_job
-from grpo_wizard.steps.training.reader import Reader, read
+from grpo_wizard.state.errors import CommandUsageError
+from grpo_wizard.steps.jobs.watch import JobWatcher, load_job
+from grpo_wizard.steps.training.reader import LogReader, parse_log
 from grpo_wizard.tui.commands._output import print_json
 from grpo_wizard.tui.commands._session import mode_of, open_session
 from grpo_wizard.tui.controllers.job_monitor import has_epochs
 
-_COLUMNS = (
+_CSV_COLUMNS = (
     "step",
     "epoch",
     "total_steps",
@@ -29,7 +29,7 @@ _COLUMNS = (
     "total_step_seconds",
     "checkpoint",
 )
-_SHOWN = (
+_TABLE_COLUMNS = (
     ("step", "step", "{}"),
     ("reward", "avg_reward", "{:.4f}"),
     ("loss", "loss", "{:.4f}"),
@@ -37,27 +37,27 @@ _SHOWN = (
     ("length", "mean_generation_length", "{:.1f}"),
     ("seconds", "total_step_seconds", "{:.2f}"),
 )
-_EPOCH = ("epoch", "epoch", "{}")
+_EPOCH_COLUMN = ("epoch", "epoch", "{}")
 
 
 def run(args: argparse.Namespace) -> int:
     if args.source:
         reader = read_log(args.source)
-        _print(args, None, reader.document() | {"job": None})
+        _print(args, None, reader.to_json() | {"job": None})
         return 0
     session = open_session(args)
-    watch: JobWatch = asyncio.run(read_job(session))
-    _print(args, session.deployment.name, {"rows": watch.rows(), "job": watch.document()})
+    watch: JobWatcher = asyncio.run(load_job(session))
+    _print(args, session.deployment.name, {"rows": watch.rows(), "job": watch.to_json()})
     return 0
 
 
-def read_log(source: str) -> Reader:
+def read_log(source: str) -> LogReader:
     """A saved log, or standard input for `-`."""
     try:
         data = sys.stdin.buffer.read() if source == "-" else Path(source).read_bytes()
     except OSError as error:
-        raise WrongUsage(f"{source} cannot be read", error.strerror or str(error)) from error
-    return read(data)
+        raise CommandUsageError(f"{source} cannot be read", error.strerror or str(error)) from error
+    return parse_log(data)
 
 
 def _print(args: argparse.Namespace, deployment: str | None, document: dict[str, Any]) -> None:
@@ -66,22 +66,22 @@ def _print(args: argparse.Namespace, deployment: str | None, document: dict[str,
     elif "eval" in document:
         print("\n".join(f"{key}: {value}" for key, value in document["eval"].items()))
     elif args.csv:
-        writer = csv.DictWriter(sys.stdout, _COLUMNS, extrasaction="ignore")
+        writer = csv.DictWriter(sys.stdout, _CSV_COLUMNS, extrasaction="ignore")
         writer.writeheader()
         writer.writerows(document["rows"])
     else:
-        _table(document["rows"])
+        _print_table(document["rows"])
 
 
-def _table(rows: Sequence[dict[str, Any]]) -> None:
+def _print_table(rows: Sequence[dict[str, Any]]) -> None:
     if not rows:
         print("no step is complete yet")
         return
-    shown = (_SHOWN[0], _EPOCH, *_SHOWN[1:]) if has_epochs(rows) else _SHOWN
+    shown = (_TABLE_COLUMNS[0], _EPOCH_COLUMN, *_TABLE_COLUMNS[1:]) if has_epochs(rows) else _TABLE_COLUMNS
     print("  ".join(f"{title:>9}" for title, _, _ in shown))
     for row in rows:
-        print("  ".join(f"{_cell(row.get(key), form):>9}" for _, key, form in shown))
+        print("  ".join(f"{_format_cell(row.get(key), form):>9}" for _, key, form in shown))
 
 
-def _cell(value: Any, form: str) -> str:
+def _format_cell(value: Any, form: str) -> str:
     return "-" if value is None else form.format(value) if isinstance(value, int | float) else str(value)

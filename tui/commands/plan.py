@@ -9,57 +9,57 @@ from typing import Any
 
 from grpo_wizard.steps.core.tutorial_differences import rows
 from grpo_wizard.steps.deployment.session import Session
-from grpo_wizard.steps.engine.apply import Options, plan
+from grpo_wizard.steps.engine.apply import ApplyOptions, plan
 from grpo_wizard.steps.engine.plan import (
     Decision,
-    expected_range,
-    expected_seconds,
-    expected_words,
-    price,
+    estimated_range,
+    estimated_seconds,
+    format_estimate,
+    hourly_cost,
 )
-from grpo_wizard.steps.engine.recovery import advice
-from grpo_wizard.steps.pricing.book import sources
-from grpo_wizard.steps.pricing.budget import Meter, limit_of
-from grpo_wizard.steps.pricing.refresh import ask_prices
-from grpo_wizard.steps.pricing.reservation import reservation_bill, sentence
-from grpo_wizard.tui.commands._output import money, print_json
+from grpo_wizard.steps.engine.recovery import recovery_hint
+from grpo_wizard.steps.pricing.book import price_sources
+from grpo_wizard.steps.pricing.budget import BudgetGuard, spending_limit
+from grpo_wizard.steps.pricing.refresh import refresh_prices
+from grpo_wizard.steps.pricing.reservation import format_reservation_bill, reservation_bill
+from grpo_wizard.tui.commands._output import format_hourly_price, print_json
 from grpo_wizard.tui.commands._session import open_session
 
 
 def run(args: argparse.Namespace) -> int:
     session = open_session(args)
-    decisions, bill, why = asyncio.run(_look(session))
+    decisions, bill, why = asyncio.run(_read_plan(session))
     if args.json:
         print_json(
             session.deployment.mode,
             session.deployment.name,
-            document(session, decisions) | {"reservation": bill},
+            plan_document(session, decisions) | {"reservation": bill},
         )
     else:
-        show(session, decisions)
-        _show_costs(session, decisions, bill, why)
+        print_plan(session, decisions)
+        _print_costs(session, decisions, bill, why)
     return 1 if any(d.action == "conflict" for d in decisions) else 0
 
 
-async def _look(session: Session) -> tuple[list[Decision], dict[str, Any] | None, str]:
+async def _read_plan(session: Session) -> tuple[list[Decision], dict[str, Any] | None, str]:
     """The plan at today's prices, the reservation, and why these are not today's prices."""
-    why = await ask_prices(session)
-    return await plan(session, Options()), await reservation_bill(session), why
+    why = await refresh_prices(session)
+    return await plan(session, ApplyOptions()), await reservation_bill(session), why
 
 
-def document(session: Session, decisions: Sequence[Decision]) -> dict[str, Any]:
-    known, unknown = price([d.resource for d in decisions if d.action != "delete"])
+def plan_document(session: Session, decisions: Sequence[Decision]) -> dict[str, Any]:
+    known, unknown = hourly_cost([d.resource for d in decisions if d.action != "delete"])
     return {
-        "resources": [_row(d) for d in decisions],
+        "resources": [_resource_row(d) for d in decisions],
         "usd_per_hour": {"known": known, "unknown": unknown},
-        "price_sources": sources([d.resource for d in decisions], session.answers, session.book),
-        "expected_seconds": expected_seconds(decisions),
-        "expected_seconds_range": list(expected_range(decisions)),
+        "price_sources": price_sources([d.resource for d in decisions], session.answers, session.price_book),
+        "expected_seconds": estimated_seconds(decisions),
+        "expected_seconds_range": list(estimated_range(decisions)),
         "differences": rows(session.answers),
     }
 
 
-def _row(decision: Decision) -> dict[str, Any]:
+def _resource_row(decision: Decision) -> dict[str, Any]:
     r = decision.resource
     return {
         "id": r.id,
@@ -67,15 +67,15 @@ def _row(decision: Decision) -> dict[str, Any]:
         "name": r.name,
         "step": r.step,
         "action": decision.action,
-        "needs": list(r.needs),
+        "needs": list(r.depends_on),
         "command": r.command,
-        "usual_seconds": [r.usual.low, r.usual.high],
+        "usual_seconds": [r.expected_duration.low, r.expected_duration.high],
         "usd_per_hour": r.usd_per_hour,
         "note": decision.note,
     }
 
 
-def show(session: Session, decisions: Sequence[Decision]) -> None:
+def print_plan(session: Session, decisions: Sequence[Decision]) -> None:
     for d in decisions:
         cost = (
             ""
@@ -90,39 +90,43 @@ def show(session: Session, decisions: Sequence[Decision]) -> None:
         for action in ("create", "keep", "adopt", "change", "replace", "conflict", "delete")
     }
     print("\n" + ", ".join(f"{count} to {action}" for action, count in counts.items() if count))
-    known, unknown = price([d.resource for d in decisions if d.action != "delete"])
-    print(f"price: {money(known, len(unknown))}" + (f": {', '.join(unknown)}" if unknown else ""))
-    how = (
-        " (of a real deployment: its longest chain at the usual ends)" if expected_seconds(decisions) else ""
+    known, unknown = hourly_cost([d.resource for d in decisions if d.action != "delete"])
+    print(
+        f"price: {format_hourly_price(known, len(unknown))}" + (f": {', '.join(unknown)}" if unknown else "")
     )
-    print(f"time:  {expected_words(decisions)}{how}")
-    if words := advice(decisions):
+    how = (
+        " (of a real deployment: its longest chain at the usual ends)" if estimated_seconds(decisions) else ""
+    )
+    print(f"time:  {format_estimate(decisions)}{how}")
+    if words := recovery_hint(decisions):
         print(f"note:  {words}")
     print("\nbetter than the tutorial:")
     for row in rows(session.answers):
         print(f"  [{'x' if row['on'] else ' '}] {row['what']}: {row['why']}")
 
 
-def _show_costs(
+def _print_costs(
     session: Session, decisions: Sequence[Decision], bill: dict[str, Any] | None, why: str
 ) -> None:
     """Where prices are from, what the whole may come to, and what bills whatever is done."""
     print("\nprices:")
-    for id, source in sources([d.resource for d in decisions], session.answers, session.book).items():
+    for id, source in price_sources(
+        [d.resource for d in decisions], session.answers, session.price_book
+    ).items():
         print(f"  {id}: {source}")
     if why:
         print(f"  note: {why}")
-    known, _ = price([d.resource for d in decisions if d.action != "delete"])
-    low, high = expected_range(decisions)
+    known, _ = hourly_cost([d.resource for d in decisions if d.action != "delete"])
+    low, high = estimated_range(decisions)
     print(
         f"  known prices come to {known * low / 3600:,.0f} to {known * high / 3600:,.0f} USD until the job ends"
     )
-    limit = limit_of(session.answers, None)
-    if text := Meter(session.deployment, session.resources(), limit).warning():
+    limit = spending_limit(session.answers, None)
+    if text := BudgetGuard(session.deployment, session.resources(), limit).warning():
         print(f"  note: {text}")
     if limit is not None and known * high / 3600 > limit:
         print(
             f"  note: that may be more than project.max_usd, {limit:.2f} USD: nothing more is started once it is spent"
         )
     if bill:
-        print(f"  {sentence(bill)}")
+        print(f"  {format_reservation_bill(bill)}")

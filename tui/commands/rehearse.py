@@ -16,32 +16,32 @@ _NAME = "rehearsal"
 
 def run(args: argparse.Namespace) -> int:
     """On a terminal the wizard with the tutorial's values filled in; without one the whole road as lines."""
-    from grpo_wizard.tui.commands.wizard import on_a_terminal, open_app
+    from grpo_wizard.tui.commands.wizard import is_interactive, open_app
 
-    if on_a_terminal() and not args.json:
+    if is_interactive() and not args.json:
         return open_app(args, args.deployment or _NAME, rehearse=True)
-    return _as_lines(args)
+    return _run_stages(args)
 
 
-def _as_lines(args: argparse.Namespace) -> int:
+def _run_stages(args: argparse.Namespace) -> int:
     """init, check, apply --wait, metrics, health, destroy; 0 when all held. The first that fails ends it, and what stands stays to be looked at."""
-    stages = road(args)
+    stages = demo_stages(args)
     for number, (title, words) in enumerate(stages, 1):
         if not args.json:
             print(f"\n{number}/{len(stages)} {title}: grpo-wizard {shlex.join(words)}", flush=True)
-        code = _one(args, words)
+        code = _run_stage(args, words)
         if code:
             return code
     process.stop(Path(home_of(args).root))
     return 0
 
 
-def road(args: argparse.Namespace) -> list[tuple[str, list[str]]]:
+def demo_stages(args: argparse.Namespace) -> list[tuple[str, list[str]]]:
     """(title, the command's own words) of each stage: what anybody could type."""
     name = args.deployment or _NAME
     same = ["--rehearse", "--deployment", name]
     stages = [
-        ("the tutorial's answers", ["init", "--answers", _answers()]),
+        ("the tutorial's answers", ["init", "--answers", _answers_file()]),
         ("can it work?", ["check"]),
         ("what will be made", ["plan"]),
         ("making it, and training", ["apply", "--yes", "--wait"]),
@@ -52,11 +52,11 @@ def road(args: argparse.Namespace) -> list[tuple[str, list[str]]]:
     return [(title, [*words, *same]) for title, words in stages]
 
 
-def _one(args: argparse.Namespace, words: list[str]) -> int:
+def _run_stage(args: argparse.Namespace, arguments: list[str]) -> int:
     """One stage in this process, through the parser as if it had been typed."""
     from grpo_wizard.tui.cli import parse
 
-    typed = parse(words)
+    typed = parse(arguments)
     typed.home, typed.speed = args.home, args.speed
     if hasattr(typed, "json"):
         typed.json = args.json
@@ -64,5 +64,5 @@ def _one(args: argparse.Namespace, words: list[str]) -> int:
     return code
 
 
-def _answers() -> str:
+def _answers_file() -> str:
     return str(files("grpo_wizard.assets").joinpath("answers-tutorial.toml"))

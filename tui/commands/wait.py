@@ -9,9 +9,9 @@ from typing import Any
 from grpo_wizard.state.journal import Journal
 from grpo_wizard.steps.core.events import Event
 from grpo_wizard.steps.deployment.session import Session
-from grpo_wizard.steps.engine.plan import price
-from grpo_wizard.steps.jobs.watch import JobWatch
-from grpo_wizard.tui.commands._events import Renderer
+from grpo_wizard.steps.engine.plan import hourly_cost
+from grpo_wizard.steps.jobs.watch import JobWatcher
+from grpo_wizard.tui.commands._events import EventRenderer
 from grpo_wizard.tui.commands._session import open_session
 
 
@@ -19,22 +19,22 @@ def run(args: argparse.Namespace) -> int:
     session = open_session(args)
     watch, ok = asyncio.run(_wait(session, args.timeout, args.json))
     deployment = session.deployment
-    renderer = Renderer(deployment.mode, deployment.name, args.json, args.home or "")
-    renderer.show(Event("summary", None, summary(watch, ok)))
+    renderer = EventRenderer(deployment.mode, deployment.name, args.json, args.home or "")
+    renderer.show(Event("summary", None, job_summary(watch, ok)))
     return 0 if ok else 1
 
 
-async def _wait(session: Session, timeout: float | None, as_json: bool) -> tuple[JobWatch, bool]:
-    watch = JobWatch(session)
+async def _wait(session: Session, timeout: float | None, as_json: bool) -> tuple[JobWatcher, bool]:
+    watch = JobWatcher(session)
     try:
         async with asyncio.timeout(timeout):
-            await until_ended(watch, as_json)
+            await follow_job(watch, as_json)
     except TimeoutError:
         watch.detail = f"still {watch.status} after {timeout:g} s"
     return watch, watch.status == "SUCCEEDED"
 
 
-def summary(watch: JobWatch, ok: bool) -> dict[str, Any]:
+def job_summary(watch: JobWatcher, ok: bool) -> dict[str, Any]:
     failed = (
         []
         if ok
@@ -55,35 +55,35 @@ def summary(watch: JobWatch, ok: bool) -> dict[str, Any]:
         "deleted": 0,
         "failed": failed,
         "seconds": 0.0,
-        "usd_per_hour": price(watch.session.resources())[0],
+        "usd_per_hour": hourly_cost(watch.session.resources())[0],
         "next": "metrics" if ok else "health",
     }
 
 
-async def until_ended(watch: JobWatch, as_json: bool) -> None:
+async def follow_job(watch: JobWatcher, as_json: bool) -> None:
     """Follows into the spool and tells each status and each training step."""
     session = watch.session
-    renderer = Renderer(session.deployment.mode, session.deployment.name, as_json)
+    renderer = EventRenderer(session.deployment.mode, session.deployment.name, as_json)
     journal = Journal(session.store.home.journal_file(session.deployment.name))
     told, status = len(watch.reader.rows), ""
     async for _ in watch.run():
         rows = watch.reader.rows
         if watch.status == status and len(rows) <= told:
             continue
-        event = Event("job", "grpo.job", job_data(watch))
+        event = Event("job", "grpo.job", job_event_data(watch))
         told, status = len(rows), watch.status
-        journal.append(event.document())
+        journal.append(event.to_json())
         renderer.show(event)
 
 
-def job_data(watch: JobWatch) -> dict[str, Any]:
+def job_event_data(watch: JobWatcher) -> dict[str, Any]:
     rows = watch.reader.rows
-    last = rows[-1].as_json() if rows else {}
+    last = rows[-1].to_json() if rows else {}
     return {
         "job_id": watch.job_id,
         "status": watch.status,
         "step": last.get("step"),
-        "total_steps": watch.reader.facts.total_steps,
+        "total_steps": watch.reader.run_info.total_steps,
         "avg_reward": last.get("avg_reward"),
         "detail": f"reward {last['avg_reward']:.4f}" if isinstance(last.get("avg_reward"), float) else "",
     }

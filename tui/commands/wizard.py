@@ -6,14 +6,14 @@ import argparse
 import os
 import sys
 
-from grpo_wizard.state.errors import WrongUsage
-from grpo_wizard.tui.plain.detect import chosen_by
+from grpo_wizard.state.errors import CommandUsageError
+from grpo_wizard.tui.plain.detect import plain_mode_trigger
 
 
 def run(args: argparse.Namespace) -> int:
-    if not on_a_terminal():
-        plain = chosen_by(args.plain, os.environ)
-        raise WrongUsage(
+    if not is_interactive():
+        plain = plain_mode_trigger(args.plain, os.environ)
+        raise CommandUsageError(
             f"{'plain mode' if plain else 'the full-screen wizard'} needs a terminal",
             "there is none here" + (f"; plain mode was chosen by {plain}" if plain else ""),
             "use the commands: init, check, plan, apply; or rehearse for the whole road",
@@ -22,7 +22,7 @@ def run(args: argparse.Namespace) -> int:
     return open_app(args, args.deployment)
 
 
-def on_a_terminal() -> bool:
+def is_interactive() -> bool:
     """Textual would paint to stderr and wait for keys that cannot come."""
     return sys.stdin.isatty() and sys.stdout.isatty()
 
@@ -32,7 +32,7 @@ def open_app(args: argparse.Namespace, start: str | None, rehearse: bool = False
     from grpo_wizard.state.home import Home
 
     home = Home.choose(args.home)
-    because = chosen_by(args.plain, os.environ)
+    because = plain_mode_trigger(args.plain, os.environ)
     if because:
         from grpo_wizard.tui.plain import app as plain_app
 

@@ -11,18 +11,18 @@ from typing import Any
 
 from grpo_wizard.state.model import Deployment
 from grpo_wizard.state.secret import Secret
-from grpo_wizard.state.store import Store
-from grpo_wizard.steps.core.model import Field, Refused, Step
-from grpo_wizard.steps.registry import NAMES, STEPS, so_far, step
+from grpo_wizard.state.store import StateStore
+from grpo_wizard.steps.core.model import Field, InvalidValue, Step
+from grpo_wizard.steps.registry import STEP_NAMES, STEPS, step, validate_partial
 
-Given = dict[str, dict[str, Any]]
+AnswersByStep = dict[str, dict[str, Any]]
 
 
-class Unanswered(KeyError):
+class MissingAnswer(KeyError):
     """A look at an answer that is not there yet; the text is its step.field."""
 
 
-class Partial(dict[str, Any]):
+class PartialAnswers(dict[str, Any]):
     """One step's answers as far as they go."""
 
     def __init__(self, step: str, values: Mapping[str, Any]) -> None:
@@ -30,28 +30,28 @@ class Partial(dict[str, Any]):
         self._step = step
 
     def __missing__(self, name: str) -> Any:
-        raise Unanswered(f"{self._step}.{name}")
+        raise MissingAnswer(f"{self._step}.{name}")
 
 
 class Draft:
     """`working` are the answers of this moment, `refused` by step.field what was typed and why it is not taken."""
 
-    def __init__(self, store: Store, deployment: Deployment, prefill: Given) -> None:
+    def __init__(self, store: StateStore, deployment: Deployment, prefill: AnswersByStep) -> None:
         self.store, self.deployment = store, deployment
         self.prefill = {name: dict(values) for name, values in prefill.items()}
-        self.working: Given = {
-            name: dict(prefill.get(name, {})) | dict(deployment.answers.get(name, {})) for name in NAMES
+        self.working_answers: AnswersByStep = {
+            name: dict(prefill.get(name, {})) | dict(deployment.answers.get(name, {})) for name in STEP_NAMES
         }
-        self.refused: dict[str, tuple[Any, str]] = {}
+        self.invalid_values: dict[str, tuple[Any, str]] = {}
         self.secrets: dict[str, Secret] = {}
-        self._let_defaults_follow()
+        self._drop_values_equal_to_default()
 
-    def _let_defaults_follow(self) -> None:
+    def _drop_values_equal_to_default(self) -> None:
         """A value that equals a default made from other answers is taken for that default."""
-        answers, _ = so_far(self.working)
+        answers, _ = validate_partial(self.working_answers)
         for each in STEPS:
             for field in each.fields:
-                mine = self.working[each.name]
+                mine = self.working_answers[each.name]
                 if (
                     field.name in mine
                     and callable(field.default)
@@ -60,114 +60,114 @@ class Draft:
                     del mine[field.name]
                     self.prefill.get(each.name, {}).pop(field.name, None)
 
-    def look(self) -> tuple[dict[str, Partial], dict[str, str]]:
+    def validate(self) -> tuple[dict[str, PartialAnswers], dict[str, str]]:
         """Answers as far as they are known, and a sentence for each that is missing or refused, by step.field."""
-        given = {name: dict(values) for name, values in self.working.items()}
-        known, missing = so_far(given)
-        for key, (_, rule) in self.refused.items():
+        given = {name: dict(values) for name, values in self.working_answers.items()}
+        known, missing = validate_partial(given)
+        for key, (_, rule) in self.invalid_values.items():
             step_name, _, field_name = key.partition(".")
             known[step_name].pop(field_name, None)
             missing[key] = rule
-        return {name: Partial(name, values) for name, values in known.items()}, missing
+        return {name: PartialAnswers(name, values) for name, values in known.items()}, missing
 
     def value(self, step_name: str, field: Field) -> Any:
         """What stands in the field: what was typed last, else the answer, else nothing."""
         key = f"{step_name}.{field.name}"
-        if key in self.refused:
-            return self.refused[key][0]
-        answers, _ = self.look()
-        return answers[step_name].get(field.name, self.working[step_name].get(field.name, ""))
+        if key in self.invalid_values:
+            return self.invalid_values[key][0]
+        answers, _ = self.validate()
+        return answers[step_name].get(field.name, self.working_answers[step_name].get(field.name, ""))
 
     def set(self, step_name: str, field: Field, raw: Any) -> str:
         """Takes what was typed. Returns the sentence of the refusal, or nothing."""
         key = f"{step_name}.{field.name}"
-        self.refused.pop(key, None)
+        self.invalid_values.pop(key, None)
         if field.kind == "secret":
             return self._set_secret(key, field, str(raw))
         if isinstance(raw, str) and not raw.strip() and not field.optional and field.default is None:
-            self.working[step_name].pop(field.name, None)
-            return self.look()[1].get(key, "")
+            self.working_answers[step_name].pop(field.name, None)
+            return self.validate()[1].get(key, "")
         try:
-            self.working[step_name][field.name] = field.parse(raw)
-        except Refused as refusal:
-            self.refused[key] = (raw, str(refusal))
+            self.working_answers[step_name][field.name] = field.parse(raw)
+        except InvalidValue as refusal:
+            self.invalid_values[key] = (raw, str(refusal))
             return str(refusal)
         return ""
 
     def _set_secret(self, key: str, field: Field, raw: str) -> str:
-        from grpo_wizard.state.errors import SecretRefused
-        from grpo_wizard.state.secret import clean
+        from grpo_wizard.state.errors import InvalidSecret
+        from grpo_wizard.state.secret import parse_secret
 
         self.secrets.pop(field.name, None)
         if not raw.strip():
             return ""
         try:
-            self.secrets[field.name] = clean(raw)[0]
-        except SecretRefused as refusal:
+            self.secrets[field.name] = parse_secret(raw)[0]
+        except InvalidSecret as refusal:
             rule = f"{refusal.title} {refusal.detail}"
-            self.refused[key] = ("", rule)  # what was typed may be a token all the same
+            self.invalid_values[key] = ("", rule)  # what was typed may be a token all the same
             return rule
         return ""
 
     def is_shown(self, field: Field) -> bool:
         """Whether the question is to be asked at all under the present answers."""
-        answers, _ = self.look()
+        answers, _ = self.validate()
         try:
             return field.shown_when(answers)
         except KeyError:
             return True
 
-    def wrong_in(self, step_name: str) -> dict[str, str]:
+    def errors_in(self, step_name: str) -> dict[str, str]:
         """By field, what keeps this step from being complete."""
         return {
             key.partition(".")[2]: rule
-            for key, rule in self.look()[1].items()
+            for key, rule in self.validate()[1].items()
             if key.partition(".")[0] == step_name
         }
 
-    def passed(self, step_name: str) -> bool:
+    def was_visited(self, step_name: str) -> bool:
         """Whether this step was gone through."""
         return step_name in self.deployment.answers
 
-    def sign(self, step_name: str) -> str:
+    def step_status(self, step_name: str) -> str:
         """Of the rail: done, block (something is refused, or missing after it was passed), todo."""
-        if any(key.partition(".")[0] == step_name for key in self.refused):
+        if any(key.partition(".")[0] == step_name for key in self.invalid_values):
             return "block"
-        if not self.passed(step_name):
+        if not self.was_visited(step_name):
             return "todo"
-        return "block" if self.wrong_in(step_name) else "done"
+        return "block" if self.errors_in(step_name) else "done"
 
-    def save_step(self, step_name: str, place: str) -> None:
+    def save_step(self, step_name: str, screen_name: str) -> None:
         """Writes this step's answers and where the wizard stands. Raises StateError."""
-        self.deployment.answers[step_name] = self._to_keep(step(step_name))
-        self.save_place(place)
+        self.deployment.answers[step_name] = self._values_to_save(step(step_name))
+        self.save_screen(screen_name)
 
-    def freeze(self, answers: Mapping[str, Mapping[str, Any]], place: str) -> None:
+    def freeze(self, answers: Mapping[str, Mapping[str, Any]], screen_name: str) -> None:
         """Writes every answer, defaults too: from now on things are made after them, by whatever release goes on."""
         self.deployment.answers = {name: dict(values) for name, values in answers.items()}
-        self.save_place(place)
+        self.save_screen(screen_name)
 
-    def save_place(self, place: str) -> None:
+    def save_screen(self, screen_name: str) -> None:
         """Writes where the wizard stands, if that is news."""
-        self.deployment.place = place
+        self.deployment.place = screen_name
         self.store.save(self.deployment)
 
-    def _to_keep(self, each: Step) -> dict[str, Any]:
-        answers, _ = self.look()
+    def _values_to_save(self, each: Step) -> dict[str, Any]:
+        answers, _ = self.validate()
         kept: dict[str, Any] = {}
         for field in each.fields:
-            if field.name not in self.working[each.name] or field.name not in answers[each.name]:
+            if field.name not in self.working_answers[each.name] or field.name not in answers[each.name]:
                 continue
             value = answers[each.name][field.name]
             if field.name in self.prefill.get(each.name, {}) or value != _default(field, answers):
                 kept[field.name] = value
         return kept
 
-    def first_open(self) -> str:
+    def resume_screen(self) -> str:
         """Where to begin: the step where the wizard was left, else the first that was not passed, else review."""
-        if self.deployment.place in NAMES:
+        if self.deployment.place in STEP_NAMES:
             return self.deployment.place
-        return next((name for name in NAMES if not self.passed(name)), "review")
+        return next((name for name in STEP_NAMES if not self.was_visited(name)), "review")
 
 
 def _default(field: Field, answers: Mapping[str, Any]) -> Any:

@@ -12,15 +12,15 @@ from grpo_wizard.tui.style.i18n import _
 
 if TYPE_CHECKING:
     from grpo_wizard.steps.deployment.session import Session
-    from grpo_wizard.tui.controllers.deployment import Desk
-    from grpo_wizard.tui.screens.dialogs import Choose
+    from grpo_wizard.tui.controllers.deployment import DeploymentController
+    from grpo_wizard.tui.screens.dialogs import ChoiceDialog
 
 _NOW, _LATER = "now", "later"
 
 
-def question(project: str) -> Choose:
+def confirmation_dialog(project: str) -> ChoiceDialog:
     """Asked before: it is the first thing that the wizard writes."""
-    from grpo_wizard.tui.screens.dialogs import Choose
+    from grpo_wizard.tui.screens.dialogs import ChoiceDialog
 
     text = _(
         "{n} APIs are used. Switching them on is free; they stay on at a teardown, for others may need them."
@@ -33,29 +33,29 @@ def question(project: str) -> Choose:
         ),
         (_LATER, _("Not now"), _("Launch enables them, and looks at everything before anything billable")),
     )
-    return Choose(_("Enable the APIs of {project}?").format(project=project), text, ways)
+    return ChoiceDialog(_("Enable the APIs of {project}?").format(project=project), text, ways)
 
 
-def is_yes(way: str | None) -> bool:
+def is_confirmed(choice: str | None) -> bool:
     """Whether the question was answered so."""
-    return way == _NOW
+    return choice == _NOW
 
 
-async def enable(desk: Desk) -> None:
+async def enable(controller: DeploymentController) -> None:
     """Until they are on. Raises WizardError with what the first of them said."""
     from grpo_wizard.steps.deployment.session import Session
 
-    cloud = await desk.cloud()
-    answers = {name: dict(values) for name, values in desk.draft.look()[0].items()}
-    session = Session(desk.store, desk.draft.deployment, cloud, answers)
-    await in_thread(_to_the_end, session)
+    cloud = await controller.cloud()
+    answers = {name: dict(values) for name, values in controller.draft.validate()[0].items()}
+    session = Session(controller.store, controller.draft.deployment, cloud, answers)
+    await in_thread(_run_to_completion, session)
 
 
-def _to_the_end(session: Session) -> None:
-    from grpo_wizard.steps.engine.apply import switch_on_apis
+def _run_to_completion(session: Session) -> None:
+    from grpo_wizard.steps.engine.apply import enable_apis
 
     async def run() -> None:
-        async for event in switch_on_apis(session):
+        async for event in enable_apis(session):
             for failed in event.data.get("failed", []) if event.event == "summary" else []:
                 raise WizardError(failed["title"], failed["detail"], failed["fix"])
 

@@ -10,19 +10,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from grpo_wizard.state.errors import WizardError
-from grpo_wizard.tui.controllers.threads import Background
+from grpo_wizard.tui.controllers.threads import LoopThread
 
 if TYPE_CHECKING:
     from grpo_wizard.steps.deployment.session import Session
-    from grpo_wizard.steps.jobs.watch import JobWatch
-    from grpo_wizard.steps.training.health import Finding
+    from grpo_wizard.steps.jobs.watch import JobWatcher
+    from grpo_wizard.steps.training.health import HealthFinding
 
-_EVERY_SECONDS = 0.5
+_PUBLISH_SECONDS = 0.5
 _ENDED = ("SUCCEEDED", "FAILED", "STOPPED", "GONE")
 
 
 @dataclass(frozen=True)
-class Picture:
+class JobSnapshot:
     """The job at one moment. `status` is Ray's own word, LOST, or GONE when it was torn down; `rows` as `metrics --json` gives them."""
 
     job_id: str = ""
@@ -32,9 +32,9 @@ class Picture:
     total_steps: int | None = None
     phase: str = ""
     verdict: str = "unknown"
-    findings: tuple[Finding, ...] = ()
-    spool: Path | None = None
-    saved: tuple[int, ...] = field(default=())
+    findings: tuple[HealthFinding, ...] = ()
+    log_path: Path | None = None
+    checkpoint_steps: tuple[int, ...] = field(default=())
     """Steps after which a checkpoint was begun."""
 
     @property
@@ -61,17 +61,20 @@ class Picture:
         return []
 
 
-class JobRun:
+class JobMonitor:
     """Follows the newest job of a deployment until it has ended. `seen` is called in the screen's loop."""
 
     def __init__(
-        self, session: Session, seen: Callable[[Picture], None], failed: Callable[[WizardError], None]
+        self,
+        session: Session,
+        on_snapshot: Callable[[JobSnapshot], None],
+        on_error: Callable[[WizardError], None],
     ) -> None:
-        from grpo_wizard.steps.jobs.watch import JobWatch
+        from grpo_wizard.steps.jobs.watch import JobWatcher
 
-        self.watch = JobWatch(session)
-        self._seen, self._failed = seen, failed
-        self.background = Background("job", self._main)
+        self.watch = JobWatcher(session)
+        self._on_snapshot, self._on_error = on_snapshot, on_error
+        self.thread = LoopThread("job", self._main)
 
     async def _main(self) -> None:
         ticker = asyncio.create_task(self._tick())
@@ -79,13 +82,13 @@ class JobRun:
             await self._follow()
         finally:
             ticker.cancel()
-            self._tell()
+            self._publish()
 
     async def _follow(self) -> None:
         from grpo_wizard.state.journal import Journal
         from grpo_wizard.steps.core.events import Event
-        from grpo_wizard.steps.jobs.history import ended_as
-        from grpo_wizard.tui.commands.wait import job_data
+        from grpo_wizard.steps.jobs.history import final_status
+        from grpo_wizard.tui.commands.wait import job_event_data
 
         watch, told = self.watch, (0, "")
         session = watch.session
@@ -95,32 +98,32 @@ class JobRun:
                 now = (len(watch.reader.rows), watch.status)
                 if now != told:
                     told = now
-                    journal.append(Event("job", "grpo.job", job_data(watch)).document())
+                    journal.append(Event("job", "grpo.job", job_event_data(watch)).to_json())
         except WizardError as error:
             watch.detail = error.title
             if not watch.status and session.deployment.job is not None:
-                watch.status = ended_as(session, watch.job_id) or session.deployment.job.status or "LOST"
-            self.background.say(self._failed, error)
+                watch.status = final_status(session, watch.job_id) or session.deployment.job.status or "LOST"
+            self.thread.post(self._on_error, error)
 
     async def _tick(self) -> None:
         while True:
-            await asyncio.sleep(_EVERY_SECONDS)
-            self._tell()
+            await asyncio.sleep(_PUBLISH_SECONDS)
+            self._publish()
 
-    def _tell(self) -> None:
-        self.background.say(self._seen, picture(self.watch))
+    def _publish(self) -> None:
+        self.thread.post(self._on_snapshot, job_snapshot(self.watch))
 
     def cancel(self) -> None:
         """Stops watching; the job goes on."""
-        self.background.cancel()
+        self.thread.cancel()
 
 
-def picture(watch: JobWatch) -> Picture:
+def job_snapshot(watch: JobWatcher) -> JobSnapshot:
     """What the watch knows now."""
-    facts, rows = watch.reader.facts, tuple(watch.rows())
+    facts, rows = watch.reader.run_info, tuple(watch.rows())
     verdict = watch.health()
     total = facts.total_steps or watch.session.answers["grpo"]["max_num_steps"]
-    return Picture(
+    return JobSnapshot(
         watch.job_id,
         watch.status,
         watch.detail,
@@ -134,21 +137,21 @@ def picture(watch: JobWatch) -> Picture:
     )
 
 
-def last_picture(session: Session) -> Picture:
+def last_job_snapshot(session: Session) -> JobSnapshot:
     """Of a job that was torn down: its log as far as it was read, and nothing that lives."""
-    from grpo_wizard.steps.jobs.watch import JobWatch
+    from grpo_wizard.steps.jobs.watch import JobWatcher
 
-    watch = JobWatch(session)
+    watch = JobWatcher(session)
     watch.read_spool()
-    return replace(picture(watch), status="GONE", phase="", verdict="unknown", findings=())
+    return replace(job_snapshot(watch), status="GONE", phase="", verdict="unknown", findings=())
 
 
-def seconds_left(picture: Picture) -> float | None:
+def seconds_left(snapshot: JobSnapshot) -> float | None:
     """By the mean of the last three steps; None as long as nothing is known."""
-    took = [s for s in picture.values("total_step_seconds")[-3:] if s == s]
-    if not took or not picture.total_steps or not picture.rows or picture.ended:
+    took = [s for s in snapshot.values("total_step_seconds")[-3:] if s == s]
+    if not took or not snapshot.total_steps or not snapshot.rows or snapshot.ended:
         return None
-    return max(0, picture.total_steps - int(picture.rows[-1]["step"])) * sum(took) / len(took)
+    return max(0, snapshot.total_steps - int(snapshot.rows[-1]["step"])) * sum(took) / len(took)
 
 
 def has_epochs(rows: Sequence[dict[str, Any]]) -> bool:

@@ -7,67 +7,67 @@ from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Protocol
 
 from grpo_wizard.state.errors import LockHeld, WizardError
-from grpo_wizard.tui.controllers.engine_runner import EngineRun
+from grpo_wizard.tui.controllers.engine_runner import EngineRunner
 from grpo_wizard.tui.style.i18n import _
 
 if TYPE_CHECKING:
     from grpo_wizard.steps.core.events import Event
     from grpo_wizard.steps.deployment.session import Session
-    from grpo_wizard.tui.controllers.deployment import Desk
-    from grpo_wizard.tui.viewmodels.run_progress import Story
+    from grpo_wizard.tui.controllers.deployment import DeploymentController
+    from grpo_wizard.tui.viewmodels.run_progress import RunProgress
 
 
-class FrontEnd(Protocol):
+class Frontend(Protocol):
     """What holds the deployment and the run: the app, or plain mode's table."""
 
-    desk: Desk | None
-    engine: EngineRun | None
+    controller: DeploymentController | None
+    engine: EngineRunner | None
 
 
-async def launch(app: FrontEnd, words: list[str], story: Story | None = None) -> None:
+async def launch(app: Frontend, args: list[str], progress: RunProgress | None = None) -> None:
     """Begins it in this process and puts it into `app.engine`; `story` takes its events. Raises WizardError."""
-    desk = app.desk
+    desk = app.controller
     assert desk is not None
-    if not desk.take_lock_again():
-        who = desk.held_by
+    if not desk.ensure_lock():
+        who = desk.lock_owner
         assert who is not None
         raise LockHeld(desk.name, who.pid, who.host, who.since, who.command)
     if app.engine is not None and app.engine.is_running:
         raise WizardError(_("Something is going on already"), "", _("Wait for it, or pause it first."))
-    desk.draft.freeze(desk.answers(), "teardown" if words[0] == "destroy" else "run")
-    engine = EngineRun(desk, words, story)
+    desk.draft.freeze(desk.answers(), "teardown" if args[0] == "destroy" else "run")
+    engine = EngineRunner(desk, args, progress)
     app.engine = engine
-    await engine.start(lambda session: _story(session, words))
+    await engine.start(lambda session: _event_stream(session, args))
 
 
-async def _story(session: Session, words: list[str]) -> AsyncIterator[Event]:
-    from grpo_wizard.steps.engine.apply import Options, apply, undo
+async def _event_stream(session: Session, args: list[str]) -> AsyncIterator[Event]:
+    from grpo_wizard.steps.engine.apply import ApplyOptions, apply, destroy
 
-    if words[0] == "destroy":
-        keep = {"lustre"} if "--keep" in words else set()
-        async for event in undo(session, keep=keep):
+    if args[0] == "destroy":
+        keep = {"lustre"} if "--keep" in args else set()
+        async for event in destroy(session, keep=keep):
             yield event
         return
-    from grpo_wizard.tui.commands.apply import checks_gate
+    from grpo_wizard.tui.commands.apply import preflight_gate
 
-    replaced = tuple(words[n + 1] for n, word in enumerate(words) if word == "--replace")
-    options = Options(
-        adopt="--adopt" in words,
+    replaced = tuple(args[n + 1] for n, word in enumerate(args) if word == "--replace")
+    options = ApplyOptions(
+        adopt="--adopt" in args,
         replace=replaced,
-        gate=None if "--skip-checks" in words else lambda: checks_gate(session),
+        gate=None if "--skip-checks" in args else lambda: preflight_gate(session),
     )
     async for event in apply(session, options):
         yield event
 
 
-def same_here(desk: Desk, *words: str) -> str:
+def cli_command(controller: DeploymentController, *args: str) -> str:
     """A command of ours for this deployment, to be typed as it stands."""
-    return shlex.join(["grpo-wizard", *command_line(desk, list(words))])
+    return shlex.join(["grpo-wizard", *cli_args(controller, list(args))])
 
 
-def command_line(desk: Desk, words: list[str]) -> list[str]:
+def cli_args(controller: DeploymentController, args: list[str]) -> list[str]:
     """`words` with what says which deployment, for a process of its own."""
-    more = ["--deployment", desk.name, "--home", str(desk.home.root)]
-    if desk.is_rehearsal:
-        more += ["--rehearse"] + (["--speed", desk.speed] if desk.speed else [])
-    return [*words, *more]
+    more = ["--deployment", controller.name, "--home", str(controller.home.root)]
+    if controller.is_rehearsal:
+        more += ["--rehearse"] + (["--speed", controller.speed] if controller.speed else [])
+    return [*args, *more]

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 from grpo_wizard.state.errors import WizardError
 from grpo_wizard.steps.core.model import Check, Step
 from grpo_wizard.steps.engine import backoff as feeling
-from grpo_wizard.steps.engine.preflight import unanswered
+from grpo_wizard.steps.engine.preflight import inconclusive
 from grpo_wizard.tui.controllers.threads import in_thread
-from grpo_wizard.tui.widgets.checks import Finding
+from grpo_wizard.tui.widgets.checks import CheckRow
 
 if TYPE_CHECKING:
     from grpo_wizard.tui.screens.step import StepScreen
@@ -23,35 +23,35 @@ class LiveChecks:
 
     def __init__(self, screen: StepScreen, step: Step) -> None:
         self._screen, self._step = screen, step
-        self._found: dict[str, list[Finding]] = {}
-        self._asking: set[str] = set()
-        self._blind: set[str] = set()  # checks that an API which is off left unanswered
-        self._doing = ""
+        self._results: dict[str, list[CheckRow]] = {}
+        self._pending: set[str] = set()
+        self._inconclusive: set[str] = set()  # checks that an API which is off left unanswered
+        self._activity = ""
 
     @property
-    def wants_apis(self) -> bool:
+    def needs_apis(self) -> bool:
         """Whether more could be seen with the project's APIs on; not while they are being switched on."""
-        return bool(self._blind) and not self._doing
+        return bool(self._inconclusive) and not self._activity
 
-    def say_doing(self, text: str) -> None:
+    def set_activity(self, text: str) -> None:
         """Something that takes a while, shown with the checks; empty when it has ended."""
-        self._doing = text
+        self._activity = text
         self._screen.show_findings()
 
     @property
     def is_settled(self) -> bool:
         """Whether every check has been answered."""
-        return not self._asking and bool(self._found)
+        return not self._pending and bool(self._results)
 
-    def findings(self) -> list[Finding]:
+    def findings(self) -> list[CheckRow]:
         """All that is known; a check that is being looked at says so."""
-        listed: list[Finding] = [f for key, found in self._found.items() if key == "" for f in found]
-        listed += [Finding("doing", "look", self._doing)] if self._doing else []
+        listed: list[CheckRow] = [f for key, found in self._results.items() if key == "" for f in found]
+        listed += [CheckRow("doing", "look", self._activity)] if self._activity else []
         for check in self._step.checks:
-            if check.id in self._asking and not self._found.get(""):
-                listed.append(Finding(check.id, "look", check.title))
+            if check.id in self._pending and not self._results.get(""):
+                listed.append(CheckRow(check.id, "look", check.title))
             else:
-                listed += self._found.get(check.id, [])
+                listed += self._results.get(check.id, [])
         return listed
 
     def mark_stale(self, changed: Iterable[str]) -> None:
@@ -60,7 +60,7 @@ class LiveChecks:
         stale = [check for check in self._step.checks if fields & set(check.needs_fields)]
         for check in stale:
             self._screen.workers.cancel_group(self._screen, f"check-{check.id}")
-        self._asking |= {check.id for check in stale}
+        self._pending |= {check.id for check in stale}
         self._screen.show_findings()
 
     def run_all(self) -> None:
@@ -70,9 +70,9 @@ class LiveChecks:
     def run(self, checks: Iterable[Check]) -> None:
         """These, at the same time; one that is still running is replaced."""
         for check in checks:
-            self._asking.add(check.id)
+            self._pending.add(check.id)
             self._screen.run_worker(
-                self._looker(check),
+                self._check_runner(check),
                 group=f"check-{check.id}",
                 exclusive=True,
                 exit_on_error=False,
@@ -80,45 +80,45 @@ class LiveChecks:
             )
         self._screen.show_findings()
 
-    async def until_seen(self, pace: float) -> None:
+    async def wait_until_enabled(self, time_scale: float) -> None:
         """All of them again and again, until no API that is not felt yet hides anything; minutes at most."""
-        for wait in feeling.until_felt(pace):
-            await self.forget()
+        for wait in feeling.propagation_polls(time_scale):
+            await self.clear_cache()
             self.run_all()
-            while self._asking:
+            while self._pending:
                 await asyncio.sleep(0.1)
-            if not self._blind:
+            if not self._inconclusive:
                 return
             await asyncio.sleep(wait)
 
-    def _looker(self, check: Check) -> Callable[[], Awaitable[None]]:
+    def _check_runner(self, check: Check) -> Callable[[], Awaitable[None]]:
         """Not the coroutine itself: one that is replaced before it began would never be awaited."""
-        return partial(self._look, check)
+        return partial(self._run_check, check)
 
-    async def forget(self) -> None:
+    async def clear_cache(self) -> None:
         """The next looks ask the cloud again."""
         try:
-            await self._screen.desk.world(anew=True)
+            await self._screen.controller.cloud_reader(refresh=True)
         except WizardError:
             pass  # the looks themselves say why
 
-    async def _look(self, check: Check) -> None:
-        from grpo_wizard.tui.controllers.deployment import look_at
+    async def _run_check(self, check: Check) -> None:
+        from grpo_wizard.tui.controllers.deployment import run_single_check
 
-        desk = self._screen.desk
+        desk = self._screen.controller
         try:
-            world = await desk.world()
-            self._found.pop("", None)
-            answers, _missing = desk.draft.look()
-            seen = await in_thread(look_at, self._step.name, check, answers, world)
+            world = await desk.cloud_reader()
+            self._results.pop("", None)
+            answers, _missing = desk.draft.validate()
+            seen = await in_thread(run_single_check, self._step.name, check, answers, world)
         except WizardError as error:
-            self._found[""] = [
-                Finding("outside", "block", error.title, error.detail, error.command or error.fix)
+            self._results[""] = [
+                CheckRow("outside", "block", error.title, error.detail, error.command or error.fix)
             ]
         else:
-            (self._blind.add if unanswered(seen) else self._blind.discard)(check.id)
-            self._found[check.id] = [
-                Finding(
+            (self._inconclusive.add if inconclusive(seen) else self._inconclusive.discard)(check.id)
+            self._results[check.id] = [
+                CheckRow(
                     f"{check.id}.{n}",
                     each.finding.level,
                     each.finding.title,
@@ -127,5 +127,5 @@ class LiveChecks:
                 )
                 for n, each in enumerate(seen)
             ]
-        self._asking.discard(check.id)
+        self._pending.discard(check.id)
         self._screen.show_findings()

@@ -10,27 +10,27 @@ from typing import Any
 from grpo_wizard.steps.registry import fields
 from grpo_wizard.tui.commands.init import from_environment
 
-Given = dict[str, dict[str, Any]]
+AnswersByStep = dict[str, dict[str, Any]]
 
 
-def tutorial() -> Given:
+def tutorial_answers() -> AnswersByStep:
     """The tutorial's own answers: a fresh rehearsal's world holds what they name."""
-    document: Given = tomllib.loads(
+    document: AnswersByStep = tomllib.loads(
         files("grpo_wizard.assets").joinpath("answers-tutorial.toml").read_text("utf-8")
     )
     return document
 
 
-def environment() -> Given:
+def environment_answers() -> AnswersByStep:
     """Answers from the tutorial's own variables, as far as they are set."""
     return from_environment(os.environ)
 
 
-def for_mode(mode: str) -> Given:
+def prefill_for_mode(mode: str) -> AnswersByStep:
     """What a deployment of this mode begins with."""
-    return tutorial() if mode == "rehearsal" else environment()
+    return tutorial_answers() if mode == "rehearsal" else environment_answers()
 
 
-def variables() -> list[str]:
+def tutorial_variables() -> list[str]:
     """The names of the tutorial's variables."""
     return [name for _step, field in fields() for name in field.env if field.kind != "secret"]

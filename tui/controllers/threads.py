@@ -42,7 +42,7 @@ async def in_thread(function: Callable[..., T], *arguments: Any) -> T:
     return await future
 
 
-class Background:
+class LoopThread:
     """A coroutine in an event loop of its own, in a thread. `cancel` ends it at its next wait.
 
     Calls that it has running in threads are waited for before it counts as ended: that is the safe point.
@@ -50,25 +50,25 @@ class Background:
 
     def __init__(self, name: str, main: Callable[[], Coroutine[Any, Any, None]]) -> None:
         self._main = main
-        self._here = asyncio.get_running_loop()
+        self._owner_loop = asyncio.get_running_loop()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._task: asyncio.Task[None] | None = None
-        self._wanted = True
-        self.ended: asyncio.Future[BaseException | None] = self._here.create_future()
+        self._should_run = True
+        self.ended: asyncio.Future[BaseException | None] = self._owner_loop.create_future()
         """Set in the loop that made this: None, or what was raised; a cancellation counts as None."""
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
 
-    def say(self, function: Callable[..., None], *arguments: Any) -> None:
+    def post(self, function: Callable[..., None], *arguments: Any) -> None:
         """Calls `function` in the loop that made this; nothing happens when that one is closed."""
         try:
-            self._here.call_soon_threadsafe(function, *arguments)
+            self._owner_loop.call_soon_threadsafe(function, *arguments)
         except RuntimeError:
             pass
 
     def cancel(self) -> None:
         """Asks it to end."""
-        self._wanted = False
+        self._should_run = False
         if self._loop is not None and self._task is not None:
             try:
                 self._loop.call_soon_threadsafe(self._task.cancel)
@@ -88,16 +88,16 @@ class Background:
     def _run(self) -> None:
         error: BaseException | None = None
         try:
-            asyncio.run(self._guarded())
+            asyncio.run(self._run_main())
         except (asyncio.CancelledError, KeyboardInterrupt):
             pass
         except BaseException as raised:
             error = raised
-        self.say(self._end, error)
+        self.post(self._end, error)
 
-    async def _guarded(self) -> None:
+    async def _run_main(self) -> None:
         self._loop, self._task = asyncio.get_running_loop(), asyncio.current_task()
-        if self._wanted:
+        if self._should_run:
             await self._main()
 
     def _end(self, error: BaseException | None) -> None:

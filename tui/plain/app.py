@@ -7,9 +7,9 @@ import os
 from typing import TYPE_CHECKING
 
 from grpo_wizard.state.errors import WizardError
-from grpo_wizard.steps.registry import NAMES
-from grpo_wizard.tui.plain.context import Leave, Table
-from grpo_wizard.tui.plain.questionary_console import conversation
+from grpo_wizard.steps.registry import STEP_NAMES
+from grpo_wizard.tui.plain.context import PlainSession, Quit
+from grpo_wizard.tui.plain.questionary_console import create_console
 from grpo_wizard.tui.style.i18n import _
 
 if TYPE_CHECKING:
@@ -17,30 +17,30 @@ if TYPE_CHECKING:
 
 
 def run(
-    home: Home, because: str, *, start: str | None, create: bool, rehearse: bool, speed: str | None
+    home: Home, reason: str, *, start: str | None, create: bool, rehearse: bool, speed: str | None
 ) -> int:
     """Until it is left: 0, or 130 after ctrl+c. `because` is what switched plain mode on; `create` begins `start` as a rehearsal."""
-    table = Table(home, speed, rehearse, conversation(because, os.environ))
-    table.talk.say(_("grpo-wizard, plain mode, chosen by {what}.").format(what=because))
-    table.talk.say(_("? helps at every question. ctrl+c leaves; answers are kept."))
-    with table.loop:
+    table = PlainSession(home, speed, rehearse, create_console(reason, os.environ))
+    table.console.print(_("grpo-wizard, plain mode, chosen by {what}.").format(what=reason))
+    table.console.print(_("? helps at every question. ctrl+c leaves; answers are kept."))
+    with table.runner:
         try:
-            return _walk(table, start, create)
-        except (Leave, EOFError):
-            table.talk.say()
-            table.talk.say(_("Left. Answers are kept."))
-            table.talk.say(_to_go_on(table))
+            return _main_loop(table, start, create)
+        except (Quit, EOFError):
+            table.console.print()
+            table.console.print(_("Left. Answers are kept."))
+            table.console.print(_resume_hint(table))
             return 0
         except (KeyboardInterrupt, asyncio.CancelledError):
-            _say_interrupted(table)
+            _print_interrupted(table)
             return 130
         finally:
-            if table.desk is not None:
-                table.desk.release()
+            if table.controller is not None:
+                table.controller.release_lock()
 
 
-def _walk(table: Table, start: str | None, create: bool) -> int:
-    from grpo_wizard.tui.plain.home import Opening, close_deployment, open_deployment
+def _main_loop(table: PlainSession, start: str | None, create: bool) -> int:
+    from grpo_wizard.tui.plain.home import HomeView, close_deployment, open_deployment
 
     place, opened = "", True
     if start is not None:
@@ -48,42 +48,42 @@ def _walk(table: Table, start: str | None, create: bool) -> int:
     while True:
         if not place:
             close_deployment(table)
-            place, opened = Opening(table).run(), True
+            place, opened = HomeView(table).run(), True
         try:
-            place, opened = _enter(table, place, opened), False
+            place, opened = _run_view(table, place, opened), False
         except WizardError as error:
-            table.trouble(error)
+            table.print_error(error)
             place = ""
 
 
-def _enter(table: Table, place: str, opened: bool) -> str:
+def _run_view(table: PlainSession, screen_name: str, opened: bool) -> str:
     """Goes through one room. `opened`: the deployment was opened here, so that its open step is asked once more."""
-    if place in NAMES:
-        from grpo_wizard.tui.plain.step import StepRoom
+    if screen_name in STEP_NAMES:
+        from grpo_wizard.tui.plain.step import StepView
 
-        return StepRoom(table, place).run(ask=opened)
-    if place == "review":
-        from grpo_wizard.tui.plain.review import Review
+        return StepView(table, screen_name).run(ask=opened)
+    if screen_name == "review":
+        from grpo_wizard.tui.plain.review import ReviewView
 
-        return Review(table).run()
-    if place == "run":
-        from grpo_wizard.tui.plain.run import RunRoom
+        return ReviewView(table).run()
+    if screen_name == "run":
+        from grpo_wizard.tui.plain.run import RunView
 
-        return RunRoom(table).run()
-    if place == "monitor":
-        from grpo_wizard.tui.plain.monitor import MonitorRoom
+        return RunView(table).run()
+    if screen_name == "monitor":
+        from grpo_wizard.tui.plain.monitor import MonitorView
 
-        return MonitorRoom(table).run()
-    from grpo_wizard.tui.plain.teardown import TeardownRoom
+        return MonitorView(table).run()
+    from grpo_wizard.tui.plain.teardown import DestroyView
 
-    return TeardownRoom(table).run()
+    return DestroyView(table).run()
 
 
-def _say_interrupted(table: Table) -> None:
+def _print_interrupted(table: PlainSession) -> None:
     """What goes on after ctrl+c: rooms in which something runs have said so themselves."""
     kept = _("Interrupted. Answers are kept; what runs in the cloud goes on there.")
-    table.farewell([kept, _to_go_on(table)])
+    table.print_goodbye([kept, _resume_hint(table)])
 
 
-def _to_go_on(table: Table) -> str:
-    return _("To go on: {command}").format(command=table.to_go_on())
+def _resume_hint(table: PlainSession) -> str:
+    return _("To go on: {command}").format(command=table.resume_command())

@@ -16,24 +16,24 @@ import textwrap
 from collections.abc import Mapping, Sequence
 
 from grpo_wizard.tui.style.i18n import _
-from grpo_wizard.tui.style.icons import to_ascii, unicode_here
+from grpo_wizard.tui.style.icons import terminal_supports_unicode, to_ascii
 
 _ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|.)")
 _COMMAND = re.compile(r"[^:]*: (?:grpo-wizard|gcloud|kubectl|ray|bash|curl|export|pip|python3?|cd|echo) ")
-_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+_CONTROL_CHARS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 HELP = "?"
-BEFORE = "<"
-ENOUGH = "!"
-NOTHING = "-"
+BACK = "<"
+SKIP = "!"
+NONE = "-"
 
 
-class Talk:
+class Console:
     """One conversation on this process's terminal."""
 
-    def say(self, text: str = "") -> None:
+    def print(self, text: str = "") -> None:
         """Whole lines, at once. What came from outside cannot steer the terminal."""
-        print(self._fit(text), flush=True)
+        print(self._format(text), flush=True)
 
     def ask(self, prompt: str) -> str:
         """What was typed, without blanks at its ends. Raises EOFError at the end of input.
@@ -41,85 +41,89 @@ class Talk:
         Not `input()`: with the readline module loaded, that one sends escape sequences of its own.
         """
         while True:
-            typed = self._typed(prompt).strip().encode("utf-8", "surrogateescape").decode("utf-8", "replace")
-            if not _CONTROLS.search(typed.replace("\t", " ")):
+            typed = (
+                self._read_line(prompt).strip().encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+            )
+            if not _CONTROL_CHARS.search(typed.replace("\t", " ")):
                 return typed
-            self.say(_("Refused: only text can be typed here; arrow and function keys do nothing."))
+            self.print(_("Refused: only text can be typed here; arrow and function keys do nothing."))
 
-    def _typed(self, prompt: str) -> str:
-        print(self._fit(prompt) + " ", end="", flush=True)
+    def _read_line(self, prompt: str) -> str:
+        print(self._format(prompt) + " ", end="", flush=True)
         line = sys.stdin.readline()
         if not line:
             raise EOFError
         return line
 
-    def hidden(self, prompt: str) -> str:
+    def ask_hidden(self, prompt: str) -> str:
         """The same, not shown while it is typed."""
-        return getpass.getpass(self._fit(prompt) + " ").strip()
+        return getpass.getpass(self._format(prompt) + " ").strip()
 
-    def choose(self, head: str, ways: Mapping[str, str], default: str = "") -> str:
+    def choose(self, heading: str, options: Mapping[str, str], default: str = "") -> str:
         """One key of `ways` (key to label). `?` says each key with its label."""
-        labels = list(ways.values())
+        labels = list(options.values())
         listed = ", ".join(labels[:-1]) + (" " + _("or") + " " if labels[:-1] else "") + labels[-1]
         prompt = (
-            f"{head} {listed[:1].upper()}{listed[1:]}? ({'/'.join(ways)})"
+            f"{heading} {listed[:1].upper()}{listed[1:]}? ({'/'.join(options)})"
             + (f" ({default})" if default else "")
             + ":"
         )
         while True:
             typed = self.ask(prompt.strip())
             if typed == HELP:
-                self.list([f"{key}: {label}" for key, label in ways.items()])
+                self.print_list([f"{key}: {label}" for key, label in options.items()])
                 continue
-            found = _matching(typed or default, ways)
+            found = _match_option(typed or default, options)
             if found:
                 return found
-            self.say(_("Refused: one of {keys}.").format(keys=", ".join(ways)))
+            self.print(_("Refused: one of {keys}.").format(keys=", ".join(options)))
 
-    def yes(self, prompt: str, default: bool = False) -> bool:
+    def confirm(self, prompt: str, default: bool = False) -> bool:
         """Yes or no, in the words that every switch takes."""
         from grpo_wizard.steps.core import validators
-        from grpo_wizard.steps.core.model import Refused
+        from grpo_wizard.steps.core.model import InvalidValue
 
         words = _("yes or no ({default})").format(default=_("yes") if default else _("no"))
         while True:
             typed = self.ask(f"{prompt} {words}:")
             try:
                 return validators.switch(typed) if typed else default
-            except Refused as refusal:
-                self.say(_("Refused: {rule}.").format(rule=refusal))
+            except InvalidValue as refusal:
+                self.print(_("Refused: {rule}.").format(rule=refusal))
 
-    def list(self, lines: Sequence[str]) -> None:
+    def print_list(self, lines: Sequence[str]) -> None:
         """Each on a line of its own."""
         for line in lines:
-            self.say(f"  {line}")
+            self.print(f"  {line}")
 
-    def _fit(self, text: str) -> str:
-        plain = _CONTROLS.sub("", _ESCAPES.sub("", text))
-        shown = plain if unicode_here() else to_ascii(plain)
-        return wrapped(shown, shutil.get_terminal_size().columns) if sys.stdout.isatty() else shown
+    def _format(self, text: str) -> str:
+        plain = _CONTROL_CHARS.sub("", _ESCAPES.sub("", text))
+        shown = plain if terminal_supports_unicode() else to_ascii(plain)
+        return wrap_text(shown, shutil.get_terminal_size().columns) if sys.stdout.isatty() else shown
 
 
-def wrapped(text: str, width: int) -> str:
+def wrap_text(text: str, width: int) -> str:
     """Lines that end between words. A command stays one line, however long: it is there to be copied."""
-    return "\n".join(line if _COMMAND.match(line) else _filled(line, width - 1) for line in text.split("\n"))
+    return "\n".join(
+        line if _COMMAND.match(line) else _fill_line(line, width - 1) for line in text.split("\n")
+    )
 
 
-def _filled(line: str, width: int) -> str:
+def _fill_line(line: str, width: int) -> str:
     indent = " " * (len(line) - len(line.lstrip()))
     return textwrap.fill(
         line, max(width, 20), subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
     )
 
 
-def _matching(typed: str, ways: Mapping[str, str]) -> str:
+def _match_option(typed: str, options: Mapping[str, str]) -> str:
     """By key, or by the label's words."""
     lowered = typed.lower()
-    if lowered in ways:
+    if lowered in options:
         return lowered
-    return next((key for key, label in ways.items() if lowered and label.lower() == lowered), "")
+    return next((key for key, label in options.items() if lowered and label.lower() == lowered), "")
 
 
-def sentence(text: str) -> str:
+def end_with_period(text: str) -> str:
     """With a full stop, unless it has an end of its own."""
     return text if not text or text[-1] in ".!?:" else text + "."

@@ -5,41 +5,41 @@ from __future__ import annotations
 import time
 
 from grpo_wizard.state.errors import WizardError
-from grpo_wizard.state.store import Store
-from grpo_wizard.steps.core.model import Refused
+from grpo_wizard.state.store import StateStore
+from grpo_wizard.steps.core.model import InvalidValue
 from grpo_wizard.steps.core.validators import deployment_name
-from grpo_wizard.tui.commands._session import real_beside_rehearsal
-from grpo_wizard.tui.controllers.deployment import Desk
-from grpo_wizard.tui.controllers.draft import Given
-from grpo_wizard.tui.controllers.prefill import environment, for_mode, variables
+from grpo_wizard.tui.commands._session import real_in_emulator_shell_warning
+from grpo_wizard.tui.controllers.deployment import DeploymentController
+from grpo_wizard.tui.controllers.draft import AnswersByStep
+from grpo_wizard.tui.controllers.prefill import environment_answers, prefill_for_mode, tutorial_variables
 from grpo_wizard.tui.plain import drills
-from grpo_wizard.tui.plain.console import HELP, sentence
-from grpo_wizard.tui.plain.context import Leave, Table
+from grpo_wizard.tui.plain.console import HELP, end_with_period
+from grpo_wizard.tui.plain.context import PlainSession, Quit
 from grpo_wizard.tui.style.i18n import _
-from grpo_wizard.tui.viewmodels.deployments import Summary, summaries
+from grpo_wizard.tui.viewmodels.deployments import DeploymentSummary, deployment_summaries
 
 
-class Opening:
+class HomeView:
     """`run` puts a deployment on the desk and returns the place to go to."""
 
-    def __init__(self, table: Table) -> None:
-        self.table, self.talk = table, table.talk
-        self._has_drills = table.rehearses
+    def __init__(self, ui: PlainSession) -> None:
+        self.ui, self.console = ui, ui.console
+        self._has_drills = ui.is_rehearsal
 
     def run(self) -> str:
         """Until something is opened."""
-        self.table.head(_("Deployments"), _("Rehearse first: the same questions, no account, no cost."))
+        self.ui.print_heading(_("Deployments"), _("Rehearse first: the same questions, no account, no cost."))
         while True:
-            listed = summaries(self.table.home, time.time())
+            listed = deployment_summaries(self.ui.home, time.time())
             for n, row in enumerate(listed, 1):
-                self.talk.say(f"{n}. {_words(row)}")
+                self.console.print(f"{n}. {_format_summary(row)}")
             if not listed:
-                self.talk.say(_("There is no deployment yet."))
+                self.console.print(_("There is no deployment yet."))
             try:
-                self._has_drills = self.table.rehearses or any(row.rehearsal for row in listed)
+                self._has_drills = self.ui.is_rehearsal or any(row.rehearsal for row in listed)
                 place = self._choose([row.name for row in listed])
             except WizardError as error:
-                self.table.trouble(error)
+                self.ui.print_error(error)
                 continue
             if place:
                 return place
@@ -53,96 +53,105 @@ class Opening:
             drills=_("x for drills, ") if self._has_drills else "",
         )
         while True:
-            typed = self.talk.ask(prompt).lower()
+            typed = self.console.ask(prompt).lower()
             if typed in ("", "l"):
-                raise Leave
+                raise Quit
             if typed in ("n", "r"):
-                return self._begin(rehearsal=typed == "r" or self.table.rehearse)
+                return self._create(rehearsal=typed == "r" or self.ui.rehearse)
             if typed == "o":
-                return self._take_over()
-            if typed == drills.KEY and self._has_drills:
-                drills.DrillRoom(self.table).run()
+                return self._recover_from_environment()
+            if typed == drills.MENU_KEY and self._has_drills:
+                drills.DrillView(self.ui).run()
                 return ""
             if typed == "d" and names:
-                chosen = self._number(names)
-                return open_deployment(self.table, chosen) and "teardown" if chosen else ""
+                chosen = self._ask_number(names)
+                return open_deployment(self.ui, chosen) and "teardown" if chosen else ""
             if typed in names or (typed.isdigit() and typed.isascii() and 1 <= int(typed) <= len(names)):
-                return open_deployment(self.table, typed if typed in names else names[int(typed) - 1])
+                return open_deployment(self.ui, typed if typed in names else names[int(typed) - 1])
             if typed == HELP:
-                self.talk.say(
+                self.console.print(
                     _("Help: nothing is created before Review, where you see the price and type yes.")
                 )
             else:
-                self.talk.say(
+                self.console.print(
                     _("Refused: one of the letters{numbers}.").format(
                         numbers=_(", or a number from the list") if names else ""
                     )
                 )
 
-    def _number(self, names: list[str]) -> str:
+    def _ask_number(self, names: list[str]) -> str:
         while True:
-            typed = self.talk.ask(_("Which one, 1 to {n} (none):").format(n=len(names)))
+            typed = self.console.ask(_("Which one, 1 to {n} (none):").format(n=len(names)))
             if not typed or typed in names:
                 return typed
             if typed.isascii() and typed.isdigit() and 1 <= int(typed) <= len(names):
                 return names[int(typed) - 1]
-            self.talk.say(_("Refused: a number from 1 to {n}.").format(n=len(names)))
+            self.console.print(_("Refused: a number from 1 to {n}.").format(n=len(names)))
 
-    def _begin(self, rehearsal: bool, prefill: Given | None = None) -> str:
+    def _create(self, rehearsal: bool, prefill: AnswersByStep | None = None) -> str:
         """Asks for a name that is free."""
-        known = self.table.home.deployments()
+        known = self.ui.home.deployments()
         stem = "rehearsal" if rehearsal else "grpo"
         proposed = next(name for n in range(1, 1000) if (name := f"{stem}-{n}") not in known)
         while True:
-            typed = self.talk.ask(_("Its name here ({name}):").format(name=proposed)) or proposed
+            typed = self.console.ask(_("Its name here ({name}):").format(name=proposed)) or proposed
             try:
                 name = deployment_name(typed)
-            except Refused as refusal:
-                self.talk.say(_("Refused: {rule}").format(rule=sentence(str(refusal))))
+            except InvalidValue as refusal:
+                self.console.print(_("Refused: {rule}").format(rule=end_with_period(str(refusal))))
                 continue
             if name not in known:
-                return open_deployment(self.table, name, create=True, rehearsal=rehearsal, prefill=prefill)
-            self.talk.say(_("Refused: {name} is there already.").format(name=name))
+                return open_deployment(self.ui, name, create=True, rehearsal=rehearsal, prefill=prefill)
+            self.console.print(_("Refused: {name} is there already.").format(name=name))
 
-    def _take_over(self) -> str:
-        given = environment()
+    def _recover_from_environment(self) -> str:
+        given = environment_answers()
         if given:
-            return self._begin(self.table.rehearse, given)
-        self.talk.say(
-            _("No variable of the tutorial is set. Looked for: {names}.").format(names=", ".join(variables()))
+            return self._create(self.ui.rehearse, given)
+        self.console.print(
+            _("No variable of the tutorial is set. Looked for: {names}.").format(
+                names=", ".join(tutorial_variables())
+            )
         )
         return ""
 
 
 def open_deployment(
-    table: Table, name: str, *, create: bool = False, rehearsal: bool = False, prefill: Given | None = None
+    ui: PlainSession,
+    name: str,
+    *,
+    create: bool = False,
+    rehearsal: bool = False,
+    prefill: AnswersByStep | None = None,
 ) -> str:
     """Puts it on the desk. Returns where it was left. Raises WizardError."""
-    store = Store(table.home)
-    if create and not table.home.known(name):
+    store = StateStore(ui.home)
+    if create and not ui.home.has_state(name):
         store.create(name, "rehearsal" if rehearsal else "real", {})
     mode = store.load(name).mode
-    if text := real_beside_rehearsal(mode):
-        table.talk.say(_("Note: {text}").format(text=sentence(text)))
-    table.desk = Desk(table.home, name, for_mode(mode) if prefill is None else prefill, table.speed)
-    table.engine = None
-    return table.desk.where_to_begin()
+    if text := real_in_emulator_shell_warning(mode):
+        ui.console.print(_("Note: {text}").format(text=end_with_period(text)))
+    ui.controller = DeploymentController(
+        ui.home, name, prefill_for_mode(mode) if prefill is None else prefill, ui.speed
+    )
+    ui.engine = None
+    return ui.controller.initial_screen()
 
 
-def close_deployment(table: Table) -> None:
+def close_deployment(ui: PlainSession) -> None:
     """Gives its lock back."""
-    if table.desk is not None:
-        table.desk.release()
-    table.desk = table.engine = None
+    if ui.controller is not None:
+        ui.controller.release_lock()
+    ui.controller = ui.engine = None
 
 
-def _words(row: Summary) -> str:
+def _format_summary(row: DeploymentSummary) -> str:
     said = (
         row.name,
-        row.word,
+        row.label,
         row.detail.replace("  ", ", "),
         row.price,
         row.age and _("{age} old").format(age=row.age),
-        row.place,
+        row.location,
     )
-    return sentence(", ".join(text for text in said if text))
+    return end_with_period(", ".join(text for text in said if text))

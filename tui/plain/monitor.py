@@ -8,188 +8,205 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from grpo_wizard.state.errors import WizardError
-from grpo_wizard.steps.core.durations import duration
-from grpo_wizard.tui.controllers.job_monitor import JobRun, Picture, has_epochs, local_time, seconds_left
+from grpo_wizard.steps.core.durations import format_duration
+from grpo_wizard.tui.controllers.job_monitor import (
+    JobMonitor,
+    JobSnapshot,
+    has_epochs,
+    local_time,
+    seconds_left,
+)
 from grpo_wizard.tui.plain import drills
-from grpo_wizard.tui.plain.console import sentence
-from grpo_wizard.tui.plain.context import Leave, Table
+from grpo_wizard.tui.plain.console import end_with_period
+from grpo_wizard.tui.plain.context import PlainSession, Quit
 from grpo_wizard.tui.style.i18n import _
-from grpo_wizard.tui.style.icons import sign
+from grpo_wizard.tui.style.icons import status_icon
 from grpo_wizard.tui.widgets.braille import trend
 from grpo_wizard.tui.widgets.tiles import short_number
 
 if TYPE_CHECKING:
-    from grpo_wizard.tui.controllers.deployment import Desk
+    from grpo_wizard.tui.controllers.deployment import DeploymentController
 
-_LOOK_SECONDS = 0.3
-_SHOWN = (("avg_reward", _("reward")), ("loss", _("loss")), ("generation_kl_error", _("KL error")))
+_POLL_SECONDS = 0.3
+_METRICS = (("avg_reward", _("reward")), ("loss", _("loss")), ("generation_kl_error", _("KL error")))
 
 
-class JobLines:
+class JobPrinter:
     """Pictures of a job in, lines out: only what is new."""
 
     def __init__(self) -> None:
-        self._told: dict[int, None] = {}
-        self._status, self._verdict, self._saved = "", "unknown", 0
+        self._printed_steps: dict[int, None] = {}
+        self._status, self._verdict, self._checkpoint_count = "", "unknown", 0
         self._findings: set[str] = set()
 
-    def news(self, picture: Picture, now: float) -> list[str]:
+    def new_lines(self, snapshot: JobSnapshot, now: float) -> list[str]:
         """`now` in seconds since the epoch, for the time at which it will end."""
         lines = []
-        if picture.status and picture.status != self._status:
-            self._status = picture.status
+        if snapshot.status and snapshot.status != self._status:
+            self._status = snapshot.status
             lines.append(
-                _("job {id}: {status}").format(id=picture.job_id, status=picture.status)
-                + (f": {picture.detail}" if picture.detail and picture.status in ("FAILED", "LOST") else "")
+                _("job {id}: {status}").format(id=snapshot.job_id, status=snapshot.status)
+                + (
+                    f": {snapshot.detail}"
+                    if snapshot.detail and snapshot.status in ("FAILED", "LOST")
+                    else ""
+                )
             )
-        for at, row in enumerate(picture.rows):
-            if row["step"] not in self._told:
-                self._told[row["step"]] = None
-                lines.append(self._step(picture, at, now))
-        return lines + self._checkpoints(picture) + self._health(picture)
+        for at, row in enumerate(snapshot.rows):
+            if row["step"] not in self._printed_steps:
+                self._printed_steps[row["step"]] = None
+                lines.append(self._format_step(snapshot, at, now))
+        return lines + self._checkpoint_lines(snapshot) + self._health_lines(snapshot)
 
-    def _step(self, picture: Picture, at: int, now: float) -> str:
-        row, total = picture.rows[at], picture.total_steps
+    def _format_step(self, snapshot: JobSnapshot, at: int, now: float) -> str:
+        row, total = snapshot.rows[at], snapshot.total_steps
         parts = []
-        for key, label in _SHOWN:
-            values = [float(r[key]) for r in picture.rows[: at + 1] if r.get(key) is not None]
+        for key, label in _METRICS:
+            values = [float(r[key]) for r in snapshot.rows[: at + 1] if r.get(key) is not None]
             if values:
-                word = f" {sign(trend(values)).word}" if key == "avg_reward" and len(values) > 1 else ""
+                word = (
+                    f" {status_icon(trend(values)).label}" if key == "avg_reward" and len(values) > 1 else ""
+                )
                 parts.append(f"{label} {short_number(values[-1])}{word}")
         if row.get("total_step_seconds") is not None:
-            parts.append(duration(float(row["total_step_seconds"])))
-        left = seconds_left(picture)
-        if left is not None and math.isfinite(left) and at == len(picture.rows) - 1:
+            parts.append(format_duration(float(row["total_step_seconds"])))
+        left = seconds_left(snapshot)
+        if left is not None and math.isfinite(left) and at == len(snapshot.rows) - 1:
             parts.append(
-                _("{time} left, ends about {clock}").format(time=duration(left), clock=local_time(now + left))
+                _("{time} left, ends about {clock}").format(
+                    time=format_duration(left), clock=local_time(now + left)
+                )
             )
-        if has_epochs(picture.rows):
+        if has_epochs(snapshot.rows):
             parts.insert(0, _("epoch {n}").format(n=row["epoch"]))
         return _("step {n} of {all}: {what}").format(n=row["step"], all=total, what=", ".join(parts))
 
-    def _checkpoints(self, picture: Picture) -> list[str]:
-        new, self._saved = picture.saved[self._saved :], max(self._saved, len(picture.saved))
+    def _checkpoint_lines(self, snapshot: JobSnapshot) -> list[str]:
+        new, self._checkpoint_count = (
+            snapshot.checkpoint_steps[self._checkpoint_count :],
+            max(self._checkpoint_count, len(snapshot.checkpoint_steps)),
+        )
         return [_("checkpoint: step_{n}").format(n=step) for step in new]
 
-    def _health(self, picture: Picture) -> list[str]:
+    def _health_lines(self, snapshot: JobSnapshot) -> list[str]:
         lines = []
-        if picture.verdict != self._verdict:
-            self._verdict = picture.verdict
-            lines.append(_("health: {verdict}").format(verdict=picture.verdict))
-        for finding in picture.findings:
+        if snapshot.verdict != self._verdict:
+            self._verdict = snapshot.verdict
+            lines.append(_("health: {verdict}").format(verdict=snapshot.verdict))
+        for finding in snapshot.findings:
             if finding.id not in self._findings:
                 self._findings.add(finding.id)
                 lines.append(
                     _("health: {level}: {title} Advice: {advice}").format(
-                        level=finding.level, title=sentence(finding.title), advice=finding.advice
+                        level=finding.level, title=end_with_period(finding.title), advice=finding.advice
                     )
                 )
         return lines
 
-    def still(self, picture: Picture, silent: float) -> str:
+    def heartbeat_line(self, snapshot: JobSnapshot, silent_seconds: float) -> str:
         """For when there is nothing new."""
-        step = picture.rows[-1]["step"] if picture.rows else 0
-        phase = f", {picture.phase}" if picture.phase else ""
+        step = snapshot.rows[-1]["step"] if snapshot.rows else 0
+        phase = f", {snapshot.phase}" if snapshot.phase else ""
         return _("still {status}, step {n} of {all} is done{phase}; nothing new for {time}").format(
-            status=picture.status or _("looking for the job"),
+            status=snapshot.status or _("looking for the job"),
             n=step,
-            all=picture.total_steps,
+            all=snapshot.total_steps,
             phase=phase,
-            time=duration(silent),
+            time=format_duration(silent_seconds),
         )
 
 
-class MonitorRoom:
+class MonitorView:
     """Follows the job to its end, then asks what to do. `run` returns the place to go to."""
 
-    def __init__(self, table: Table) -> None:
-        self.table, self.desk, self.talk = table, table.open_desk, table.talk
-        self.picture = Picture()
+    def __init__(self, ui: PlainSession) -> None:
+        self.ui, self.controller, self.console = ui, ui.active_controller, ui.console
+        self.snapshot = JobSnapshot()
         self.error: WizardError | None = None
 
     def run(self) -> str:
         """The training, as it runs."""
-        self.table.head(_("Monitor"), _("ctrl+c leaves; the job goes on."))
+        self.ui.print_heading(_("Monitor"), _("ctrl+c leaves; the job goes on."))
         try:
-            self.table.run(self._follow())
+            self.ui.run(self._follow())
         except KeyboardInterrupt:
-            self.table.farewell(job_left(self.desk))
+            self.ui.print_goodbye(interrupted_message(self.controller))
             raise
         except WizardError as error:
             self.error = error
         if self.error is not None:
-            self.table.trouble(self.error)
+            self.ui.print_error(self.error)
         return self._menu()
 
     async def _follow(self) -> None:
-        job = JobRun(await self.desk.session(), self._seen, self._failed)
-        lines, heard, said = JobLines(), time.monotonic(), time.monotonic()
+        job = JobMonitor(await self.controller.session(), self._on_snapshot, self._on_error)
+        lines, heard, said = JobPrinter(), time.monotonic(), time.monotonic()
         try:
             while True:
-                running = job.background.is_running
-                news = lines.news(self.picture, time.time())
+                running = job.thread.is_running
+                news = lines.new_lines(self.snapshot, time.time())
                 for line in news:
-                    self.talk.say(line)
+                    self.console.print(line)
                 now = time.monotonic()
                 if news:
                     heard = said = now
-                elif now - said >= self.table.beat:
-                    self.talk.say(lines.still(self.picture, now - heard))
+                elif now - said >= self.ui.heartbeat_seconds:
+                    self.console.print(lines.heartbeat_line(self.snapshot, now - heard))
                     said = now
                 if not running:
                     return
-                await asyncio.sleep(_LOOK_SECONDS)
+                await asyncio.sleep(_POLL_SECONDS)
         finally:
             job.cancel()
 
-    def _seen(self, picture: Picture) -> None:
-        self.picture = picture
+    def _on_snapshot(self, picture: JobSnapshot) -> None:
+        self.snapshot = picture
 
-    def _failed(self, error: WizardError) -> None:
+    def _on_error(self, error: WizardError) -> None:
         self.error = error
 
     def _menu(self) -> str:
-        ended = self.picture.ended
+        ended = self.snapshot.ended
         ways = {
             **({} if ended else {"w": _("watch again"), "s": _("stop the job")}),
             "r": _("run again what is missing"),
             "t": _("tear down"),
-            **drills.ways(self.table),
+            **drills.menu_option(self.ui),
             "b": _("back to the deployments"),
             "l": _("leave"),
         }
-        head = _("The job is {status}.").format(status=self.picture.status or "LOST")
-        while (chosen := self.talk.choose(head, ways)) == drills.KEY:
-            drills.DrillRoom(self.table).run()
+        head = _("The job is {status}.").format(status=self.snapshot.status or "LOST")
+        while (chosen := self.console.choose(head, ways)) == drills.MENU_KEY:
+            drills.DrillView(self.ui).run()
         if chosen == "l":
-            raise Leave
+            raise Quit
         if chosen == "s":
-            stop(self.table)
+            confirm_and_stop_job(self.ui)
         return {"w": "monitor", "s": "monitor", "r": "review", "t": "teardown", "b": ""}[chosen]
 
 
-def stop(table: Table) -> None:
+def confirm_and_stop_job(ui: PlainSession) -> None:
     """Ends the training and keeps the machines."""
-    from grpo_wizard.steps.jobs.watch import JobWatch
+    from grpo_wizard.steps.jobs.watch import JobWatcher
     from grpo_wizard.tui.commands.stop import stop_job
 
     async def work() -> Any:
-        return await stop_job(JobWatch(await table.open_desk.session()))
+        return await stop_job(JobWatcher(await ui.active_controller.session()))
 
-    if not table.talk.yes(_("Stop the job? The machines stay and cost on.")):
+    if not ui.console.confirm(_("Stop the job? The machines stay and cost on.")):
         return
     try:
-        table.wait(_("stopping the job"), work())
+        ui.wait(_("stopping the job"), work())
     except WizardError as error:
-        table.trouble(error)
+        ui.print_error(error)
 
 
-def job_left(desk: Desk) -> list[str]:
+def interrupted_message(controller: DeploymentController) -> list[str]:
     """What goes on after ctrl+c, and how to come back."""
-    from grpo_wizard.tui.controllers.launch import same_here
+    from grpo_wizard.tui.controllers.launch import cli_command
 
     return [
         _("Interrupted. The job goes on in the cluster, and the machines cost on."),
-        _("To watch it again: {command}").format(command=same_here(desk, "--plain")),
-        _("To stop it: {command}").format(command=same_here(desk, "stop")),
+        _("To watch it again: {command}").format(command=cli_command(controller, "--plain")),
+        _("To stop it: {command}").format(command=cli_command(controller, "stop")),
     ]

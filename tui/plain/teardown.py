@@ -5,69 +5,74 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from grpo_wizard.state.errors import WizardError
-from grpo_wizard.tui.plain.context import Leave, Table
-from grpo_wizard.tui.plain.run import begin
+from grpo_wizard.tui.plain.context import PlainSession, Quit
+from grpo_wizard.tui.plain.run import start_run
 from grpo_wizard.tui.style.i18n import _, ngettext
-from grpo_wizard.tui.viewmodels.destroy import Fate, fates, lost, sides
+from grpo_wizard.tui.viewmodels.destroy import DestroyItem, data_loss_warning, destroy_items, split
 
 
-class TeardownRoom:
+class DestroyView:
     """Nothing is deleted before the deployment's name has been typed. `run` returns the place to go to."""
 
-    def __init__(self, table: Table) -> None:
-        self.table, self.desk, self.talk = table, table.open_desk, table.talk
+    def __init__(self, ui: PlainSession) -> None:
+        self.ui, self.controller, self.console = ui, ui.active_controller, ui.console
 
     def run(self) -> str:
         """Looks, lists, asks for the name."""
-        self.table.head(
-            _("Tear down {name}").format(name=self.desk.name), _("Only what this deployment made is deleted.")
+        self.ui.print_heading(
+            _("Tear down {name}").format(name=self.controller.name),
+            _("Only what this deployment made is deleted."),
         )
         try:
-            listed = self.table.wait(_("looking at the cloud"), self._look())
+            listed = self.ui.wait(_("looking at the cloud"), self._read_destroy_plan())
         except WizardError as error:
-            self.table.trouble(error)
-            return self._again()
-        keeps = any(fate.goes and fate.goes_with_lustre for fate in listed) and self.talk.yes(
+            self.ui.print_error(error)
+            return self._retry_menu()
+        keeps = any(fate.deleted and fate.retained_with_lustre for fate in listed) and self.console.confirm(
             _("Keep Lustre and its network? Both go on costing.")
         )
-        goes, stays = sides(listed, keeps)
-        self._list(goes, stays, keeps)
+        goes, stays = split(listed, keeps)
+        self._print_items(goes, stays, keeps)
         if (
-            self.talk.ask(
+            self.console.ask(
                 _("Type the deployment's name, {name}, to tear it down (Enter changes nothing):").format(
-                    name=self.desk.name
+                    name=self.controller.name
                 )
             )
-            != self.desk.name
+            != self.controller.name
         ):
-            self.talk.say(_("Nothing was changed."))
+            self.console.print(_("Nothing was changed."))
             return ""
-        begin(self.table, ["destroy", "--confirm", self.desk.name, *(["--keep", "lustre"] if keeps else [])])
-        return "run" if self.table.engine is not None else ""
+        start_run(
+            self.ui, ["destroy", "--confirm", self.controller.name, *(["--keep", "lustre"] if keeps else [])]
+        )
+        return "run" if self.ui.engine is not None else ""
 
-    async def _look(self) -> list[Fate]:
-        from grpo_wizard.steps.engine.apply import Options, plan
+    async def _read_destroy_plan(self) -> list[DestroyItem]:
+        from grpo_wizard.steps.engine.apply import ApplyOptions, plan
 
-        return fates(await plan(await self.desk.session(), Options(), strict=True))
+        return destroy_items(await plan(await self.controller.session(), ApplyOptions(), strict=True))
 
-    def _list(self, goes: Sequence[Fate], stays: Sequence[Fate], keeps: bool) -> None:
-        for fate in goes:
-            self.talk.say(_("Goes: {kind} {name}").format(kind=fate.kind, name=fate.name))
-        for fate in stays:
-            why = f": {fate.why}" if fate.why else ""
-            self.talk.say(_("Stays: {kind} {name}").format(kind=fate.kind, name=fate.name) + why)
-        self.talk.say(
-            ngettext("{n} thing goes, {m} stay.", "{n} things go, {m} stay.", len(goes)).format(
-                n=len(goes), m=len(stays)
+    def _print_items(
+        self, deleted: Sequence[DestroyItem], kept: Sequence[DestroyItem], keep_lustre: bool
+    ) -> None:
+        for fate in deleted:
+            self.console.print(_("Goes: {kind} {name}").format(kind=fate.kind, name=fate.name))
+        for fate in kept:
+            why = f": {fate.retain_reason}" if fate.retain_reason else ""
+            self.console.print(_("Stays: {kind} {name}").format(kind=fate.kind, name=fate.name) + why)
+        self.console.print(
+            ngettext("{n} thing goes, {m} stay.", "{n} things go, {m} stay.", len(deleted)).format(
+                n=len(deleted), m=len(kept)
             )
         )
-        if text := lost(self.desk, keeps):
-            self.talk.say(_("Warning: {text}").format(text=text))
+        if text := data_loss_warning(self.controller, keep_lustre):
+            self.console.print(_("Warning: {text}").format(text=text))
 
-    def _again(self) -> str:
-        chosen = self.talk.choose(
+    def _retry_menu(self) -> str:
+        chosen = self.console.choose(
             "", {"r": _("look again"), "b": _("back to the deployments"), "l": _("leave")}, "r"
         )
         if chosen == "l":
-            raise Leave
+            raise Quit
         return "teardown" if chosen == "r" else ""

@@ -10,17 +10,17 @@ from textual.screen import Screen
 from textual.widgets import Footer
 
 from grpo_wizard.tui.style.i18n import _
-from grpo_wizard.tui.widgets.title_bar import Title, TitleState
+from grpo_wizard.tui.widgets.title_bar import TitleBar, TitleState
 
 if TYPE_CHECKING:
     from grpo_wizard.tui.app import Wizard
-    from grpo_wizard.tui.controllers.deployment import Desk
+    from grpo_wizard.tui.controllers.deployment import DeploymentController
 
 
 class WizardScreen(Screen[None]):
     """Title line, `body`, footer. `PLACE` is what the state remembers of where the wizard stands."""
 
-    PLACE: ClassVar[str] = ""
+    SCREEN_NAME: ClassVar[str] = ""
     HELP: ClassVar[str | None] = ""
     CSS_PATH = "base.tcss"
     help_text = ""
@@ -35,15 +35,15 @@ class WizardScreen(Screen[None]):
         return cast("Wizard", self.app)
 
     @property
-    def desk(self) -> Desk:
+    def controller(self) -> DeploymentController:
         """The deployment that is open."""
-        desk = self.wizard.desk
+        desk = self.wizard.controller
         assert desk is not None
         return desk
 
     def compose(self) -> ComposeResult:
         """Title, body, footer."""
-        yield Title(self.title_state())
+        yield TitleBar(self.title_state())
         yield from self.body()
         yield Footer(show_command_palette=True, compact=True)
 
@@ -57,22 +57,22 @@ class WizardScreen(Screen[None]):
 
     def on_screen_resume(self) -> None:
         """The terminal's own title goes along."""
-        self.say_title()
+        self.update_title()
 
-    def say_title(self) -> None:
+    def update_title(self) -> None:
         """Writes title line and terminal title anew."""
-        line = self.query_one(Title)
+        line = self.query_one(TitleBar)
         line.state = self.title_state()
-        self.wizard.say_in_terminal_title(line.terminal_title())
+        self.wizard.set_terminal_title(line.terminal_title())
 
-    def keep(self) -> bool:
+    def save_before_leave(self) -> bool:
         """Saves what would be lost when the screen is left. False, with the error shown, when it could not be."""
         return True
 
     def action_help(self) -> None:
         """Help with the keys of this moment."""
-        from grpo_wizard.tui.screens.command_palette import keys_of
-        from grpo_wizard.tui.screens.dialogs import HelpBox
+        from grpo_wizard.tui.screens.command_palette import active_keys
+        from grpo_wizard.tui.screens.dialogs import HelpDialog
 
-        keys = [(key, label, tooltip) for key, label, tooltip, _action in keys_of(self)]
-        self.app.push_screen(HelpBox(self.help_text or self.HELP or "", keys))
+        keys = [(key, label, tooltip) for key, label, tooltip, _action in active_keys(self)]
+        self.app.push_screen(HelpDialog(self.help_text or self.HELP or "", keys))

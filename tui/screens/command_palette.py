@@ -9,15 +9,15 @@ from typing import Any
 from textual.command import DiscoveryHit, Hit, Hits, Provider
 from textual.screen import Screen
 
-_SILENT = ("focus_next", "focus_previous", "copy_text", "command_palette", "help_quit")
+_HIDDEN_ACTIONS = ("focus_next", "focus_previous", "copy_text", "command_palette", "help_quit")
 
 
-def keys_of(screen: Screen[Any]) -> list[tuple[str, str, str, str]]:
+def active_keys(screen: Screen[Any]) -> list[tuple[str, str, str, str]]:
     """(key, label, tooltip, action) of what can be done here, each action once."""
-    return list(_listed(screen))
+    return list(_visible_bindings(screen))
 
 
-def _listed(screen: Screen[Any]) -> Iterator[tuple[str, str, str, str]]:
+def _visible_bindings(screen: Screen[Any]) -> Iterator[tuple[str, str, str, str]]:
     seen: set[str] = set()
     for _node, binding, enabled, tooltip in screen.active_bindings.values():
         name = binding.action.rpartition(".")[2]
@@ -26,7 +26,7 @@ def _listed(screen: Screen[Any]) -> Iterator[tuple[str, str, str, str]]:
             or not binding.id
             or not binding.description
             or binding.action in seen
-            or name in _SILENT
+            or name in _HIDDEN_ACTIONS
         ):
             continue
         seen.add(binding.action)
@@ -38,7 +38,7 @@ def _listed(screen: Screen[Any]) -> Iterator[tuple[str, str, str, str]]:
         )
 
 
-class Actions(Provider):
+class ActionProvider(Provider):
     """What the keys of this screen do, to be found by its name."""
 
     def _commands(self) -> Iterator[tuple[str, str, Any]]:
@@ -49,7 +49,7 @@ class Actions(Provider):
                 and binding.id
                 and binding.description
                 and binding.description not in seen
-                and binding.action not in _SILENT
+                and binding.action not in _HIDDEN_ACTIONS
             ):
                 seen.add(binding.description)
                 run = partial(screen.app.run_action, binding.action, default_namespace=node)

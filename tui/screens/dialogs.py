@@ -17,16 +17,16 @@ from textual.widgets.option_list import Option
 
 from grpo_wizard.state.errors import WizardError
 from grpo_wizard.tui.style.i18n import _
-from grpo_wizard.tui.widgets.inputs import Line
+from grpo_wizard.tui.widgets.inputs import TextField
 
-_HOLDS_SECONDS = 0.3
+_EXPIRY_POLL_SECONDS = 0.3
 
 
-class Box(ModalScreen[ScreenResultType]):
+class Dialog(ModalScreen[ScreenResultType]):
     """A titled box in the middle; Esc leaves it."""
 
     CSS_PATH = "dialogs.tcss"
-    AUTO_FOCUS = "Line, OptionList"
+    AUTO_FOCUS = "TextField, OptionList"
     title_text = ""
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "leave", _("Back"), id="box.back", tooltip=_("Close this box"))
@@ -48,7 +48,7 @@ class Box(ModalScreen[ScreenResultType]):
         self.dismiss(None)
 
 
-class ErrorBox(Box[None]):
+class ErrorDialog(Dialog[None]):
     """What happened, why, the one fix, the command; `y` copies that. Texts are never read as markup."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -81,7 +81,7 @@ class ErrorBox(Box[None]):
             self.notify(_("copied"))
 
 
-class AskName(Box[str | None]):
+class NamePrompt(Dialog[str | None]):
     """A line to type in; `parse` refuses by raising ValueError with one sentence."""
 
     def __init__(self, title: str, text: str, value: str, parse: Callable[[Any], Any]) -> None:
@@ -91,21 +91,21 @@ class AskName(Box[str | None]):
     def body(self) -> ComposeResult:
         """Text, line, refusal."""
         yield Static(self._text, markup=False)
-        line = Line(self._value, id="ask-name")
+        line = TextField(self._value, id="ask-name")
         line.cursor_blink = False
         yield line
         yield Static("", id="ask-refusal", markup=False)
 
     def on_input_changed(self, event: Input.Changed) -> None:
         """Refused at once."""
-        self._judge(event.value)
+        self._show_validity(event.value)
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         """Taken, if it may be."""
-        if self._judge(event.value):
+        if self._show_validity(event.value):
             self.dismiss(event.value.strip())
 
-    def _judge(self, value: str) -> bool:
+    def _show_validity(self, value: str) -> bool:
         rule = ""
         try:
             self._parse(value)
@@ -116,31 +116,31 @@ class AskName(Box[str | None]):
         return not rule
 
 
-class Choose(Box[str | None]):
+class ChoiceDialog(Dialog[str | None]):
     """One of a few ways on: (key, label, what it means). It closes by itself when `holds` is false, and says `over`."""
 
     def __init__(
         self,
         title: str,
         text: str,
-        ways: Sequence[tuple[str, str, str]],
+        choices: Sequence[tuple[str, str, str]],
         *,
         id: str | None = None,
-        holds: Callable[[], bool] | None = None,
-        over: str = "",
+        is_relevant: Callable[[], bool] | None = None,
+        expired_message: str = "",
     ) -> None:
         super().__init__(id=id)
-        self.title_text, self._text, self._ways = title, text, tuple(ways)
-        self._holds, self._over = holds, over
+        self.title_text, self._text, self._choices = title, text, tuple(choices)
+        self._is_relevant, self._expired_message = is_relevant, expired_message
 
     def on_mount(self) -> None:
         """A question that the world has answered meanwhile is not left standing."""
-        if self._holds is not None:
-            self.set_interval(_HOLDS_SECONDS, self._look)
+        if self._is_relevant is not None:
+            self.set_interval(_EXPIRY_POLL_SECONDS, self._close_if_expired)
 
-    def _look(self) -> None:
-        if self._holds is not None and not self._holds() and self.is_current:
-            self.notify(self._over)
+    def _close_if_expired(self) -> None:
+        if self._is_relevant is not None and not self._is_relevant() and self.is_current:
+            self.notify(self._expired_message)
             self.dismiss(None)
 
     def body(self) -> ComposeResult:
@@ -152,16 +152,16 @@ class Choose(Box[str | None]):
             Option(
                 Content(label).append(Content("\n" + meaning).stylize(muted)) if meaning else Content(label)
             )
-            for _key, label, meaning in self._ways
+            for _key, label, meaning in self._choices
         )
         yield OptionList(*rows)
 
     def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
         """That way."""
-        self.dismiss(self._ways[event.option_index][0])
+        self.dismiss(self._choices[event.option_index][0])
 
 
-class HelpBox(Box[None]):
+class HelpDialog(Dialog[None]):
     """What this screen is for, and its keys with what they do."""
 
     BINDINGS: ClassVar[list[BindingType]] = [

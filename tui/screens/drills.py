@@ -15,9 +15,9 @@ from textual.widgets.option_list import Option
 
 from grpo_wizard.state.errors import WizardError
 from grpo_wizard.tui.controllers.threads import in_thread
-from grpo_wizard.tui.screens.dialogs import Box
+from grpo_wizard.tui.screens.dialogs import Dialog
 from grpo_wizard.tui.style.i18n import _
-from grpo_wizard.tui.style.icons import fit
+from grpo_wizard.tui.style.icons import truncate
 
 if TYPE_CHECKING:
     from grpo_wizard.tui.app import Wizard
@@ -26,7 +26,7 @@ JSON = dict[str, Any]
 _NAME_CELLS, _LABEL_CELLS = 21, 7
 
 
-class DrillsBox(Box[None]):
+class DrillsDialog(Dialog[None]):
     """Space or Enter begins the drill under the cursor, or ends it; `e` ends all."""
 
     CSS_PATH: ClassVar[list[str]] = ["dialogs.tcss", "drills.tcss"]  # type: ignore[assignment]
@@ -60,16 +60,16 @@ class DrillsBox(Box[None]):
         keys = (("space", _("Begin or end")), ("e", _("End all")), ("esc", _("Back")))
         edge = "  ".join(f"{key} {label}" for key, label in keys)
         self.query_one("VerticalScroll").border_subtitle = Content(f" {edge} ")
-        self.change()
+        self.update_drills()
 
     @work(exclusive=True, group="drills", exit_on_error=False)
-    async def change(self, begin: tuple[str, ...] = (), end: tuple[str, ...] | None = None) -> None:
+    async def update_drills(self, begin: tuple[str, ...] = (), end: tuple[str, ...] | None = None) -> None:
         """Begins or ends drills, or only asks how they stand; then draws them."""
 
         def ask() -> list[JSON]:
-            from grpo_wizard.tui.controllers.drills import change
+            from grpo_wizard.tui.controllers.drills import update_drills
 
-            return change(Path(self.wizard.home.root), self.wizard.speed, begin, end)
+            return update_drills(Path(self.wizard.home.root), self.wizard.speed, begin, end)
 
         try:
             self.drills = await in_thread(ask)
@@ -88,43 +88,43 @@ class DrillsBox(Box[None]):
             rows.clear_options()
             rows.add_options([Option(self._row(drill), id=drill["name"]) for drill in self.drills])
             rows.highlighted = at
-        self._about()
+        self._show_description()
 
     def _row(self, drill: JSON) -> Text:
         running, colours = drill["running"], self.app.theme_variables
         text = Text("[x] " if running else "[ ] ", no_wrap=True, end="")
-        text.append(fit(drill["name"], _NAME_CELLS), "bold")
+        text.append(truncate(drill["name"], _NAME_CELLS), "bold")
         text.append(drill["title"])
         if running:
             text.append(f"  {_('runs')}", f"bold {colours['warning']}")
         return text
 
     @on(OptionList.OptionHighlighted)
-    def _about(self) -> None:
-        drill = self._here
+    def _show_description(self) -> None:
+        drill = self._selected_drill
         if drill is None:
             return
         colours, text = self.app.theme_variables, Text()
         for label, key in ((_("what"), "happens"), (_("felt"), "felt"), (_("after"), "mends")):
-            text.append(fit(label, _LABEL_CELLS), colours["primary"]).append(f"{drill[key]}\n")
-        text.append(fit(_("as in"), _LABEL_CELLS), colours["primary"]).append(
+            text.append(truncate(label, _LABEL_CELLS), colours["primary"]).append(f"{drill[key]}\n")
+        text.append(truncate(_("as in"), _LABEL_CELLS), colours["primary"]).append(
             drill["source"], colours["muted"]
         )
         self.query_one("#drill-about", Static).update(text)
 
     @property
-    def _here(self) -> JSON | None:
+    def _selected_drill(self) -> JSON | None:
         at = self.query_one(OptionList).highlighted
         return self.drills[at] if at is not None and at < len(self.drills) else None
 
     @on(OptionList.OptionSelected)
     def action_switch(self) -> None:
         """Begins the one under the cursor, or ends it."""
-        drill = self._here
+        drill = self._selected_drill
         if drill is not None:
             name = (drill["name"],)
-            self.change(end=name) if drill["running"] else self.change(begin=name)
+            self.update_drills(end=name) if drill["running"] else self.update_drills(begin=name)
 
     def action_end_all(self) -> None:
         """Ends all that run."""
-        self.change(end=())
+        self.update_drills(end=())

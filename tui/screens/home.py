@@ -15,19 +15,19 @@ from textual.widgets.option_list import Option
 from grpo_wizard.tui.controllers.threads import in_thread
 from grpo_wizard.tui.screens.base import WizardScreen
 from grpo_wizard.tui.style.i18n import _
-from grpo_wizard.tui.style.icons import fit, sign
+from grpo_wizard.tui.style.icons import status_icon, truncate
 
 if TYPE_CHECKING:
-    from grpo_wizard.tui.viewmodels.deployments import Summary
+    from grpo_wizard.tui.viewmodels.deployments import DeploymentSummary
 
 _EVERY_SECONDS = 3.0
 
 
-class OpeningScreen(WizardScreen):
+class HomeScreen(WizardScreen):
     """Deployments with their state; new, rehearse, take over, open, tear down."""
 
-    PLACE = ""
-    CSS_PATH: ClassVar[list[str]] = ["base.tcss", "opening.tcss"]  # type: ignore[assignment]
+    SCREEN_NAME = ""
+    CSS_PATH: ClassVar[list[str]] = ["base.tcss", "home.tcss"]  # type: ignore[assignment]
     AUTO_FOCUS = "OptionList"
     HELP = _(
         "Every deployment that this home folder knows, with how far it is. A rehearsal shows the whole road on this "
@@ -50,7 +50,7 @@ class OpeningScreen(WizardScreen):
         ),
         Binding(
             "t",
-            "take_over",
+            "create_from_environment",
             _("Take over"),
             id="opening.takeover",
             tooltip=_("A half-done tutorial, by its variables in the environment"),
@@ -74,7 +74,7 @@ class OpeningScreen(WizardScreen):
 
     def __init__(self) -> None:
         super().__init__()
-        self.rows: list[Summary] = []
+        self.rows: list[DeploymentSummary] = []
 
     def body(self) -> ComposeResult:
         """What this is, the list, and where it comes from."""
@@ -94,25 +94,25 @@ class OpeningScreen(WizardScreen):
     def on_mount(self) -> None:
         """Looks again every few seconds: other processes go on too."""
         self.query_one(OptionList).display = False
-        self.set_interval(_EVERY_SECONDS, self.look)
+        self.set_interval(_EVERY_SECONDS, self.reload)
 
     def on_screen_resume(self) -> None:
         """Fresh after coming back."""
         super().on_screen_resume()
-        self.call_after_refresh(self.look)
+        self.call_after_refresh(self.reload)
 
     @work(exclusive=True, group="summaries", exit_on_error=False)
-    async def look(self) -> None:
+    async def reload(self) -> None:
         """Reads the files in a thread."""
 
-        def read(now: float) -> list[Summary]:
-            from grpo_wizard.tui.viewmodels.deployments import summaries
+        def read(now: float) -> list[DeploymentSummary]:
+            from grpo_wizard.tui.viewmodels.deployments import deployment_summaries
 
-            return summaries(self.wizard.home, now)
+            return deployment_summaries(self.wizard.home, now)
 
-        self.show(await in_thread(read, self.wizard.clock()))
+        self.show_summaries(await in_thread(read, self.wizard.clock()))
 
-    def show(self, rows: list[Summary]) -> None:
+    def show_summaries(self, rows: list[DeploymentSummary]) -> None:
         """Draws the list; the cursor stays on its deployment."""
         if rows == self.rows and self.query_one(OptionList).option_count == len(rows) and rows:
             return
@@ -134,26 +134,28 @@ class OpeningScreen(WizardScreen):
             if self.focused is None:
                 deployments.focus()
 
-    def _row(self, row: Summary) -> Text:
-        colours, mark = self.app.theme_variables, sign(row.sign)
+    def _row(self, row: DeploymentSummary) -> Text:
+        colours, mark = self.app.theme_variables, status_icon(row.status)
         width = self.size.width - 4
-        text = Text(no_wrap=True, end="").append(fit(row.name, 18 if width >= 96 else 13) + " ", "bold")
-        text.append(fit(f"{mark.glyph} {row.word}", 12 if width >= 96 else 11) + " ", colours[mark.colour])
-        tail = fit(row.price, 16 if width >= 96 else 14) + (
-            fit(row.age, 11) + fit(row.place, 15) if width >= 96 else fit(row.place, 13)
+        text = Text(no_wrap=True, end="").append(truncate(row.name, 18 if width >= 96 else 13) + " ", "bold")
+        text.append(
+            truncate(f"{mark.glyph} {row.label}", 12 if width >= 96 else 11) + " ", colours[mark.colour]
+        )
+        tail = truncate(row.price, 16 if width >= 96 else 14) + (
+            truncate(row.age, 11) + truncate(row.location, 15) if width >= 96 else truncate(row.location, 13)
         )
         room = width - (75 if width >= 96 else 54)
-        text.append(fit(row.detail, max(10, room)) + " ")
+        text.append(truncate(row.detail, max(10, room)) + " ")
         return text.append(tail, colours["muted"])
 
     def on_resize(self) -> None:
         """Columns follow the width."""
         rows, self.rows = self.rows, []
         if rows:
-            self.show(rows)
+            self.show_summaries(rows)
 
     @property
-    def chosen(self) -> str | None:
+    def selected_name(self) -> str | None:
         """The deployment under the cursor."""
         deployments = self.query_one(OptionList)
         if deployments.highlighted is None or not deployments.option_count:
@@ -166,13 +168,13 @@ class OpeningScreen(WizardScreen):
 
     def action_new(self, rehearsal: bool) -> None:
         """Asks for a name, then step 1."""
-        self.wizard.begin(rehearsal=rehearsal)
+        self.wizard.create_deployment(rehearsal=rehearsal)
 
-    def action_take_over(self) -> None:
+    def action_create_from_environment(self) -> None:
         """A deployment whose answers come from the tutorial's own variables."""
-        self.wizard.take_over()
+        self.wizard.create_from_environment()
 
     def action_tear_down(self) -> None:
         """Opens the chosen one at its Teardown."""
-        if self.chosen:
-            self.wizard.open_deployment(self.chosen, "teardown")
+        if self.selected_name:
+            self.wizard.open_deployment(self.selected_name, "teardown")

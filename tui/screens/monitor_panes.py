@@ -14,11 +14,11 @@ from textual.content import Content
 from textual.widgets import Static
 
 from grpo_wizard.state.errors import WizardError
-from grpo_wizard.tui.controllers.engine_runner import Attached
-from grpo_wizard.tui.controllers.job_monitor import Picture
-from grpo_wizard.tui.controllers.threads import Background, in_thread
+from grpo_wizard.tui.controllers.engine_runner import JournalRunner
+from grpo_wizard.tui.controllers.job_monitor import JobSnapshot
+from grpo_wizard.tui.controllers.threads import LoopThread, in_thread
 from grpo_wizard.tui.style.i18n import _
-from grpo_wizard.tui.style.icons import sign
+from grpo_wizard.tui.style.icons import status_icon
 from grpo_wizard.tui.widgets.braille import Series
 from grpo_wizard.tui.widgets.chart import Chart
 from grpo_wizard.tui.widgets.log_pane import LogPane
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
     from grpo_wizard.tui.screens.monitor import MonitorScreen
 
-_HEALTH_SIGNS = {"healthy": "pass", "warning": "warn", "critical": "block", "unknown": "look"}
-_LEVEL_SIGNS = {"critical": "block", "warning": "warn", "info": "info"}
+_HEALTH_ICON_KEYS = {"healthy": "pass", "warning": "warn", "critical": "block", "unknown": "look"}
+_LEVEL_ICON_KEYS = {"critical": "block", "warning": "warn", "info": "info"}
 _TILES = (
     ("reward", "avg_reward"),
     ("loss", "loss"),
@@ -44,16 +44,16 @@ _CHARTS = (
     ("generation_kl_error", _("generation KL error")),
     ("mean_generation_length", _("mean generation length, tokens")),
 )
-_ASK_EVERY_SECONDS = 15.0
+_POLL_SECONDS = 15.0
 
 
 class Pane(Container):
     """One pane; `show_picture` is called whenever there is news."""
 
-    def show_picture(self, picture: Picture) -> None:
+    def show_snapshot(self, snapshot: JobSnapshot) -> None:
         """Draws it."""
 
-    def look_again(self) -> None:
+    def poll(self) -> None:
         """Asks the cluster anew, where the pane asks at all."""
 
     def take_focus(self) -> None:
@@ -68,7 +68,7 @@ class Pane(Container):
         return cast("MonitorScreen", self.screen)
 
 
-class Overview(Pane):
+class OverviewPane(Pane):
     """Tiles, the reward curve, health, and the end of the log."""
 
     def compose(self) -> ComposeResult:
@@ -89,19 +89,19 @@ class Overview(Pane):
         """The log's file may not be there yet."""
         self._opened: Any = None
 
-    def show_picture(self, picture: Picture) -> None:
+    def show_snapshot(self, snapshot: JobSnapshot) -> None:
         """Everything of it."""
         for _name, key in _TILES:
-            self.query_one(f"#tile-{key}", MetricTile).show(picture.values(key))
-        self.query_one("#tile-tokens", MetricTile).show(picture.throughput())
-        self.query_one(Chart).show([Series(_("reward"), picture.points("avg_reward"))])
-        self.query_one("#health-line", Static).update(self._health(picture, one_line=True))
-        self.query_one("#health-text", Static).update(self._health(picture, one_line=False))
-        open_log(self.query_one(LogPane), picture, self._opened)
-        self._opened = picture.spool
+            self.query_one(f"#tile-{key}", MetricTile).show(snapshot.values(key))
+        self.query_one("#tile-tokens", MetricTile).show(snapshot.throughput())
+        self.query_one(Chart).show([Series(_("reward"), snapshot.points("avg_reward"))])
+        self.query_one("#health-line", Static).update(self._health(snapshot, one_line=True))
+        self.query_one("#health-text", Static).update(self._health(snapshot, one_line=False))
+        open_log(self.query_one(LogPane), snapshot, self._opened)
+        self._opened = snapshot.log_path
 
-    def _health(self, picture: Picture, one_line: bool) -> Text:
-        colours, mark = self.app.theme_variables, sign(_HEALTH_SIGNS[picture.verdict])
+    def _health(self, snapshot: JobSnapshot, one_line: bool) -> Text:
+        colours, mark = self.app.theme_variables, status_icon(_HEALTH_ICON_KEYS[snapshot.verdict])
         words = {
             "healthy": _("healthy"),
             "warning": _("warning"),
@@ -109,17 +109,17 @@ class Overview(Pane):
             "unknown": _("nothing known yet"),
         }
         text = Text(end="")
-        if picture.status == "GONE":
-            gone = sign("gone")
+        if snapshot.status == "GONE":
+            gone = status_icon("gone")
             return text.append(f"{gone.glyph} " + _("torn down: this is how it was"), colours[gone.colour])
-        text.append(f"{mark.glyph} {words[picture.verdict]}", f"bold {colours[mark.colour]}")
-        for finding in picture.findings[: 1 if one_line else 6]:
-            level = sign(_LEVEL_SIGNS[finding.level])
+        text.append(f"{mark.glyph} {words[snapshot.verdict]}", f"bold {colours[mark.colour]}")
+        for finding in snapshot.findings[: 1 if one_line else 6]:
+            level = status_icon(_LEVEL_ICON_KEYS[finding.level])
             text.append("  " if one_line else "\n")
             text.append(f"{level.glyph} ", colours[level.colour]).append(finding.title)
             text.append(("  → " if one_line else "\n  → ") + finding.advice, colours["muted"])
-        if picture.saved:
-            steps = ", ".join(f"step_{n}" for n in picture.saved[-3:])
+        if snapshot.checkpoint_steps:
+            steps = ", ".join(f"step_{n}" for n in snapshot.checkpoint_steps[-3:])
             text.append(
                 ("   " if one_line else "\n") + _("checkpoints: {steps}").format(steps=steps),
                 colours["muted"],
@@ -127,7 +127,7 @@ class Overview(Pane):
         return text
 
 
-class Charts(Pane):
+class ChartsPane(Pane):
     """Four curves side by side."""
 
     def compose(self) -> ComposeResult:
@@ -136,13 +136,13 @@ class Charts(Pane):
             for key, title in _CHARTS:
                 yield Chart(title, _("step"), id=f"chart-{key}")
 
-    def show_picture(self, picture: Picture) -> None:
+    def show_snapshot(self, snapshot: JobSnapshot) -> None:
         """Each its own column."""
         for key, _title in _CHARTS:
-            self.query_one(f"#chart-{key}", Chart).show([Series(key, picture.points(key))])
+            self.query_one(f"#chart-{key}", Chart).show([Series(key, snapshot.points(key))])
 
 
-class Log(Pane):
+class FullLogPane(Pane):
     """The whole log."""
 
     def compose(self) -> ComposeResult:
@@ -153,19 +153,19 @@ class Log(Pane):
         """Not open yet."""
         self._opened: Any = None
 
-    def show_picture(self, picture: Picture) -> None:
+    def show_snapshot(self, snapshot: JobSnapshot) -> None:
         """Opens the file when it changes."""
-        open_log(self.query_one(LogPane), picture, self._opened)
-        self._opened = picture.spool
+        open_log(self.query_one(LogPane), snapshot, self._opened)
+        self._opened = snapshot.log_path
 
 
-def open_log(pane: LogPane, picture: Picture, opened: object) -> None:
+def open_log(pane: LogPane, snapshot: JobSnapshot, opened: object) -> None:
     """Another job has another file."""
-    if picture.spool is not None and picture.spool != opened:
-        pane.open(picture.spool)
+    if snapshot.log_path is not None and snapshot.log_path != opened:
+        pane.open(snapshot.log_path)
 
 
-class _Asking(Pane):
+class _PollingPane(Pane):
     """A pane that asks the cluster when it is shown, and then now and again."""
 
     def compose(self) -> ComposeResult:
@@ -175,44 +175,44 @@ class _Asking(Pane):
 
     def on_mount(self) -> None:
         """Asks at once."""
-        self._asking: Worker[None] | None = None
-        self.look_again()
-        self.set_interval(_ASK_EVERY_SECONDS, lambda: self.look_again() if self.display else None)
+        self._fetching: Worker[None] | None = None
+        self.poll()
+        self.set_interval(_POLL_SECONDS, lambda: self.poll() if self.display else None)
 
-    def look_again(self) -> None:
+    def poll(self) -> None:
         """Asks anew, unless an answer is still to come: a slow one must not be begun over and over."""
-        if self._asking is None or self._asking.is_finished:
-            self._asking = self.ask()
+        if self._fetching is None or self._fetching.is_finished:
+            self._fetching = self.fetch()
 
     @work(exit_on_error=False)
-    async def ask(self) -> None:
+    async def fetch(self) -> None:
         """Draws the answer, or why there is none."""
         try:
-            session = self.monitor.session or await self.monitor.desk.session()
-            self.say(await self.answer(session))
+            session = self.monitor.session or await self.monitor.controller.session()
+            self.show_content(await self.load_content(session))
         except WizardError as error:
-            self.say(Text(f"{error.title}\n{error.detail}\n{error.fix}".strip()))
+            self.show_content(Text(f"{error.title}\n{error.detail}\n{error.fix}".strip()))
 
-    def say(self, what: Any) -> None:
+    def show_content(self, content: Any) -> None:
         """Shows it."""
-        self.query_one(".pane-text", Static).update(what)
+        self.query_one(".pane-text", Static).update(content)
 
-    async def answer(self, session: Any) -> Any:
+    async def load_content(self, session: Any) -> Any:
         """What is shown."""
         raise NotImplementedError
 
 
-class Nodes(_Asking):
+class NodesPane(_PollingPane):
     """The RayCluster's pods and where they run."""
 
-    async def answer(self, session: Any) -> Table | Text:
+    async def load_content(self, session: Any) -> Table | Text:
         """A row a pod, and why one waits."""
         rows, trouble = await in_thread(_pods, session)
         if rows is None:
             return Text(_("the cluster is not up"))
         colours, table = self.app.theme_variables, Table.grid(padding=(0, 2))
         for kind, name, ready, node, restarts in rows:
-            mark = sign("pass" if ready else "work")
+            mark = status_icon("pass" if ready else "work")
             table.add_row(
                 Text(f"{mark.glyph} " + (_("ready") if ready else _("waits")), colours[mark.colour]),
                 kind,
@@ -226,16 +226,16 @@ class Nodes(_Asking):
 
 
 def _pods(session: Any) -> tuple[list[tuple[str, str, bool, str, str]] | None, str]:
-    from grpo_wizard.steps.clients.kubernetes.api import connect
-    from grpo_wizard.steps.clients.kubernetes.pod_diagnosis.pods import explain, is_ready, pods_of
+    from grpo_wizard.steps.clients.kubernetes.api import connect_cluster
+    from grpo_wizard.steps.clients.kubernetes.pod_diagnosis.pods import explain, is_ready, list_pods
     from grpo_wizard.steps.jobs.watch import job_resource
 
-    where = job_resource(session).where
-    kube = connect(session.cloud, where["project"], where["location"], where["cluster"])
+    where = job_resource(session).parent
+    kube = connect_cluster(session.cloud, where["project"], where["location"], where["cluster"])
     if kube is None:
         return None, ""
     rows = []
-    for pod in pods_of(kube, where["namespace"], where["raycluster"]):
+    for pod in list_pods(kube, where["namespace"], where["raycluster"]):
         restarts = sum(
             int(c.get("restartCount", 0)) for c in pod.get("status", {}).get("containerStatuses", [])
         )
@@ -251,20 +251,20 @@ def _pods(session: Any) -> tuple[list[tuple[str, str, bool, str, str]] | None, s
     return sorted(rows), explain(kube, where["namespace"], where["raycluster"])
 
 
-class Checkpoints(_Asking):
+class CheckpointsPane(_PollingPane):
     """step_N on Lustre, complete or not."""
 
-    async def answer(self, session: Any) -> Table | Text:
+    async def load_content(self, session: Any) -> Table | Text:
         """A row a folder."""
         from grpo_wizard.steps.jobs.checkpoints import list_checkpoints
-        from grpo_wizard.steps.training.checkpoints import Listing
+        from grpo_wizard.steps.training.checkpoints import CheckpointListing
 
-        found: list[Listing] = []
+        found: list[CheckpointListing] = []
 
         async def main() -> None:
             found.append(await list_checkpoints(session))
 
-        error = await Background("checkpoints", main).ended
+        error = await LoopThread("checkpoints", main).ended
         if error is not None:
             raise error
         listing = found[0]
@@ -272,7 +272,7 @@ class Checkpoints(_Asking):
             return Text(_("no checkpoint yet"))
         colours, table = self.app.theme_variables, Table.grid(padding=(0, 2))
         for row in listing.rows:
-            mark = sign("pass" if row.complete else "warn")
+            mark = status_icon("pass" if row.complete else "warn")
             table.add_row(
                 Text(mark.glyph, colours[mark.colour]),
                 row.name,
@@ -287,7 +287,7 @@ class Checkpoints(_Asking):
         return table
 
 
-class Events(Pane):
+class EventsPane(Pane):
     """What the wizard did and saw, from the journal."""
 
     def compose(self) -> ComposeResult:
@@ -297,16 +297,16 @@ class Events(Pane):
 
     def on_mount(self) -> None:
         """From the journal's beginning."""
-        self._attached = Attached(self.monitor.desk)
+        self._journal = JournalRunner(self.monitor.controller)
         self.set_interval(1.0, self._read)
         self._read()
 
     def _read(self) -> None:
-        if not self._attached.read():
+        if not self._journal.read():
             return
         colours, text = self.app.theme_variables, Text(end="", no_wrap=True, overflow="ellipsis")
-        for time, key, line in reversed(self._attached.story.log):
-            mark = sign(key)
+        for time, key, line in reversed(self._journal.progress.log):
+            mark = status_icon(key)
             text.append(f"{time}  ", colours["muted"]).append(f"{mark.glyph} ", colours[mark.colour]).append(
                 line + "\n"
             )
@@ -314,10 +314,10 @@ class Events(Pane):
 
 
 PANES: tuple[tuple[str, str, Callable[..., Pane]], ...] = (
-    ("overview", _("Overview"), Overview),
-    ("charts", _("Charts"), Charts),
-    ("log", _("Log"), Log),
-    ("nodes", _("Nodes"), Nodes),
-    ("checkpoints", _("Checkpoints"), Checkpoints),
-    ("events", _("Events"), Events),
+    ("overview", _("Overview"), OverviewPane),
+    ("charts", _("Charts"), ChartsPane),
+    ("log", _("Log"), FullLogPane),
+    ("nodes", _("Nodes"), NodesPane),
+    ("checkpoints", _("Checkpoints"), CheckpointsPane),
+    ("events", _("Events"), EventsPane),
 )

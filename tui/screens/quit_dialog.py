@@ -5,18 +5,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from grpo_wizard.tui.commands import _detach
-from grpo_wizard.tui.controllers.launch import command_line
+from grpo_wizard.tui.controllers.launch import cli_args
 from grpo_wizard.tui.style.i18n import _
 
 if TYPE_CHECKING:
     from grpo_wizard.tui.app import Wizard
 
-_BOX = "leave"
+_DIALOG_ID = "leave"
 
 
-def ask(app: Wizard) -> None:
+def show_quit_dialog(app: Wizard) -> None:
     """Asks, and does it."""
-    from grpo_wizard.tui.screens.dialogs import Choose
+    from grpo_wizard.tui.screens.dialogs import ChoiceDialog
 
     ways = (
         (
@@ -36,38 +36,40 @@ def ask(app: Wizard) -> None:
 
     async def chosen(way: str | None) -> None:
         if way in ("background", "pause"):
-            await leave(app, way == "background")
+            await pause_and_quit(app, way == "background")
 
     engine = app.engine
-    box = Choose(
+    box = ChoiceDialog(
         _("Leave?"),
         _("Something is going on with this deployment."),
         ways,
-        id=_BOX,
-        holds=lambda: engine is None or engine.is_running,
-        over=_("What was going on has ended. Leaving needs no answer any more."),
+        id=_DIALOG_ID,
+        is_relevant=lambda: engine is None or engine.is_running,
+        expired_message=_("What was going on has ended. Leaving needs no answer any more."),
     )
     app.push_screen(box, chosen)
 
 
-def is_asking(app: Wizard) -> bool:
+def is_quit_dialog_open(app: Wizard) -> bool:
     """Whether the question stands on the screen already."""
-    return any(screen.id == _BOX for screen in app.screen_stack)
+    return any(screen.id == _DIALOG_ID for screen in app.screen_stack)
 
 
-async def leave(app: Wizard, in_background: bool) -> None:
+async def pause_and_quit(app: Wizard, in_background: bool) -> None:
     """Ends this process's part at the next safe point; then, if wished, another one goes on."""
-    engine, desk = app.engine, app.desk
+    engine, desk = app.engine, app.controller
     assert engine is not None and desk is not None
     if not engine.is_running:  # it ended while the answer was given: nothing is left to pause
-        app.leave(0)
+        app.release_and_exit(0)
         return
     app.notify(_("waiting for the calls that are under way"), title=_("Pausing"))
     await engine.pause()
-    desk.release()
+    desk.release_lock()
     flags = " --rehearse" if desk.is_rehearsal else ""
     if in_background:
-        pid, log = _detach.start(desk.home, desk.name, command_line(desk, engine.words), desk.environment())
+        pid, log = _detach.start_detached(
+            desk.home, desk.name, cli_args(desk, engine.args), desk.child_environment()
+        )
         message = _(
             "{name} goes on in the background as process {pid}. grpo-wizard shows it; {log} holds what it says."
         ).format(name=desk.name, pid=pid, log=log)

@@ -6,44 +6,44 @@ from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 from grpo_wizard.state.errors import WizardError
-from grpo_wizard.tui.controllers.threads import Background
+from grpo_wizard.tui.controllers.threads import LoopThread
 from grpo_wizard.tui.screens.base import WizardScreen
 
 T = TypeVar("T")
 
 
-class LookingScreen(WizardScreen):
+class RefreshingScreen(WizardScreen):
     """Draws what is known, then looks: `draw` and `action_look` are each screen's own."""
 
     def __init__(self) -> None:
         super().__init__()
         self.error: WizardError | None = None
-        self._looking: Background | None = None
+        self._refresh_thread: LoopThread | None = None
 
     def draw(self) -> None:
         """Shows what is known now."""
         raise NotImplementedError
 
-    def action_look(self) -> Any:
+    def action_refresh(self) -> Any:
         """Looks at the cloud anew."""
         raise NotImplementedError
 
     def on_mount(self) -> None:
         """Draws what is known, then looks at the cloud."""
         self.draw()
-        self.call_after_refresh(self.action_look)
+        self.call_after_refresh(self.action_refresh)
 
     def on_unmount(self) -> None:
         """Nobody waits for a look that nobody sees."""
-        self.drop_look()
+        self.cancel_refresh()
 
-    def drop_look(self) -> None:
+    def cancel_refresh(self) -> None:
         """Ends a look under way: what it would find belongs to answers that have changed."""
-        if self._looking is not None:
-            self._looking.cancel()
+        if self._refresh_thread is not None:
+            self._refresh_thread.cancel()
 
-    async def _look(
-        self, name: str, ask: Callable[[], Coroutine[Any, Any, T]], seen: Callable[[T], None]
+    async def _refresh_in_thread(
+        self, name: str, fetch: Callable[[], Coroutine[Any, Any, T]], on_result: Callable[[T], None]
     ) -> WizardError | None:
         """Asks in a thread named so, and hands the answer to `seen` in the screen's own loop.
 
@@ -51,12 +51,12 @@ class LookingScreen(WizardScreen):
         """
 
         async def main() -> None:
-            answer = await ask()
-            assert self._looking is not None
-            self._looking.say(seen, answer)
+            answer = await fetch()
+            assert self._refresh_thread is not None
+            self._refresh_thread.post(on_result, answer)
 
-        self._looking = Background(name, main)
-        error = await self._looking.ended
+        self._refresh_thread = LoopThread(name, main)
+        error = await self._refresh_thread.ended
         if error is None or isinstance(error, WizardError):
             return error
         raise error

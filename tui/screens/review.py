@@ -14,28 +14,28 @@ from textual.widgets import Button, OptionList, Static
 from textual.widgets.option_list import Option
 
 from grpo_wizard.state.errors import WizardError
-from grpo_wizard.steps.engine.preflight import Checked, blocking
-from grpo_wizard.steps.registry import NAMES
-from grpo_wizard.tui.screens.refreshing import LookingScreen
+from grpo_wizard.steps.engine.preflight import CheckResult, blocking
+from grpo_wizard.steps.registry import STEP_NAMES
+from grpo_wizard.tui.screens.refreshing import RefreshingScreen
 from grpo_wizard.tui.style.i18n import _
-from grpo_wizard.tui.viewmodels.navigation import neighbour
+from grpo_wizard.tui.viewmodels.navigation import adjacent_screen
 from grpo_wizard.tui.viewmodels.review import (
-    Choices,
-    Row,
-    bottom_lines,
-    reason_against,
-    rows,
-    switch_difference,
+    ReviewOptions,
+    ReviewRow,
+    launch_blocker,
+    plan_summary,
+    review_rows,
+    toggle_difference,
 )
 
 if TYPE_CHECKING:
     from grpo_wizard.steps.engine.plan import Decision
 
 
-class ReviewScreen(LookingScreen):
+class ReviewScreen(RefreshingScreen):
     """Enter on a line goes back to it, Space switches what can be switched, `l` launches."""
 
-    PLACE = "review"
+    SCREEN_NAME = "review"
     CSS_PATH: ClassVar[list[str]] = ["base.tcss", "review.tcss"]  # type: ignore[assignment]
     AUTO_FOCUS = "OptionList"
     HELP = _(
@@ -52,7 +52,7 @@ class ReviewScreen(LookingScreen):
         ),
         Binding("space", "switch", _("Switch"), id="review.switch", tooltip=_("Switch this line on or off")),
         Binding("escape", "back", _("Back"), id="review.back", tooltip=_("To the last step")),
-        Binding("f5", "look", _("Check again"), id="review.check", tooltip=_("Look at the cloud again")),
+        Binding("f5", "refresh", _("Check again"), id="review.check", tooltip=_("Look at the cloud again")),
         Binding(
             "t",
             "tear_down",
@@ -67,9 +67,9 @@ class ReviewScreen(LookingScreen):
     def __init__(self) -> None:
         super().__init__()
         self.decisions: Sequence[Decision] | None = None
-        self.found: Sequence[Checked] | None = None
-        self.choices = Choices()
-        self._rows: list[Row] = []
+        self.check_results: Sequence[CheckResult] | None = None
+        self.options = ReviewOptions()
+        self._rows: list[ReviewRow] = []
 
     def body(self) -> ComposeResult:
         """Heading, the lines, price and time, Launch."""
@@ -84,39 +84,39 @@ class ReviewScreen(LookingScreen):
     # --- looking
 
     @work(exclusive=True, group="look", exit_on_error=False)
-    async def action_look(self) -> None:
+    async def action_refresh(self) -> None:
         """The plan and every check, side by side."""
-        self.drop_look()
-        self.decisions = self.found = self.error = None
+        self.cancel_refresh()
+        self.decisions = self.check_results = self.error = None
         self.draw()
-        if self.desk.draft.look()[1]:
+        if self.controller.draft.validate()[1]:
             return
         try:
-            session = await self.desk.session()
-            world = await self.desk.world(anew=True)
+            session = await self.controller.session()
+            world = await self.controller.cloud_reader(refresh=True)
         except WizardError as error:
             self.error = error
             self.draw()
             return
-        from grpo_wizard.steps.engine.apply import Options, plan
+        from grpo_wizard.steps.engine.apply import ApplyOptions, plan
         from grpo_wizard.steps.engine.preflight import run_checks
         from grpo_wizard.steps.registry import STEPS
 
-        replaced = tuple(self.choices.replaced)
+        replaced = tuple(self.options.replace_ids)
 
-        async def ask() -> tuple[Sequence[Decision], Sequence[Checked]]:
+        async def ask() -> tuple[Sequence[Decision], Sequence[CheckResult]]:
             return await asyncio.gather(
-                plan(session, Options(replace=replaced)), run_checks(STEPS, session.answers, world)
+                plan(session, ApplyOptions(replace=replaced)), run_checks(STEPS, session.answers, world)
             )
 
-        self.error = await self._look("review", ask, self._seen)
+        self.error = await self._refresh_in_thread("review", ask, self._show_result)
         self.draw()
 
-    def _seen(self, answer: tuple[Sequence[Decision], Sequence[Checked]]) -> None:
-        self.decisions, self.found = answer
-        stuck = {checked.step for checked in blocking(self.found)}
-        for name in NAMES:
-            self.desk.note_checks(name, name in stuck)
+    def _show_result(self, answer: tuple[Sequence[Decision], Sequence[CheckResult]]) -> None:
+        self.decisions, self.check_results = answer
+        stuck = {checked.step for checked in blocking(self.check_results)}
+        for name in STEP_NAMES:
+            self.controller.record_checks(name, name in stuck)
         self.draw()
 
     # --- drawing
@@ -127,7 +127,7 @@ class ReviewScreen(LookingScreen):
             return  # a resize may come before the widgets
         lines = self.query_one(OptionList)
         at = lines.highlighted
-        self._rows = rows(self.desk.draft, self.decisions, self.found, self.choices)
+        self._rows = review_rows(self.controller.draft, self.decisions, self.check_results, self.options)
         with self.app.batch_update():
             lines.clear_options()
             lines.add_options(
@@ -141,15 +141,15 @@ class ReviewScreen(LookingScreen):
                 ]
             )
             lines.highlighted = min(at or 0, len(self._rows) - 1)
-        missing = len(self.desk.draft.look()[1])
+        missing = len(self.controller.draft.validate()[1])
         head = _("Everything on one page. Enter on a line goes back to it.")
         self.query_one("#review-head", Static).update(
             head + ("   " + _("{n} missing").format(n=missing) if missing else "")
         )
         self.query_one("#bottom", Static).update(
-            bottom_lines(self.desk, self.decisions, self.app.theme_variables, self.error)
+            plan_summary(self.controller, self.decisions, self.app.theme_variables, self.error)
         )
-        reason = self.reason()
+        reason = self.launch_blocker()
         self.query_one("#launch", Button).disabled = bool(reason)
         self.query_one("#reason", Static).update(
             _("disabled: {why}").format(why=reason) if reason else _("ready: l launches")
@@ -160,80 +160,85 @@ class ReviewScreen(LookingScreen):
         """Lines are fitted to the width."""
         self.draw()
 
-    def reason(self) -> str:
+    def launch_blocker(self) -> str:
         """Why it cannot be launched yet; empty when it can."""
-        if self.error is not None and not self.desk.draft.look()[1]:
+        if self.error is not None and not self.controller.draft.validate()[1]:
             return f"{self.error.title}. {self.error.fix}".strip()
-        return reason_against(self.desk, self.decisions, self.found, self.choices)
+        return launch_blocker(self.controller, self.decisions, self.check_results, self.options)
 
     # --- keys
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Launch is greyed while it is disabled."""
         if action == "launch":
-            return None if self.reason() else True
+            return None if self.launch_blocker() else True
         if action == "switch":
-            row = self._row_here()
-            return row is not None and row.on is not None
+            row = self._selected_row()
+            return row is not None and row.enabled is not None
         if action in ("tear_down", "monitor"):
-            return bool(self.desk.draft.deployment.resources)
+            return bool(self.controller.draft.deployment.resources)
         return True
 
-    def _row_here(self) -> Row | None:
+    def _selected_row(self) -> ReviewRow | None:
         at = self.query_one(OptionList).highlighted
         return self._rows[at] if at is not None and at < len(self._rows) else None
 
     @on(OptionList.OptionHighlighted)
     def _moved(self) -> None:
-        row = self._row_here()
-        self.query_one("#about", Static).update(row.about if row is not None else "")
+        row = self._selected_row()
+        self.query_one("#about", Static).update(row.description if row is not None else "")
         self.refresh_bindings()
 
     @on(OptionList.OptionSelected)
     def _enter(self) -> None:
-        row = self._row_here()
-        if row is not None and row.key in NAMES:
-            self.wizard.go(row.key)
-        elif row is not None and row.on is not None:
+        row = self._selected_row()
+        if row is not None and row.key in STEP_NAMES:
+            self.wizard.show(row.key)
+        elif row is not None and row.enabled is not None:
             self.action_switch()
 
     def action_switch(self) -> None:
         """Switches the line under the cursor."""
-        row = self._row_here()
-        if row is None or row.on is None or not self.desk.writable:
+        row = self._selected_row()
+        if row is None or row.enabled is None or not self.controller.writable:
             return
         try:
             if row.key == "difference":
                 self._switch_difference(row)
             else:
-                self.choices.switch(row)
+                self.options.toggle(row)
                 if row.key == "replace":
-                    self.action_look()
+                    self.action_refresh()
                     return
         except WizardError as error:
             self.wizard.show_error(error)
         self.draw()
 
-    def _switch_difference(self, row: Row) -> None:
-        switch_difference(self.desk.draft, row)
+    def _switch_difference(self, row: ReviewRow) -> None:
+        toggle_difference(self.controller.draft, row)
         self.decisions = None
-        self.action_look()
+        self.action_refresh()
 
     async def action_launch(self) -> None:
         """Begins at once in a rehearsal; a real one asks for the name first."""
-        if self.reason():
+        if self.launch_blocker():
             return
-        if self.desk.is_rehearsal:
+        if self.controller.is_rehearsal:
             self._launch()
             return
-        from grpo_wizard.tui.widgets.confirm import Confirm
+        from grpo_wizard.tui.widgets.confirm import ConfirmDialog
 
         lines = [
             ("", line.plain)
-            for line in bottom_lines(self.desk, self.decisions, self.app.theme_variables).split("\n")
+            for line in plan_summary(self.controller, self.decisions, self.app.theme_variables).split("\n")
         ]
         self.app.push_screen(
-            Confirm(_("Launch {name}?").format(name=self.desk.name), lines, self.desk.name, _("Launch")),
+            ConfirmDialog(
+                _("Launch {name}?").format(name=self.controller.name),
+                lines,
+                self.controller.name,
+                _("Launch"),
+            ),
             self._confirmed,
         )
 
@@ -250,20 +255,20 @@ class ReviewScreen(LookingScreen):
         from grpo_wizard.tui.controllers.launch import launch
 
         try:
-            await launch(self.wizard, ["apply", "--yes", *self.choices.words()])
+            await launch(self.wizard, ["apply", "--yes", *self.options.cli_args()])
         except WizardError as error:
             self.wizard.show_error(error)
             return
-        self.wizard.go("run")
+        self.wizard.show("run")
 
     def action_back(self) -> None:
         """To the last step."""
-        self.wizard.go(neighbour("review", -1))
+        self.wizard.show(adjacent_screen("review", -1))
 
     def action_tear_down(self) -> None:
         """To Teardown."""
-        self.wizard.go("teardown")
+        self.wizard.show("teardown")
 
     def action_monitor(self) -> None:
         """To Run."""
-        self.wizard.go("run")
+        self.wizard.show("run")

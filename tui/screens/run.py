@@ -14,15 +14,15 @@ from textual.content import Content
 from textual.widgets import Static
 
 from grpo_wizard.state.errors import WizardError
-from grpo_wizard.state.lock import holder
-from grpo_wizard.steps.core.durations import duration, span
-from grpo_wizard.tui.controllers.engine_runner import Attached, EngineRun
+from grpo_wizard.state.lock import lock_owner
+from grpo_wizard.steps.core.durations import format_duration, format_duration_range
+from grpo_wizard.tui.controllers.engine_runner import EngineRunner, JournalRunner
 from grpo_wizard.tui.screens.base import WizardScreen
 from grpo_wizard.tui.style.i18n import _
-from grpo_wizard.tui.style.icons import sign
-from grpo_wizard.tui.viewmodels.deployments import job_stands
-from grpo_wizard.tui.viewmodels.failures import alike, named
-from grpo_wizard.tui.viewmodels.run_progress import Story
+from grpo_wizard.tui.style.icons import status_icon
+from grpo_wizard.tui.viewmodels.deployments import has_job
+from grpo_wizard.tui.viewmodels.failures import group_by_cause, join_names
+from grpo_wizard.tui.viewmodels.run_progress import RunProgress
 from grpo_wizard.tui.widgets.lane import Lane
 from grpo_wizard.tui.widgets.title_bar import TitleState
 
@@ -32,7 +32,7 @@ _TICK_SECONDS = 0.5
 class RunScreen(WizardScreen):
     """Lanes over one time axis. Attaches to whoever works on the deployment, itself or another process."""
 
-    PLACE = "run"
+    SCREEN_NAME = "run"
     CSS_PATH: ClassVar[list[str]] = ["base.tcss", "run.tcss"]  # type: ignore[assignment]
     HELP = _(
         "Everything whose needs are met is made at the same time. A lane shows what the cloud itself counts, or the time "
@@ -42,7 +42,7 @@ class RunScreen(WizardScreen):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding(
             "r",
-            "again",
+            "retry",
             _("Try again"),
             id="run.again",
             tooltip=_("Go on: what is there is kept, the rest is made"),
@@ -58,9 +58,9 @@ class RunScreen(WizardScreen):
 
     def __init__(self) -> None:
         super().__init__()
-        self._source: EngineRun | Attached | None = None
+        self._source: EngineRunner | JournalRunner | None = None
         self._finished = False
-        self._told: tuple[tuple[str, str, str], ...] = ()
+        self._shown_log: tuple[tuple[str, str, str], ...] = ()
 
     def body(self) -> ComposeResult:
         """Heading, lanes, failures, story."""
@@ -74,9 +74,9 @@ class RunScreen(WizardScreen):
             yield Static("", id="story-text", markup=False)
 
     @property
-    def story(self) -> Story:
+    def progress(self) -> RunProgress:
         """Of the run that is shown."""
-        return self._source.story if self._source else Story()
+        return self._source.progress if self._source else RunProgress()
 
     @property
     def finished(self) -> bool:
@@ -85,20 +85,20 @@ class RunScreen(WizardScreen):
 
     def on_mount(self) -> None:
         """Takes this process's run, or the journal's."""
-        self._source = self.wizard.engine or Attached(self.desk)
+        self._source = self.wizard.engine or JournalRunner(self.controller)
         self.query_one("#story", VerticalScroll).anchor()
         self.set_interval(_TICK_SECONDS, self.tick)
         self.call_after_refresh(self.tick)
 
     def title_state(self) -> TitleState:
         """With what is going on as its sign."""
-        story = self._source.story if self._source else None
+        story = self._source.progress if self._source else None
         running = self._source is not None and self._source.is_running
         key = (
             "work"
             if running
             else ""
-            if story is None or story.begun is None
+            if story is None or story.started_at is None
             else "failed"
             if story.failures
             else "done"
@@ -112,53 +112,51 @@ class RunScreen(WizardScreen):
         source = self._source
         if source is None:
             return
-        if isinstance(source, Attached):
-            self._attend(source)
+        if isinstance(source, JournalRunner):
+            self._follow_journal(source)
         self.draw()
-        if not source.is_running and self.story.summary is not None and not self._finished:
+        if not source.is_running and self.progress.summary is not None and not self._finished:
             self._finished = True
-            self._end()
+            self._announce_end()
 
-    def _attend(self, source: Attached) -> None:
+    def _follow_journal(self, source: JournalRunner) -> None:
         source.read()
-        if self.desk.writable:
+        if self.controller.writable:
             return
-        who = holder(self.desk.home, self.desk.name)
+        who = lock_owner(self.controller.home, self.controller.name)
         if who is None:
-            self.desk.take_lock()  # the other one has ended: this wizard may go on
+            self.controller.acquire_lock()  # the other one has ended: this wizard may go on
         else:
-            self.desk.held_by = who
+            self.controller.lock_owner = who
 
-    def _end(self) -> None:
-        self.say_title()
+    def _announce_end(self) -> None:
+        self.update_title()
         self.refresh_bindings()
-        if self.story.ok and isinstance(self._source, EngineRun):
+        if self.progress.ok and isinstance(self._source, EngineRunner):
             self.app.bell()
             stands = _("Everything stands. The job runs: m shows it.")
-            gone = (
-                _("nothing left") if self.story.leaves_nothing else _("What was to be kept is still there.")
-            )
-            self.notify(gone if self.story.is_undo else stands, title=_("Done"))
+            gone = _("nothing left") if self.progress.is_empty else _("What was to be kept is still there.")
+            self.notify(gone if self.progress.is_destroy else stands, title=_("Done"))
 
     # --- drawing
 
     def draw(self) -> None:
         """Everything anew; Textual paints only what differs."""
-        story = self.story
+        story = self.progress
         running = self._source is not None and self._source.is_running
-        now = self.wizard.clock() if running else story.newest
-        begun = story.begun if story.begun is not None else now
+        now = self.wizard.clock() if running else story.last_event_at
+        begun = story.started_at if story.started_at is not None else now
         lanes = story.lanes(now)
-        low, high = story.expected()
+        low, high = story.expected_duration()
         horizon = max(now - begun, high, 1.0)
         self._fit_lanes(len(lanes))
         for lane, state in zip(self.query(Lane), lanes, strict=False):
-            still = replace(state, sign="paused") if state.sign == "work" and not running else state
+            still = replace(state, status="paused") if state.status == "work" and not running else state
             lane.show(still, now - begun, horizon)
-        self.query_one("#progress", Static).update(self._progress(story, now - begun, (low, high), running))
+        self.query_one("#progress", Static).update(self._headline(story, now - begun, (low, high), running))
         self._draw_failures(story)
         self._draw_log(story)
-        self.say_title()
+        self.update_title()
         self.refresh_bindings()
 
     def _fit_lanes(self, wanted: int) -> None:
@@ -169,45 +167,53 @@ class RunScreen(WizardScreen):
         for lane in list(box.children)[wanted:]:
             lane.remove()
 
-    def _progress(self, story: Story, elapsed: float, expected: tuple[float, float], running: bool) -> str:
-        name = self.desk.name
-        if story.begun is None:
+    def _headline(
+        self, progress: RunProgress, elapsed: float, expected: tuple[float, float], running: bool
+    ) -> str:
+        name = self.controller.name
+        if progress.started_at is None:
             return (
-                _("Nothing has been made yet. Review shows what would be.") + self._holder()
+                _("Nothing has been made yet. Review shows what would be.") + self._lock_owner_hint()
                 if not running
                 else _("Looking at what is there…")
             )
-        doing = _("Taking down {name}") if story.is_undo else _("Deploying {name}")
+        doing = _("Taking down {name}") if progress.is_destroy else _("Deploying {name}")
         if not running:
-            state = sign("failed") if story.failures else sign("done") if story.ok else sign("paused")
-            hint = self._holder() or "   r " + _("Try again")
-            if story.ok:
-                hint = ("   " + _("nothing left") if story.leaves_nothing else "") + self._holder()
-            return f"{doing.format(name=name)}   {state} · {duration(elapsed)}{hint}"
-        text = f"{doing.format(name=name)}   {duration(elapsed)}"
-        if expected[1] >= 1.0 and not story.is_undo:
-            usual = span(expected)
+            state = (
+                status_icon("failed")
+                if progress.failures
+                else status_icon("done")
+                if progress.ok
+                else status_icon("paused")
+            )
+            hint = self._lock_owner_hint() or "   r " + _("Try again")
+            if progress.ok:
+                hint = ("   " + _("nothing left") if progress.is_empty else "") + self._lock_owner_hint()
+            return f"{doing.format(name=name)}   {state} · {format_duration(elapsed)}{hint}"
+        text = f"{doing.format(name=name)}   {format_duration(elapsed)}"
+        if expected[1] >= 1.0 and not progress.is_destroy:
+            usual = format_duration_range(expected)
             late = _(", longer than the usual {range}").format(range=usual)
             text += late if elapsed > expected[1] else " " + _("of about {range}").format(range=usual)
-        if isinstance(self._source, Attached) and self.desk.held_by is not None:
-            text += "   " + _("by process {pid}").format(pid=self.desk.held_by.pid)
+        if isinstance(self._source, JournalRunner) and self.controller.lock_owner is not None:
+            text += "   " + _("by process {pid}").format(pid=self.controller.lock_owner.pid)
         return text
 
-    def _holder(self) -> str:
+    def _lock_owner_hint(self) -> str:
         """Who has the deployment open, where that is another process that makes nothing."""
-        who = self.desk.held_by
+        who = self.controller.lock_owner
         if who is None:
             return ""
         return "   " + _("open in {command} (process {pid})").format(command=who.command, pid=who.pid)
 
-    def _draw_failures(self, story: Story) -> None:
+    def _draw_failures(self, progress: RunProgress) -> None:
         box = self.query_one("#failures")
-        box.display = bool(story.failures)
+        box.display = bool(progress.failures)
         colours = self.app.theme_variables
         text = Text(end="")
-        for group in alike(story.failures, lambda one: (one.title, one.detail, one.fix)):
+        for group in group_by_cause(progress.failures, lambda one: (one.title, one.detail, one.fix)):
             failure, ids = group[0], [one.id.partition(".")[2] or one.id for one in group]
-            text.append(f"✗ {named(ids)}: {failure.title}\n", f"bold {colours['error']}")
+            text.append(f"✗ {join_names(ids)}: {failure.title}\n", f"bold {colours['error']}")
             if failure.detail:
                 text.append(f"  {_('why')}: {failure.detail}\n")
             if failure.fix:
@@ -216,15 +222,15 @@ class RunScreen(WizardScreen):
                 text.append(f"  {failure.command}\n", colours["secondary"])
         self.query_one("#failure-text", Static).update(text)
 
-    def _draw_log(self, story: Story) -> None:
+    def _draw_log(self, progress: RunProgress) -> None:
         """The box keeps to its end, where the newest line is, until somebody scrolls up in it."""
-        lines = tuple(story.log)
-        if lines == self._told:
+        lines = tuple(progress.log)
+        if lines == self._shown_log:
             return
-        self._told = lines
+        self._shown_log = lines
         colours, text = self.app.theme_variables, Text(end="")
         for number, (time, key, line) in enumerate(lines):
-            mark = sign(key)
+            mark = status_icon(key)
             text.append(("\n" if number else "") + time + "  ", colours["muted"])
             text.append(f"{mark.glyph} ", colours[mark.colour])
             text.append(line)
@@ -235,26 +241,26 @@ class RunScreen(WizardScreen):
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Keys exist only where they do something."""
         running = self._source is not None and self._source.is_running
-        if action == "again":
-            return not running and self.desk.writable and not self.story.ok
-        if action == "monitor" and self.story.is_undo:
+        if action == "retry":
+            return not running and self.controller.writable and not self.progress.ok
+        if action == "monitor" and self.progress.is_destroy:
             return False
         if action == "monitor":
-            return job_stands(self.desk.draft.deployment) or self.story.job is not None
+            return has_job(self.controller.draft.deployment) or self.progress.job is not None
         if action == "copy":
-            return any(failure.command or failure.fix for failure in self.story.failures)
+            return any(failure.command or failure.fix for failure in self.progress.failures)
         if action == "tear_down":
-            return not running and self.desk.writable
+            return not running and self.controller.writable
         return True
 
     @work(exit_on_error=False, exclusive=True, group="again")
-    async def action_again(self) -> None:
+    async def action_retry(self) -> None:
         """The same run once more."""
         from grpo_wizard.tui.controllers.launch import launch
 
         previous = self.wizard.engine
         try:
-            await launch(self.wizard, previous.words if previous else ["apply", "--yes"])
+            await launch(self.wizard, previous.args if previous else ["apply", "--yes"])
         except WizardError as error:
             self.wizard.show_error(error)
             return
@@ -263,23 +269,23 @@ class RunScreen(WizardScreen):
 
     def action_monitor(self) -> None:
         """To the training."""
-        self.wizard.go("monitor")
+        self.wizard.show("monitor")
 
     def action_copy(self) -> None:
         """Copies the first fix."""
-        failure = next(f for f in self.story.failures if f.command or f.fix)
+        failure = next(f for f in self.progress.failures if f.command or f.fix)
         self.app.copy_to_clipboard(failure.command or failure.fix)
         self.notify(_("copied"))
 
     def action_tear_down(self) -> None:
         """To Teardown."""
-        self.wizard.go("teardown")
+        self.wizard.show("teardown")
 
     def action_back(self) -> None:
         """To Review; while something is going on, asks what becomes of it."""
-        if isinstance(self._source, EngineRun) and self._source.is_running:
+        if isinstance(self._source, EngineRunner) and self._source.is_running:
             self.run_worker(self.wizard.action_quit(), exit_on_error=False)
-        elif self.desk.writable:
-            self.wizard.go("review")
+        elif self.controller.writable:
+            self.wizard.show("review")
         else:
             self.wizard.close_deployment()

@@ -14,17 +14,17 @@ from textual.widgets import Collapsible, Input, Static
 
 from grpo_wizard.state.errors import WizardError
 from grpo_wizard.steps.core.model import Step
-from grpo_wizard.steps.registry import NAMES, step
+from grpo_wizard.steps.registry import STEP_NAMES, step
 from grpo_wizard.tui.controllers import enable_apis
 from grpo_wizard.tui.controllers.live_checks import LiveChecks
 from grpo_wizard.tui.screens.base import WizardScreen
 from grpo_wizard.tui.style.i18n import _
-from grpo_wizard.tui.viewmodels.navigation import neighbour, rail_items
+from grpo_wizard.tui.viewmodels.navigation import adjacent_screen, stepper_items
 from grpo_wizard.tui.widgets.checks import Checks
 from grpo_wizard.tui.widgets.field_row import FieldRow
-from grpo_wizard.tui.widgets.picker import Found
-from grpo_wizard.tui.widgets.resource_preview import Creates
-from grpo_wizard.tui.widgets.stepper import Rail
+from grpo_wizard.tui.widgets.picker import CloudPicker
+from grpo_wizard.tui.widgets.resource_preview import ResourcePreview
+from grpo_wizard.tui.widgets.stepper import Stepper
 
 DEBOUNCE_SECONDS = 0.3
 
@@ -33,7 +33,7 @@ class StepScreen(WizardScreen):
     """`PLACE` is the step's name. Answers are saved whenever the screen is left."""
 
     CSS_PATH: ClassVar[list[str]] = ["base.tcss", "step.tcss"]  # type: ignore[assignment]
-    AUTO_FOCUS = "FieldRow Line, FieldRow Choice, FieldRow YesNo"
+    AUTO_FOCUS = "FieldRow TextField, FieldRow ChoiceField, FieldRow SwitchField"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding(
             "enter",
@@ -61,7 +61,7 @@ class StepScreen(WizardScreen):
         ),
         Binding(
             "f2",
-            "steps",
+            "focus_stepper",
             _("Steps"),
             id="step.rail",
             tooltip=_("Go to the list of steps; arrows and Enter jump"),
@@ -91,22 +91,22 @@ class StepScreen(WizardScreen):
         self.help_text = f"{self.step.title}. {self.step.purpose} " + _(
             "What you type is judged at once. Checks look at the cloud and change nothing. Enter goes on, Esc goes back; answers are kept either way."
         )
-        self._later: Timer | None = None
+        self._debounce_timer: Timer | None = None
         self._changed: set[str] = set()
         self._apis_offered = False
         self.checks = LiveChecks(self, self.step)
 
     @property
-    def place(self) -> str:
+    def screen_name(self) -> str:
         """The step's name."""
         return self.step.name
 
     def body(self) -> ComposeResult:
         """Rail; the form above checks and commands."""
         with Container(id="split"):
-            yield Rail()
+            yield Stepper()
             with Vertical(id="page"):
-                number = NAMES.index(self.step.name) + 1
+                number = STEP_NAMES.index(self.step.name) + 1
                 yield Static(f"{number} {self.step.title}", classes="heading", markup=False)
                 yield Static(self._purpose(), classes="say", markup=False)
                 with VerticalScroll(id="form", can_focus=False):
@@ -117,18 +117,18 @@ class StepScreen(WizardScreen):
                         yield Collapsible(title=_("Advanced"), id="advanced")
                 with VerticalScroll(id="checks-box", can_focus=False):
                     yield Checks()
-                yield Creates()
+                yield ResourcePreview()
 
     def _purpose(self) -> str:
-        if self.desk.writable or self.desk.held_by is None:
+        if self.controller.writable or self.controller.lock_owner is None:
             return self.step.purpose
-        who = self.desk.held_by
+        who = self.controller.lock_owner
         return _("Read only: {command} (process {pid}) has held it since {since}.").format(
             command=who.command, pid=who.pid, since=who.since
         )
 
     def _row(self, name: str) -> FieldRow:
-        field, draft = self.step.field(name), self.desk.draft
+        field, draft = self.step.field(name), self.controller.draft
         note = ""
         if field.kind == "secret":
             note = (
@@ -137,32 +137,32 @@ class StepScreen(WizardScreen):
                 else _("from {name} of the environment, or type it here").format(name=field.env[0])
             )
         row = FieldRow(field, draft.value(self.step.name, field), note)
-        row.disabled = not self.desk.writable
+        row.disabled = not self.controller.writable
         row.set_class(not draft.is_shown(field), "-hidden")
         return row
 
     def on_mount(self) -> None:
         """Rail, refusals of before, commands; the first look at the cloud."""
-        self.query_one(Rail).show(rail_items(self.desk), self.step.name)
+        self.query_one(Stepper).show(stepper_items(self.controller), self.step.name)
         for row in self.query(FieldRow):
-            self._show_refusal(row)
+            self._show_field_error(row)
         self._show_resources()
         self.call_after_refresh(self.checks.run_all)
 
-    def _show_refusal(self, row: FieldRow) -> None:
+    def _show_field_error(self, row: FieldRow) -> None:
         key = f"{self.step.name}.{row.field.name}"
-        wrong = self.desk.draft.wrong_in(self.step.name).get(row.field.name, "")
-        row.refuse(
+        wrong = self.controller.draft.errors_in(self.step.name).get(row.field.name, "")
+        row.set_error(
             wrong
-            if key in self.desk.draft.refused
-            or self.desk.draft.passed(self.step.name)
+            if key in self.controller.draft.invalid_values
+            or self.controller.draft.was_visited(self.step.name)
             or row.raw not in ("", None)
             else ""
         )
 
     @on(Collapsible.Expanded)
     @work(exit_on_error=False, group="advanced")
-    async def _unfold(self, event: Collapsible.Expanded) -> None:
+    async def _expand_advanced(self, event: Collapsible.Expanded) -> None:
         """The rarely asked are mounted when they are first looked at."""
         await self.mount_advanced()
 
@@ -172,52 +172,52 @@ class StepScreen(WizardScreen):
         if not contents.children:
             await contents.mount_all([self._row(field.name) for field in self.step.fields if field.advanced])
             for row in self.query(FieldRow):
-                self._show_refusal(row)
+                self._show_field_error(row)
 
     # --- answers
 
-    @on(FieldRow.Answered)
-    def _answered(self, event: FieldRow.Answered) -> None:
-        draft, field = self.desk.draft, event.row.field
-        event.row.refuse(draft.set(self.step.name, field, event.raw))
+    @on(FieldRow.AnswerChanged)
+    def _field_changed(self, event: FieldRow.AnswerChanged) -> None:
+        draft, field = self.controller.draft, event.row.field
+        event.row.set_error(draft.set(self.step.name, field, event.raw))
         for row in self.query(FieldRow):
             if row is not event.row:
                 row.set_class(not draft.is_shown(row.field), "-hidden")
                 if callable(row.field.default):
                     row.set_value(draft.value(self.step.name, row.field))
-        self._draw_refused()
+        self._draw_invalid()
         self._changed.add(f"{self.step.name}.{field.name}")
-        self._soon()
+        self._schedule_update()
 
-    @on(FieldRow.ListWanted)
-    def _list_found(self, event: FieldRow.ListWanted) -> None:
+    @on(FieldRow.BrowseRequested)
+    def _open_picker(self, event: FieldRow.BrowseRequested) -> None:
         row = event.row
-        look = partial(self.desk.found_for, row.field)
-        self.app.push_screen(Found(row.field.label, look, str(row.raw)), row.choose)
+        look = partial(self.controller.suggestions_for, row.field)
+        self.app.push_screen(CloudPicker(row.field.label, look, str(row.raw)), row.select_value)
 
-    def _soon(self) -> None:
+    def _schedule_update(self) -> None:
         """Checks and commands follow when the typing pauses."""
-        if self._later is not None:
-            self._later.stop()
+        if self._debounce_timer is not None:
+            self._debounce_timer.stop()
         self.checks.mark_stale(self._changed)
-        self._later = self.set_timer(DEBOUNCE_SECONDS, self._settle)
+        self._debounce_timer = self.set_timer(DEBOUNCE_SECONDS, self._apply_changes)
 
-    def _settle(self) -> None:
+    def _apply_changes(self) -> None:
         changed, self._changed = self._changed, set()
         self._show_resources()
-        self.say_title()
+        self.update_title()
         self.checks.run([check for check in self.step.checks if changed & set(check.needs_fields)])
 
     def _show_resources(self) -> None:
-        answers, _missing = self.desk.draft.look()
+        answers, _missing = self.controller.draft.validate()
         try:
             resources = list(self.step.resources(answers))
         except (KeyError, ValueError):
-            self.query_one(Creates).show_resources(
+            self.query_one(ResourcePreview).show_resources(
                 (), _("The command follows when the answers are complete.")
             )
             return
-        self.query_one(Creates).show_resources(resources, _("Later steps use these answers."))
+        self.query_one(ResourcePreview).show_resources(resources, _("Later steps use these answers."))
 
     # --- checks
 
@@ -225,46 +225,50 @@ class StepScreen(WizardScreen):
         """Draws what is known of the checks now; the rail's sign of this step goes with it."""
         found, shown = self.checks.findings(), self.query_one(Checks)
         shown.show(found)
-        self.desk.note_checks(self.step.name, any(finding.level == "block" for finding in found))
-        self._draw_refused()
+        self.controller.record_checks(self.step.name, any(finding.level == "block" for finding in found))
+        self._draw_invalid()
         if (
-            self.checks.wants_apis != self._apis_offered
+            self.checks.needs_apis != self._apis_offered
         ):  # the footer is drawn anew, and this is asked at each key
-            self._apis_offered = self.checks.wants_apis
+            self._apis_offered = self.checks.needs_apis
             self.refresh_bindings()
 
-    def _draw_refused(self) -> None:
+    def _draw_invalid(self) -> None:
         prefix = f"{self.step.name}."
-        self.query_one(Checks).refused = sum(key.startswith(prefix) for key in self.desk.draft.refused)
-        self.query_one(Rail).items = tuple(rail_items(self.desk))
+        self.query_one(Checks).invalid_count = sum(
+            key.startswith(prefix) for key in self.controller.draft.invalid_values
+        )
+        self.query_one(Stepper).items = tuple(stepper_items(self.controller))
 
     async def action_check_again(self) -> None:
         """Asks the cloud anew."""
-        await self.checks.forget()
+        await self.checks.clear_cache()
         self.checks.run_all()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """APIs are offered where a check could not look for want of one."""
-        return action != "enable_apis" or (self.desk.writable and self.checks.wants_apis)
+        return action != "enable_apis" or (self.controller.writable and self.checks.needs_apis)
 
     @work(exit_on_error=False, group="apis", exclusive=True)
     async def action_enable_apis(self) -> None:
         """Asks, switches them on, and looks again."""
-        project = str(self.desk.draft.look()[0]["project"]["project_id"])
-        if not enable_apis.is_yes(await self.app.push_screen_wait(enable_apis.question(project))):
+        project = str(self.controller.draft.validate()[0]["project"]["project_id"])
+        if not enable_apis.is_confirmed(
+            await self.app.push_screen_wait(enable_apis.confirmation_dialog(project))
+        ):
             return
-        self.checks.say_doing(_("enabling the APIs of {project}").format(project=project))
+        self.checks.set_activity(_("enabling the APIs of {project}").format(project=project))
         try:
-            await enable_apis.enable(self.desk)
-            self.checks.say_doing(_("the APIs are on; a new one may take minutes to be felt"))
-            await self.checks.until_seen((await self.desk.cloud()).pace)
+            await enable_apis.enable(self.controller)
+            self.checks.set_activity(_("the APIs are on; a new one may take minutes to be felt"))
+            await self.checks.wait_until_enabled((await self.controller.cloud()).time_scale)
         except WizardError as error:
             self.wizard.show_error(error)
-        self.checks.say_doing("")
+        self.checks.set_activity("")
 
     def action_copy_command(self) -> None:
         """Copies the command that is shown."""
-        self.query_one(Creates).action_copy()
+        self.query_one(ResourcePreview).action_copy()
 
     # --- leaving
 
@@ -276,49 +280,49 @@ class StepScreen(WizardScreen):
     @work(exit_on_error=False, group="leave", exclusive=True)
     async def action_next(self) -> None:
         """To the next place; not while something here is refused or missing."""
-        wrong = self.desk.draft.wrong_in(self.step.name)
-        if wrong and self.desk.writable:
-            await self._point_at(wrong)
+        wrong = self.controller.draft.errors_in(self.step.name)
+        if wrong and self.controller.writable:
+            await self._focus_error(wrong)
             return
-        self._leave_for(neighbour(self.step.name, 1))
+        self._navigate_to(adjacent_screen(self.step.name, 1))
 
-    async def _point_at(self, wrong: dict[str, str]) -> None:
-        name = next(field.name for field in self.step.fields if field.name in wrong)
+    async def _focus_error(self, errors: dict[str, str]) -> None:
+        name = next(field.name for field in self.step.fields if field.name in errors)
         if self.step.field(name).advanced:
             self.query_one(Collapsible).collapsed = False
             await self.mount_advanced()
         row = self.query_one(f"#row-{name}", FieldRow)
-        row.refuse(wrong[name])
+        row.set_error(errors[name])
         row.control.focus()
 
     def action_back(self) -> None:
         """To the place before; answers are kept."""
-        self._leave_for(neighbour(self.step.name, -1))
+        self._navigate_to(adjacent_screen(self.step.name, -1))
 
-    @on(Rail.Chosen)
-    def _jump(self, event: Rail.Chosen) -> None:
-        self._leave_for(event.key)
+    @on(Stepper.StepSelected)
+    def _jump(self, event: Stepper.StepSelected) -> None:
+        self._navigate_to(event.key)
 
-    def action_steps(self) -> None:
+    def action_focus_stepper(self) -> None:
         """Into the rail."""
-        self.query_one(Rail).focus()
+        self.query_one(Stepper).focus()
 
-    def _leave_for(self, place: str) -> None:
-        if self.desk.writable and not self.save(place):
+    def _navigate_to(self, screen_name: str) -> None:
+        if self.controller.writable and not self.save(screen_name):
             return
-        if place:
-            self.wizard.go(place)
+        if screen_name:
+            self.wizard.show(screen_name)
         else:
             self.wizard.close_deployment()
 
-    def keep(self) -> bool:
+    def save_before_leave(self) -> bool:
         """Leaving the wizard keeps what was typed, and this is where it opens again."""
-        return not self.desk.writable or self.save(self.step.name)
+        return not self.controller.writable or self.save(self.step.name)
 
-    def save(self, place: str) -> bool:
+    def save(self, screen_name: str) -> bool:
         """Saves this step. False, with the error shown, when it could not be."""
         try:
-            self.desk.draft.save_step(self.step.name, place or self.step.name)
+            self.controller.draft.save_step(self.step.name, screen_name or self.step.name)
         except WizardError as error:
             self.wizard.show_error(error)
             return False

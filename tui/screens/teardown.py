@@ -15,20 +15,20 @@ from textual.content import Content
 from textual.widgets import Label, Static
 
 from grpo_wizard.state.errors import WizardError
-from grpo_wizard.tui.screens.refreshing import LookingScreen
+from grpo_wizard.tui.screens.refreshing import RefreshingScreen
 from grpo_wizard.tui.style.i18n import _, ngettext
-from grpo_wizard.tui.style.icons import sign
-from grpo_wizard.tui.viewmodels.destroy import Fate, fates, lost, sides
-from grpo_wizard.tui.widgets.inputs import YesNo
+from grpo_wizard.tui.style.icons import status_icon
+from grpo_wizard.tui.viewmodels.destroy import DestroyItem, data_loss_warning, destroy_items, split
+from grpo_wizard.tui.widgets.inputs import SwitchField
 
 if TYPE_CHECKING:
     from grpo_wizard.steps.engine.plan import Decision
 
 
-class TeardownScreen(LookingScreen):
+class TeardownScreen(RefreshingScreen):
     """Nothing is deleted before the deployment's name has been typed."""
 
-    PLACE = "teardown"
+    SCREEN_NAME = "teardown"
     CSS_PATH: ClassVar[list[str]] = ["base.tcss", "teardown.tcss"]  # type: ignore[assignment]
     AUTO_FOCUS = "#goes"
     HELP = _(
@@ -44,13 +44,13 @@ class TeardownScreen(LookingScreen):
             tooltip=_("Asks for the deployment's name first"),
         ),
         Binding("k", "keep", _("Keep Lustre"), id="teardown.keep", tooltip=_("Leave Lustre and its network")),
-        Binding("f5", "look", _("Check again"), id="teardown.look", tooltip=_("Look at the cloud again")),
+        Binding("f5", "refresh", _("Check again"), id="teardown.look", tooltip=_("Look at the cloud again")),
         Binding("escape", "back", _("Back"), id="teardown.back", tooltip=_("Change nothing")),
     ]
 
     def __init__(self) -> None:
         super().__init__()
-        self.fates: Sequence[Fate] | None = None
+        self.items: Sequence[DestroyItem] | None = None
         self.bill = ""
 
     def body(self) -> ComposeResult:
@@ -65,29 +65,29 @@ class TeardownScreen(LookingScreen):
                     yield Static(_("looking…"), markup=False)
         with Horizontal(id="keep-bar"):
             yield Label(_("Keep Lustre"))
-            yield YesNo(False, id="keep")
+            yield SwitchField(False, id="keep")
         yield Static("", id="after", classes="say", markup=False)
 
     @work(exclusive=True, group="look", exit_on_error=False)
-    async def action_look(self) -> None:
+    async def action_refresh(self) -> None:
         """What is there, and whose it is."""
-        self.fates = self.error = None
+        self.items = self.error = None
         self.draw()
         try:
-            session = await self.desk.session()
+            session = await self.controller.session()
         except WizardError as error:
             self._show_error(error)
             return
-        from grpo_wizard.steps.engine.apply import Options, plan
+        from grpo_wizard.steps.engine.apply import ApplyOptions, plan
         from grpo_wizard.steps.pricing.reservation import reservation_bill
 
         async def ask() -> tuple[Sequence[Decision], dict[str, Any] | None]:
             seen, bill = await asyncio.gather(
-                plan(session, Options(), strict=True), reservation_bill(session)
+                plan(session, ApplyOptions(), strict=True), reservation_bill(session)
             )
             return seen, bill
 
-        failed = await self._look("survey", ask, self._seen)
+        failed = await self._refresh_in_thread("survey", ask, self._show_result)
         if failed is not None:
             self._show_error(failed)
 
@@ -96,74 +96,76 @@ class TeardownScreen(LookingScreen):
         self.draw()
         self.wizard.show_error(error)
 
-    def _seen(self, answer: tuple[Sequence[Decision], dict[str, Any] | None]) -> None:
-        from grpo_wizard.steps.pricing.reservation import sentence
+    def _show_result(self, answer: tuple[Sequence[Decision], dict[str, Any] | None]) -> None:
+        from grpo_wizard.steps.pricing.reservation import format_reservation_bill
 
         decisions, bill = answer
-        self.fates, self.bill = fates(decisions), sentence(bill) if bill else ""
+        self.items, self.bill = destroy_items(decisions), format_reservation_bill(bill) if bill else ""
         self.draw()
 
     @property
-    def keeps_lustre(self) -> bool:
+    def keep_lustre(self) -> bool:
         """Whether Lustre and its network stay."""
-        return self.query_one("#keep", YesNo).value
+        return self.query_one("#keep", SwitchField).value
 
     def draw(self) -> None:
         """What is known."""
         if not self.query("#after"):
             return
         colours = self.app.theme_variables
-        goes, stays = self._sides()
-        self.query_one("#teardown-head", Static).update(_("Tear down {name}?").format(name=self.desk.name))
-        lost = self._lost()
+        goes, stays = self._split()
+        self.query_one("#teardown-head", Static).update(
+            _("Tear down {name}?").format(name=self.controller.name)
+        )
+        lost = self._data_loss_warning()
         self.query_one("#lost", Static).update(Text(f"! {lost}" if lost else "", colours["warning"]))
         bill = self.query_one("#bill", Static)
         bill.update(Text(f"! {self.bill}", colours["warning"]))
         bill.display = bool(self.bill)
-        self.query_one("#goes Static", Static).update(_lines(goes, self._unknown()))
-        self.query_one("#stays Static", Static).update(_lines(stays, self._unknown()))
+        self.query_one("#goes Static", Static).update(_lines(goes, self._unknown_reason()))
+        self.query_one("#stays Static", Static).update(_lines(stays, self._unknown_reason()))
         count = ngettext("{n} thing goes", "{n} things go", len(goes)).format(n=len(goes))
         after = _("After this: {usd} USD/h of known price.").format(
-            usd="0.00" if not self.keeps_lustre else _("what Lustre costs, unknown")
+            usd="0.00" if not self.keep_lustre else _("what Lustre costs, unknown")
         )
         self.query_one("#after", Static).update(
             f"{count}. {after}"
-            if self.fates is not None
+            if self.items is not None
             else (self.error.title if self.error else _("looking at the cloud…"))
         )
         self.refresh_bindings()
 
-    def _unknown(self) -> str:
+    def _unknown_reason(self) -> str:
         """Why the lists say nothing yet; empty when they do."""
-        if self.fates is not None:
+        if self.items is not None:
             return ""
         return _("could not be looked at") if self.error is not None else _("looking…")
 
-    def _sides(self) -> tuple[list[Fate], list[Fate]]:
-        return sides(self.fates or (), self.keeps_lustre)
+    def _split(self) -> tuple[list[DestroyItem], list[DestroyItem]]:
+        return split(self.items or (), self.keep_lustre)
 
-    def _lost(self) -> str:
-        return lost(self.desk, self.keeps_lustre)
+    def _data_loss_warning(self) -> str:
+        return data_loss_warning(self.controller, self.keep_lustre)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Greyed while it is not known what would go."""
         if action == "destroy":
-            return True if self.fates is not None and self.desk.writable else None
+            return True if self.items is not None and self.controller.writable else None
         return True
 
-    @on(YesNo.Changed)
+    @on(SwitchField.Toggled)
     def _keep_changed(self) -> None:
         self.draw()
 
     def action_keep(self) -> None:
         """The switch by its key."""
-        self.query_one("#keep", YesNo).action_change()
+        self.query_one("#keep", SwitchField).action_toggle_value()
 
     def action_destroy(self) -> None:
         """Asks for the name."""
-        from grpo_wizard.tui.widgets.confirm import Confirm
+        from grpo_wizard.tui.widgets.confirm import ConfirmDialog
 
-        goes, stays = self._sides()
+        goes, stays = self._split()
         lines = [
             (
                 "",
@@ -175,10 +177,13 @@ class TeardownScreen(LookingScreen):
             ),
             ("", ngettext("stays: {n} thing", "stays: {n} things", len(stays)).format(n=len(stays))),
         ]
-        lines += [("warn", text) for text in (self._lost(), self.bill) if text]
+        lines += [("warn", text) for text in (self._data_loss_warning(), self.bill) if text]
         self.app.push_screen(
-            Confirm(
-                _("Tear down {name}?").format(name=self.desk.name), lines, self.desk.name, _("Tear down")
+            ConfirmDialog(
+                _("Tear down {name}?").format(name=self.controller.name),
+                lines,
+                self.controller.name,
+                _("Tear down"),
             ),
             self._confirmed,
         )
@@ -191,29 +196,33 @@ class TeardownScreen(LookingScreen):
     async def _destroy(self) -> None:
         from grpo_wizard.tui.controllers.launch import launch
 
-        words = ["destroy", "--confirm", self.desk.name] + (["--keep", "lustre"] if self.keeps_lustre else [])
+        words = ["destroy", "--confirm", self.controller.name] + (
+            ["--keep", "lustre"] if self.keep_lustre else []
+        )
         try:
             await launch(self.wizard, words)
         except WizardError as error:
             self.wizard.show_error(error)
             return
-        self.wizard.go("run")
+        self.wizard.show("run")
 
     def action_back(self) -> None:
         """Changes nothing."""
-        place = self.desk.where_to_begin()
-        self.wizard.go(place if place != "teardown" else "review")
+        place = self.controller.initial_screen()
+        self.wizard.show(place if place != "teardown" else "review")
 
 
-def _lines(listed: Sequence[Fate], unknown: str) -> Text:
+def _lines(listed: Sequence[DestroyItem], unknown: str) -> Text:
     if unknown:
         return Text(unknown)
     text = Text(end="", no_wrap=True, overflow="ellipsis")
     reason = ""
     for fate in listed:
-        if fate.why != reason:
-            reason = fate.why
+        if fate.retain_reason != reason:
+            reason = fate.retain_reason
             text.append(f"{reason}:\n", "bold")
-        text.append(f"{sign('gone').glyph if fate.goes else sign('kept').glyph} {fate.kind} {fate.name}")
+        text.append(
+            f"{status_icon('gone').glyph if fate.deleted else status_icon('kept').glyph} {fate.kind} {fate.name}"
+        )
         text.append("\n")
     return text if listed else Text(_("nothing"))

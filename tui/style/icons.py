@@ -20,73 +20,75 @@ from rich.cells import cell_len, chop_cells
 from grpo_wizard.tui.style.i18n import _
 
 # TERM values whose character sets hold no box drawing or braille: the kernel's console, serial terminals.
-_POOR_TERMS = ("dumb", "linux", "vt52", "vt100", "vt102", "vt220", "unknown")
+_ASCII_ONLY_TERMS = ("dumb", "linux", "vt52", "vt100", "vt102", "vt220", "unknown")
 
 
 @dataclass(frozen=True, slots=True)
-class Sign:
+class StatusIcon:
     """One meaning: glyph (1 cell), word, and the theme variable that underlines it."""
 
     glyph: str
-    word: str
+    label: str
     colour: str
 
     def __str__(self) -> str:
-        return f"{self.glyph} {self.word}"
+        return f"{self.glyph} {self.label}"
 
 
 @cache
-def signs() -> Mapping[str, Sign]:
+def status_icons() -> Mapping[str, StatusIcon]:
     """All signs by key: levels of findings first, then states, then trends."""
     return {
-        "pass": Sign("✓", _("pass"), "success"),
-        "info": Sign("·", _("info"), "secondary"),
-        "warn": Sign("!", _("warn"), "warning"),
-        "block": Sign("✗", _("block"), "error"),
-        "look": Sign("…", _("look"), "secondary"),
-        "todo": Sign("○", _("to do"), "muted"),
-        "wait": Sign("○", _("waits"), "muted"),
-        "here": Sign("▸", _("here"), "primary"),
-        "half": Sign("◐", _("half-way"), "primary"),
-        "work": Sign("◐", _("works"), "primary"),
-        "training": Sign("●", _("training"), "primary"),
-        "done": Sign("✓", _("done"), "success"),
-        "kept": Sign("=", _("kept"), "success"),
-        "failed": Sign("✗", _("failed"), "error"),
-        "paused": Sign("‖", _("paused"), "warning"),
-        "gone": Sign("-", _("deleted"), "muted"),
-        "up": Sign("↑", _("rising"), "primary"),
-        "down": Sign("↓", _("falling"), "primary"),
-        "flat": Sign("→", _("steady"), "muted"),
-        "broken": Sign("✗", _("broken"), "error"),
+        "pass": StatusIcon("✓", _("pass"), "success"),
+        "info": StatusIcon("·", _("info"), "secondary"),
+        "warn": StatusIcon("!", _("warn"), "warning"),
+        "block": StatusIcon("✗", _("block"), "error"),
+        "look": StatusIcon("…", _("look"), "secondary"),
+        "todo": StatusIcon("○", _("to do"), "muted"),
+        "wait": StatusIcon("○", _("waits"), "muted"),
+        "here": StatusIcon("▸", _("here"), "primary"),
+        "half": StatusIcon("◐", _("half-way"), "primary"),
+        "work": StatusIcon("◐", _("works"), "primary"),
+        "training": StatusIcon("●", _("training"), "primary"),
+        "done": StatusIcon("✓", _("done"), "success"),
+        "kept": StatusIcon("=", _("kept"), "success"),
+        "failed": StatusIcon("✗", _("failed"), "error"),
+        "paused": StatusIcon("‖", _("paused"), "warning"),
+        "gone": StatusIcon("-", _("deleted"), "muted"),
+        "up": StatusIcon("↑", _("rising"), "primary"),
+        "down": StatusIcon("↓", _("falling"), "primary"),
+        "flat": StatusIcon("→", _("steady"), "muted"),
+        "broken": StatusIcon("✗", _("broken"), "error"),
     }
 
 
-def sign(key: str) -> Sign:
+def status_icon(key: str) -> StatusIcon:
     """The sign called `key`; KeyError for one that is not declared."""
-    return signs()[key]
+    return status_icons()[key]
 
 
-def can_unicode(env: Mapping[str, str], encoding: str) -> bool:
+def supports_unicode(env: Mapping[str, str], encoding: str) -> bool:
     """Whether more than ASCII may be sent. `encoding`: of the locale or the stream."""
-    if env.get("GRPO_WIZARD_ASCII") or env.get("TERM", "").lower() in _POOR_TERMS:
+    if env.get("GRPO_WIZARD_ASCII") or env.get("TERM", "").lower() in _ASCII_ONLY_TERMS:
         return False
     return encoding.lower().replace("-", "").replace("_", "") in {"utf8", "utf16", "cp65001", "gb18030"}
 
 
 @cache
-def unicode_here() -> bool:
+def terminal_supports_unicode() -> bool:
     """`can_unicode` for this process, by locale and by stdout (so PYTHONIOENCODING counts)."""
     out = getattr(sys.__stdout__, "encoding", None) or "ascii"
     # PEP 538 and 540 make stdout UTF-8 under LANG=C too; what the terminal was told is still "C".
     named = os.environ.get("LC_ALL") or os.environ.get("LC_CTYPE") or os.environ.get("LANG") or ""
     if named.upper() in {"C", "POSIX"}:
         return False
-    return can_unicode(os.environ, out) and can_unicode(os.environ, locale.getpreferredencoding(False))
+    return supports_unicode(os.environ, out) and supports_unicode(
+        os.environ, locale.getpreferredencoding(False)
+    )
 
 
 # Pairs of a sign and its likeness: marks, arrows, dashes and quotes, lines, corners, blocks, bars by height.
-_LIKENESS = """
+_ASCII_EQUIVALENTS = """
 ✓v ✗X …. ○o ●@ ◐* ◆# ·. •* ×x ▪* ■# □o ◯o ⭘O €E °o ≥> ≤< ✔v ✖X ★* ☐o
 ▸> ▾v ▴^ ▶> ◀< ◂< ↑^ ↓v →> ←< ↳> ▼v ▲^ ►>
 –- —- −- “" ”" ‘' ’'
@@ -95,7 +97,11 @@ _LIKENESS = """
 ▌| ▐| ▎| ▏| ▕| ▍| ▊| ▉| ▋| ▔- ▀- ░- ▒% ▓#
 ▁_ ▂. ▃- ▄= ▅+ ▆* ▇# █#
 """
-_ASCII = {ord(pair[0]): pair[1] for pair in _LIKENESS.split()} | {0xA0: " ", 0x2009: " ", 0x202F: " "}
+_ASCII = {ord(pair[0]): pair[1] for pair in _ASCII_EQUIVALENTS.split()} | {
+    0xA0: " ",
+    0x2009: " ",
+    0x202F: " ",
+}
 
 
 @lru_cache(4096)
@@ -116,7 +122,7 @@ def _one_ascii(char: str) -> str:
     return base if len(base) == width else "?" * width
 
 
-def fit(text: str, width: int, *, right: bool = False) -> str:
+def truncate(text: str, width: int, *, right: bool = False) -> str:
     """`text` in exactly `width` cells: cut with `…`, or padded (at the left when `right`)."""
     if width <= 0:
         return ""

@@ -17,14 +17,14 @@ from textual.filter import LineFilter
 from textual.theme import Theme
 
 from grpo_wizard.tui.style.i18n import _
-from grpo_wizard.tui.style.icons import to_ascii, unicode_here
+from grpo_wizard.tui.style.icons import terminal_supports_unicode, to_ascii
 
 ORANGE, SKY, YELLOW, PURPLE = "#E69F00", "#56B4E9", "#F0E442", "#CC79A7"
 # Relatives of the set's vermilion, green, orange and blue: the originals miss 4.5:1 on one of the grounds.
 _CORAL, _MINT, _RUST, _PINE, _OCHRE, _BLUE = "#FF8247", "#2FC79A", "#AA4500", "#006B4B", "#855300", "#00649C"
 
 
-def _variables(ground: str, muted: str, line: str, key: str, series: tuple[str, ...]) -> dict[str, str]:
+def _variables(background: str, muted: str, line: str, key: str, series: tuple[str, ...]) -> dict[str, str]:
     return {
         "muted": muted,
         "line": line,
@@ -37,8 +37,8 @@ def _variables(ground: str, muted: str, line: str, key: str, series: tuple[str, 
         "block-cursor-text-style": "bold",
         **dict.fromkeys(("scrollbar", "scrollbar-hover"), line),
         "scrollbar-active": muted,
-        **dict.fromkeys(("scrollbar-background", "scrollbar-background-hover"), ground),
-        **dict.fromkeys(("scrollbar-background-active", "scrollbar-corner-color"), ground),
+        **dict.fromkeys(("scrollbar-background", "scrollbar-background-hover"), background),
+        **dict.fromkeys(("scrollbar-background-active", "scrollbar-corner-color"), background),
         "input-selection-background": f"{key} 30%",
     }
 
@@ -86,7 +86,7 @@ class AsciiFilter(LineFilter):
 ResultT = TypeVar("ResultT")
 
 
-class WizardLook(App[ResultT]):
+class ThemedApp(App[ResultT]):
     """What every app of ours shares: theme, break-points, ASCII. `ascii_only` overrides the terminal."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -96,7 +96,7 @@ class WizardLook(App[ResultT]):
     VERTICAL_BREAKPOINTS = [(0, "-short"), (34, "-tall")]  # noqa: RUF012
 
     def __init__(self, *, ascii_only: bool | None = None, light: bool = False) -> None:
-        self.ascii_only = not unicode_here() if ascii_only is None else ascii_only
+        self.ascii_only = not terminal_supports_unicode() if ascii_only is None else ascii_only
         self._ascii_filter = AsciiFilter(enabled=self.ascii_only)
         super().__init__()
         self.register_theme(DARK)
@@ -108,7 +108,7 @@ class WizardLook(App[ResultT]):
         filters = super().get_line_filters()
         return [*filters, self._ascii_filter] if self.ascii_only else filters
 
-    def say_in_terminal_title(self, text: str) -> None:
+    def set_terminal_title(self, text: str) -> None:
         """Puts `text` into the terminal's title (OSC 2); control characters would end it: dropped."""
         driver = self._driver
         if driver is not None and not self.is_headless:
@@ -117,4 +117,4 @@ class WizardLook(App[ResultT]):
 
 def is_ascii(app: App[object]) -> bool:
     """Whether `app` shows ASCII only: for widgets that draw better so than through the filter."""
-    return isinstance(app, WizardLook) and app.ascii_only
+    return isinstance(app, ThemedApp) and app.ascii_only

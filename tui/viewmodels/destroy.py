@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from grpo_wizard.tui.controllers.deployment import Desk
+from grpo_wizard.tui.controllers.deployment import DeploymentController
 from grpo_wizard.tui.style.i18n import _, ngettext
 
 if TYPE_CHECKING:
@@ -14,50 +14,52 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Fate:
+class DestroyItem:
     """One thing that is there."""
 
     id: str
     kind: str
     name: str
-    goes: bool
-    why: str = ""
-    goes_with_lustre: bool = False
+    deleted: bool
+    retain_reason: str = ""
+    retained_with_lustre: bool = False
 
 
-def fates(decisions: Sequence[Decision]) -> list[Fate]:
+def destroy_items(decisions: Sequence[Decision]) -> list[DestroyItem]:
     """Of all that is there; what is absent has none."""
-    from grpo_wizard.steps.engine.plan import kept_back
+    from grpo_wizard.steps.engine.plan import retained_ids
 
     found = []
-    needed = kept_back([d.resource for d in decisions], ("lustre",))
+    needed = retained_ids([d.resource for d in decisions], ("lustre",))
     for d in decisions:
         r = d.resource
-        if d.sight.state == "absent":
+        if d.observed.state == "absent":
             continue
         why = (
             r.note or _("stays by design")
-            if r.kept
+            if r.retain_on_destroy
             else _("adopted")
-            if d.origin == "adopted"
+            if d.ownership == "adopted"
             else _("not made by this deployment")
         )
-        goes = d.origin == "created" and not r.kept
-        found.append(Fate(r.id, r.kind.replace("_", " "), r.name, goes, "" if goes else why, r.id in needed))
+        goes = d.ownership == "created" and not r.retain_on_destroy
+        found.append(
+            DestroyItem(r.id, r.kind.replace("_", " "), r.name, goes, "" if goes else why, r.id in needed)
+        )
     return found
 
 
-def sides(listed: Sequence[Fate], keeps_lustre: bool) -> tuple[list[Fate], list[Fate]]:
+def split(listed: Sequence[DestroyItem], keep_lustre: bool) -> tuple[list[DestroyItem], list[DestroyItem]]:
     """What goes and what stays, when Lustre and its network are kept or not."""
-    kept = {fate.id for fate in listed if fate.goes and keeps_lustre and fate.goes_with_lustre}
-    goes = [fate for fate in listed if fate.goes and fate.id not in kept]
-    return goes, [fate for fate in listed if not fate.goes] + [fate for fate in listed if fate.id in kept]
+    kept = {fate.id for fate in listed if fate.deleted and keep_lustre and fate.retained_with_lustre}
+    goes = [fate for fate in listed if fate.deleted and fate.id not in kept]
+    return goes, [fate for fate in listed if not fate.deleted] + [fate for fate in listed if fate.id in kept]
 
 
-def lost(desk: Desk, keeps_lustre: bool) -> str:
+def data_loss_warning(controller: DeploymentController, keep_lustre: bool) -> str:
     """What cannot be had back, in a sentence; nothing where nothing is lost."""
-    steps = checkpoints_known(desk)
-    if not steps or keeps_lustre:
+    steps = known_checkpoints(controller)
+    if not steps or keep_lustre:
         return ""
     names = ", ".join(f"step_{n}" for n in steps[-5:])
     return ngettext(
@@ -67,11 +69,11 @@ def lost(desk: Desk, keeps_lustre: bool) -> str:
     ).format(n=len(steps), names=names)
 
 
-def checkpoints_known(desk: Desk) -> list[int]:
+def known_checkpoints(controller: DeploymentController) -> list[int]:
     """Steps after which a checkpoint was begun, by the job's log as read so far."""
-    spool = desk.home.spool_file(desk.name)
+    spool = controller.home.job_log_file(controller.name)
     if not spool.exists():
         return []
-    from grpo_wizard.steps.training.reader import read
+    from grpo_wizard.steps.training.reader import parse_log
 
-    return [row.step for row in read(spool.read_bytes()).rows if row.checkpoint]
+    return [row.step for row in parse_log(spool.read_bytes()).rows if row.checkpoint]

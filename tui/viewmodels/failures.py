@@ -8,19 +8,19 @@ from typing import TypeVar
 from grpo_wizard.tui.style.i18n import _
 
 T = TypeVar("T")
-_NAMED = 3
+_MAX_NAMES = 3
 
 
-def alike(entries: Iterable[T], said: Callable[[T], Hashable]) -> list[list[T]]:
+def group_by_cause(entries: Iterable[T], cause: Callable[[T], Hashable]) -> list[list[T]]:
     """The entries of which the same is `said` together, in the order in which each was met first."""
     found: dict[Hashable, list[T]] = {}
     for entry in entries:
-        found.setdefault(said(entry), []).append(entry)
+        found.setdefault(cause(entry), []).append(entry)
     return list(found.values())
 
 
-def named(names: Sequence[str]) -> str:
+def join_names(names: Sequence[str]) -> str:
     """The first few, and how many more there are."""
-    more = len(names) - _NAMED
-    listed = ", ".join(names[:_NAMED])
+    more = len(names) - _MAX_NAMES
+    listed = ", ".join(names[:_MAX_NAMES])
     return listed if more <= 0 else _("{names} and {n} more").format(names=listed, n=more)

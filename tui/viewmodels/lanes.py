@@ -16,23 +16,23 @@ class _HasId(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class LaneGroup:
     """`short` is how other lanes speak of it; `single` names a lane that holds one thing, with `{name}`."""
 
     key: str
-    short: str
-    several: str
-    single: str
+    short_title: str
+    plural_title: str
+    singular_title: str
 
-    def title(self, things: Sequence[_HasId]) -> str:
+    def title(self, resources: Sequence[_HasId]) -> str:
         """With the name where there is one thing, else with their number."""
-        if len(things) == 1:
-            return self.single.format(name=things[0].id.split(".", 2)[2])
-        return self.several.format(n=len(things))
+        if len(resources) == 1:
+            return self.singular_title.format(name=resources[0].id.split(".", 2)[2])
+        return self.plural_title.format(n=len(resources))
 
 
 # step.kind -> lane; a kind that is not named here goes with its step.
-_PLACED = {
+_LANE_BY_KIND = {
     "lustre.address": "peering",
     "lustre.peering": "peering",
     "lustre.firewall": "peering",
@@ -43,7 +43,7 @@ _PLACED = {
     "cluster.node_pool": "pool",
     "raycluster.raycluster": "raycluster",
 }
-_BY_STEP = {
+_LANE_BY_STEP = {
     "project": "project",
     "networks": "networks",
     "lustre": "peering",
@@ -54,25 +54,25 @@ _BY_STEP = {
 
 
 @cache
-def groups() -> tuple[Group, ...]:
+def lane_groups() -> tuple[LaneGroup, ...]:
     """All lanes, in the order in which they usually come."""
     return (
-        Group("project", _("project"), _("{n} APIs and roles"), "{name}"),
-        Group("networks", _("networks"), _("{n} networks, subnets, firewall"), "{name}"),
-        Group("peering", _("peering"), _("address range, peering"), "{name}"),
-        Group("lustre", "Lustre", _("{n} Lustre instances"), "Lustre {name}"),
-        Group("cluster", _("cluster"), _("{n} clusters"), _("cluster {name}")),
-        Group("pool", _("GPU pool"), _("{n} node pools"), _("GPU pool {name}")),
-        Group("devices", _("device networks"), _("{n} device networks, RDMA"), "{name}"),
-        Group("volume", "PVC", _("PV, PVC"), "{name}"),
-        Group("access", "Secret", _("Secret, roles, policy: {n}"), "{name}"),
-        Group("raycluster", "RayCluster", "RayCluster", "RayCluster {name}"),
-        Group("job", _("job"), _("GRPO jobs"), _("GRPO job {name}")),
+        LaneGroup("project", _("project"), _("{n} APIs and roles"), "{name}"),
+        LaneGroup("networks", _("networks"), _("{n} networks, subnets, firewall"), "{name}"),
+        LaneGroup("peering", _("peering"), _("address range, peering"), "{name}"),
+        LaneGroup("lustre", "Lustre", _("{n} Lustre instances"), "Lustre {name}"),
+        LaneGroup("cluster", _("cluster"), _("{n} clusters"), _("cluster {name}")),
+        LaneGroup("pool", _("GPU pool"), _("{n} node pools"), _("GPU pool {name}")),
+        LaneGroup("devices", _("device networks"), _("{n} device networks, RDMA"), "{name}"),
+        LaneGroup("volume", "PVC", _("PV, PVC"), "{name}"),
+        LaneGroup("access", "Secret", _("Secret, roles, policy: {n}"), "{name}"),
+        LaneGroup("raycluster", "RayCluster", "RayCluster", "RayCluster {name}"),
+        LaneGroup("job", _("job"), _("GRPO jobs"), _("GRPO job {name}")),
     )
 
 
-def group_of(id: str) -> str:
+def lane_key(id: str) -> str:
     """The lane of a resource."""
     step, _dot, rest = id.partition(".")
     kind = rest.partition(".")[0]
-    return _PLACED.get(f"{step}.{kind}") or _BY_STEP.get(step, "project")
+    return _LANE_BY_KIND.get(f"{step}.{kind}") or _LANE_BY_STEP.get(step, "project")

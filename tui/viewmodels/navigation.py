@@ -2,39 +2,39 @@
 
 from __future__ import annotations
 
-from grpo_wizard.steps.registry import NAMES, STEPS
-from grpo_wizard.tui.controllers.deployment import Desk
+from grpo_wizard.steps.registry import STEP_NAMES, STEPS
+from grpo_wizard.tui.controllers.deployment import DeploymentController
 from grpo_wizard.tui.style.i18n import _
-from grpo_wizard.tui.viewmodels.deployments import job_sign, stands
-from grpo_wizard.tui.widgets.stepper import RailItem
+from grpo_wizard.tui.viewmodels.deployments import has_billable_resources, job_icon_key
+from grpo_wizard.tui.widgets.stepper import StepperItem
 
-PLACES = (*NAMES, "review", "run", "monitor", "teardown")
+SCREEN_ORDER = (*STEP_NAMES, "review", "run", "monitor", "teardown")
 
 
-def neighbour(place: str, by: int) -> str:
+def adjacent_screen(screen_name: str, offset: int) -> str:
     """The place before or after; nothing before the first."""
-    at = PLACES.index(place) + by
-    return PLACES[at] if 0 <= at < len(PLACES) else ""
+    at = SCREEN_ORDER.index(screen_name) + offset
+    return SCREEN_ORDER[at] if 0 <= at < len(SCREEN_ORDER) else ""
 
 
-def rail_items(desk: Desk) -> list[RailItem]:
+def stepper_items(controller: DeploymentController) -> list[StepperItem]:
     """The seven steps with their signs, and what comes after them."""
     short = {"quotas": _("Quotas")}
     items = [
-        RailItem(s.name, short.get(s.name, s.title), _step_sign(desk, s.name), n)
+        StepperItem(s.name, short.get(s.name, s.title), _step_status(controller, s.name), n)
         for n, s in enumerate(STEPS, 1)
     ]
-    made = stands(desk.draft.deployment)
-    job = job_sign(desk.home, desk.draft.deployment)
+    made = has_billable_resources(controller.draft.deployment)
+    job = job_icon_key(controller.home, controller.draft.deployment)
     return [
         *items,
-        RailItem("review", _("Review"), "done" if made else "todo"),
-        RailItem("run", _("Run"), "done" if job != "todo" else "half" if made else "todo"),
-        RailItem("monitor", _("Monitor"), job),
+        StepperItem("review", _("Review"), "done" if made else "todo"),
+        StepperItem("run", _("Run"), "done" if job != "todo" else "half" if made else "todo"),
+        StepperItem("monitor", _("Monitor"), job),
     ]
 
 
-def _step_sign(desk: Desk, name: str) -> str:
+def _step_status(controller: DeploymentController, name: str) -> str:
     """A step whose check blocks is not done, however complete its answers are."""
-    known = desk.draft.sign(name)
-    return "block" if known == "done" and name in desk.blocked else known
+    known = controller.draft.step_status(name)
+    return "block" if known == "done" and name in controller.blocked_steps else known

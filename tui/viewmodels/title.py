@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
-from grpo_wizard.tui.controllers.deployment import Desk
-from grpo_wizard.tui.viewmodels.deployments import running_price, spent
+from grpo_wizard.tui.controllers.deployment import DeploymentController
+from grpo_wizard.tui.viewmodels.deployments import cost_to_date, hourly_price
 from grpo_wizard.tui.widgets.title_bar import TitleState
 
 
-def heading(desk: Desk, sign: str, now: float, drills: tuple[str, ...] = ()) -> TitleState:
+def deployment_title(
+    controller: DeploymentController, status: str, now: float, drills: tuple[str, ...] = ()
+) -> TitleState:
     """Name, places, and the price of what is there now: nothing in a rehearsal."""
-    answers, _missing = desk.draft.look()
+    answers, _missing = controller.draft.validate()
     places = tuple(
         str(answers["project"][key]) for key in ("project_id", "zone") if key in answers["project"]
     )
-    if desk.is_rehearsal:
-        return TitleState(desk.name, True, places, sign, 0.0, False, 0.0, drills)
-    known, unknown = running_price(desk.draft.deployment)
-    return TitleState(desk.name, False, places, sign, known, unknown > 0, spent(desk.draft.deployment, now))
+    if controller.is_rehearsal:
+        return TitleState(controller.name, True, places, status, 0.0, False, 0.0, drills)
+    known, unknown = hourly_price(controller.draft.deployment)
+    return TitleState(
+        controller.name,
+        False,
+        places,
+        status,
+        known,
+        unknown > 0,
+        cost_to_date(controller.draft.deployment, now),
+    )

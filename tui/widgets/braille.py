@@ -31,7 +31,7 @@ class Axis:
         """The tick as text, with as many decimals as tell its neighbours apart."""
         return f"{tick:.0e}" if self.decimals > 5 else f"{tick:,.{self.decimals}f}"
 
-    def at(self, value: float, dots: int) -> int:
+    def dot_position(self, value: float, dots: int) -> int:
         """Dot 0..dots-1 of `value`."""
         return min(dots - 1, max(0, round((value - self.low) / (self.high - self.low) * (dots - 1))))
 
@@ -123,13 +123,13 @@ def draw(series: Sequence[Series], x: Axis, y: Axis, width: int, height: int) ->
         previous: tuple[int, int] | None = None
         run: list[tuple[int, int]] = []
         for px, py in series[number].points:
-            column = x.at(px, width * 2)
+            column = x.dot_position(px, width * 2)
             if not math.isfinite(py):
                 _mark(canvas, (column // 2, height - 1), "×", number)
                 _lone(canvas, run, number)
                 previous, run = None, []
                 continue
-            spot = (column, y.at(py, height * 4))
+            spot = (column, y.dot_position(py, height * 4))
             if spot != previous:
                 canvas.line(previous or spot, spot, number)
             previous = spot

@@ -1,6 +1,6 @@
 """A line chart in braille dots: reward, loss and the like over the training steps.
 
-Own because of a look at textual-plot 0.10.1 beside it (tests/looks/charts_side_by_side.py): that one needs
+Own because of a look at textual-plot 0.10.1 beside it (tests/snapshots/charts_side_by_side.py): that one needs
 numpy, which the first paint must not load; its legend lies over the data, its ticks stand unevenly, margins
 take a sixth of 80 columns; it has no mark for a gap and no ASCII. A redraw takes 12 ms of CPU, its own 20.
 """
@@ -19,7 +19,7 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from grpo_wizard.tui.style.i18n import _
-from grpo_wizard.tui.style.icons import fit
+from grpo_wizard.tui.style.icons import truncate
 from grpo_wizard.tui.style.theme import is_ascii
 from grpo_wizard.tui.widgets.braille import Axis, Canvas, Series, draw, step_axis, value_axis
 
@@ -62,7 +62,7 @@ class Chart(Widget):
         width, height = self.size
         xs = [x for series in self.series for x, y in series.points]
         if not xs or width < 12 or height < 5:
-            nothing = Segment(fit("  " + _("no values yet"), width), self._style("muted"))
+            nothing = Segment(truncate("  " + _("no values yet"), width), self._style("muted"))
             return [self._head(width), Strip([nothing])]
         plot_height = height - 3
         ys = [y for series in self.series for x, y in series.points]
@@ -87,9 +87,11 @@ class Chart(Widget):
 
     def _plot_row(self, canvas: Canvas, axis: Axis, gutter: int, row: int) -> Strip:
         top, inks = canvas.height - 1, self._inks()
-        labels = {top - axis.at(tick, canvas.height * 4) // 4: axis.label(tick) for tick in axis.ticks}
+        labels = {
+            top - axis.dot_position(tick, canvas.height * 4) // 4: axis.label(tick) for tick in axis.ticks
+        }
         muted = self._style("muted")
-        edge = fit(labels.get(row, ""), gutter - 1, right=True) + ("┤" if row in labels else "│")
+        edge = truncate(labels.get(row, ""), gutter - 1, right=True) + ("┤" if row in labels else "│")
         row_cells = canvas.row(row, ascii_only=is_ascii(self.app))
         runs = groupby(row_cells, lambda cell: inks[cell[1], cell[0] == "×"])
         cells = [Segment("".join(char for char, owner in run), ink) for ink, run in runs]
@@ -106,7 +108,7 @@ class Chart(Widget):
         line, text = ["─"] * width, [" "] * (width + 1)
         free = 0
         for tick in axis.ticks:
-            column, label = axis.at(tick, width * 2) // 2, axis.label(tick)
+            column, label = axis.dot_position(tick, width * 2) // 2, axis.label(tick)
             begin = min(max(0, column - len(label) // 2), width + 1 - len(label))
             if begin >= free:
                 line[column] = "┬"
@@ -115,5 +117,5 @@ class Chart(Widget):
         muted = self._style("muted")
         return [
             Strip([Segment(" " * (gutter - 1) + "└" + "".join(line) + " ", muted)]),
-            Strip([Segment(fit(self._x_label, gutter) + "".join(text), muted)]),
+            Strip([Segment(truncate(self._x_label, gutter) + "".join(text), muted)]),
         ]

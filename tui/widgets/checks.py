@@ -12,13 +12,13 @@ from textual.reactive import reactive
 from textual.widget import Widget
 
 from grpo_wizard.tui.style.i18n import _, ngettext
-from grpo_wizard.tui.style.icons import sign
+from grpo_wizard.tui.style.icons import status_icon
 
 _ORDER = {"block": 0, "warn": 1, "look": 2, "pass": 3, "info": 4}
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class CheckRow:
     """One check. `level`: block, warn, look (still looking), pass or info. `fix` may be empty."""
 
     id: str
@@ -35,21 +35,21 @@ class Checks(Widget):
     Checks { height: auto; width: 1fr; border-top: solid $line; border-title-color: $muted;
              border-title-style: bold; }
     """
-    findings: reactive[tuple[Finding, ...]] = reactive((), layout=True)
+    findings: reactive[tuple[CheckRow, ...]] = reactive((), layout=True)
     stale: reactive[bool] = reactive(False)
-    refused: reactive[int] = reactive(0)
+    invalid_count: reactive[int] = reactive(0)
     """How many answers of the step are refused: what they would block cannot be looked at."""
 
     def on_mount(self) -> None:
         """Names the box."""
-        self._title()
+        self._update_border_title()
 
-    def show(self, findings: Iterable[Finding]) -> None:
+    def show(self, findings: Iterable[CheckRow]) -> None:
         """These and no others, freshly looked at."""
         self.findings = tuple(sorted(findings, key=lambda finding: _ORDER[finding.level]))
         self.stale = False
 
-    def put(self, finding: Finding) -> None:
+    def upsert(self, finding: CheckRow) -> None:
         """Replaces the finding of the same id, or adds it."""
         kept = [other for other in self.findings if other.id != finding.id]
         self.show([*kept, finding])
@@ -61,18 +61,18 @@ class Checks(Widget):
 
     def watch_findings(self) -> None:
         """Counts in the box's edge."""
-        self._title()
+        self._update_border_title()
 
     def watch_stale(self) -> None:
         """What was counted holds no more."""
-        self._title()
+        self._update_border_title()
 
-    def watch_refused(self) -> None:
+    def watch_invalid_count(self) -> None:
         """An answer was refused, or mended."""
-        self._title()
+        self._update_border_title()
 
-    def _title(self) -> None:
-        told = self.findings or self.refused
+    def _update_border_title(self) -> None:
+        told = self.findings or self.invalid_count
         self.border_title = f" {_('Checks')} · {self.summary()} " if told else f" {_('Checks')} "
 
     def render(self) -> Table | Text:
@@ -84,7 +84,7 @@ class Checks(Widget):
         table.add_column(width=8, no_wrap=True)
         table.add_column(ratio=1)
         for finding in self.findings:
-            mark = sign("look" if self.stale else finding.level)
+            mark = status_icon("look" if self.stale else finding.level)
             body = Text().append(finding.title, "bold" if finding.level == "block" else "")
             if finding.detail:
                 body.append(f"  {finding.detail}", colours["muted"])
@@ -96,7 +96,7 @@ class Checks(Widget):
     def summary(self) -> str:
         """One sentence: how many are refused, how many block, how many warn."""
         counts, parts = Counter(finding.level for finding in self.findings), list[str]()
-        if n := self.refused:
+        if n := self.invalid_count:
             parts.append(ngettext("{n} answer refused", "{n} answers refused", n).format(n=n))
         if n := counts["block"]:
             parts.append(ngettext("{n} block", "{n} blocks", n).format(n=n))

@@ -64,16 +64,16 @@ class CommandLine(Widget, can_focus=True):
         super().__init__(id=id)
         self._title = title
         self.set_reactive(CommandLine.command, command)
-        self._name_box()
+        self._update_border_title()
 
-    def _name_box(self, note: str = "") -> None:
+    def _update_border_title(self, note: str = "") -> None:
         parts = [self._title, note or "y " + _("Copy command")]
         self.border_title = Content(" " + " · ".join(part for part in parts if part) + " ")
 
     def show(self, command: str, title: str) -> None:
         """Another command under another title."""
         self.command, self._title = command, title
-        self._name_box()
+        self._update_border_title()
 
     def render(self) -> Text:
         """The command, folded at its flags."""
@@ -82,5 +82,5 @@ class CommandLine(Widget, can_focus=True):
     def action_copy(self) -> None:
         """Copies the command and says so for two seconds."""
         self.app.copy_to_clipboard(self.command)
-        self._name_box("✓ " + _("copied"))
-        self.set_timer(2, self._name_box)
+        self._update_border_title("✓ " + _("copied"))
+        self.set_timer(2, self._update_border_title)

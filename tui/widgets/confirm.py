@@ -15,23 +15,23 @@ from textual.screen import ModalScreen
 from textual.widgets import Button, Input, Label, Static
 
 from grpo_wizard.tui.style.i18n import _
-from grpo_wizard.tui.style.icons import sign
+from grpo_wizard.tui.style.icons import status_icon
 
 
-class Confirm(ModalScreen[bool]):
+class ConfirmDialog(ModalScreen[bool]):
     """True when `name` was typed and the button or Enter pressed; False by Esc."""
 
     DEFAULT_CSS = """
-    Confirm { align: center middle; background: $background 70%; }
-    Confirm > VerticalScroll {
+    ConfirmDialog { align: center middle; background: $background 70%; }
+    ConfirmDialog > VerticalScroll {
         width: 76; max-width: 100%; height: auto; max-height: 100%; padding: 1 2; background: $surface;
         border: round $warning; border-title-color: $warning; border-title-style: bold;
     }
-    Confirm Static { height: auto; margin-bottom: 1; }
-    Confirm #confirm-refusal { color: $error; margin-bottom: 0; }
-    Confirm Input { border: tall $border-blurred; }
-    Confirm Horizontal { height: auto; margin-top: 1; align-horizontal: right; }
-    Confirm Button { margin-left: 2; }
+    ConfirmDialog Static { height: auto; margin-bottom: 1; }
+    ConfirmDialog #confirm-refusal { color: $error; margin-bottom: 0; }
+    ConfirmDialog Input { border: tall $border-blurred; }
+    ConfirmDialog Horizontal { height: auto; margin-top: 1; align-horizontal: right; }
+    ConfirmDialog Button { margin-left: 2; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "dismiss(False)", _("Back"), id="confirm.back", tooltip=_("Change nothing"))
@@ -40,7 +40,7 @@ class Confirm(ModalScreen[bool]):
     def __init__(self, title: str, lines: Sequence[tuple[str, str]], name: str, verb: str) -> None:
         """`lines` are (sign key or empty, text); `verb` is the button's label."""
         super().__init__()
-        self._title, self._lines, self._wanted, self._verb = title, lines, name, verb
+        self._title, self._lines, self._expected_name, self._verb = title, lines, name, verb
 
     def compose(self) -> ComposeResult:
         """The box: what happens, the question, the buttons."""
@@ -48,7 +48,7 @@ class Confirm(ModalScreen[bool]):
             box.border_title = Content(self._title)
             for key, line in self._lines:
                 yield Static(self._row(key, line), markup=False)
-            yield Label(_("Type the deployment's name") + f": {self._wanted}", markup=False)
+            yield Label(_("Type the deployment's name") + f": {self._expected_name}", markup=False)
             yield Input(compact=False)
             yield Static("", id="confirm-refusal", markup=False)
             with Horizontal():
@@ -62,29 +62,31 @@ class Confirm(ModalScreen[bool]):
     def _row(self, key: str, line: str) -> Text:
         text = Text()
         if key:
-            text.append(f"{sign(key)}  ", self.app.theme_variables[sign(key).colour])
+            text.append(f"{status_icon(key)}  ", self.app.theme_variables[status_icon(key).colour])
         return text.append(line)
 
     @property
-    def _holds(self) -> bool:
-        return self.query_one(Input).value.strip() == self._wanted
+    def _name_matches(self) -> bool:
+        return self.query_one(Input).value.strip() == self._expected_name
 
     @on(Input.Changed)
     def _typed(self) -> None:
-        self.query_one("#do", Button).disabled = not self._holds
-        self._refuse("")
+        self.query_one("#do", Button).disabled = not self._name_matches
+        self._show_error("")
 
     @on(Input.Submitted)
     @on(Button.Pressed, "#do")
-    def _do(self) -> None:
-        if self._holds:
+    def _confirm(self) -> None:
+        if self._name_matches:
             self.dismiss(True)
         else:
-            self._refuse(_("type {name}").format(name=self._wanted))
+            self._show_error(_("type {name}").format(name=self._expected_name))
 
-    def _refuse(self, why: str) -> None:
+    def _show_error(self, why: str) -> None:
         self.query_one(Input).set_class(bool(why), "-invalid")
-        self.query_one("#confirm-refusal", Static).update(f"{sign('block').glyph} {why}" if why else "")
+        self.query_one("#confirm-refusal", Static).update(
+            f"{status_icon('block').glyph} {why}" if why else ""
+        )
 
     @on(Button.Pressed, "#back")
     def _back(self) -> None:

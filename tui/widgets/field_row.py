@@ -14,7 +14,7 @@ from textual.widgets import Input, Label, Static
 
 from grpo_wizard.steps.core.model import Field
 from grpo_wizard.tui.style.i18n import _
-from grpo_wizard.tui.widgets.inputs import Choice, Line, Listed, YesNo
+from grpo_wizard.tui.widgets.inputs import ChoiceField, PickerField, SwitchField, TextField
 
 _RESTRICT: dict[str, str] = {"integer": r"[0-9,_ -]*", "number": r"[0-9.eE+-]*"}
 
@@ -35,14 +35,14 @@ class FieldRow(Vertical):
     """
     ALLOW_SELECT: ClassVar[bool] = False
 
-    class ListWanted(Message):
+    class BrowseRequested(Message):
         """What is there in the cloud shall be listed."""
 
         def __init__(self, row: FieldRow) -> None:
             self.row = row
             super().__init__()
 
-    class Answered(Message):
+    class AnswerChanged(Message):
         """Something was typed or chosen."""
 
         def __init__(self, row: FieldRow, raw: Any) -> None:
@@ -52,7 +52,7 @@ class FieldRow(Vertical):
     def __init__(self, field: Field, value: Any, note: str = "") -> None:
         """`note` says what is there already, for a secret."""
         super().__init__(id=f"row-{field.name}")
-        self.field, self._value, self._note, self._rule = field, value, note, ""
+        self.field, self._value, self._note, self._error = field, value, note, ""
 
     def compose(self) -> ComposeResult:
         """Label, control, unit; refusal or help."""
@@ -67,14 +67,14 @@ class FieldRow(Vertical):
 
     def on_mount(self) -> None:
         """The help is there from the start."""
-        self._say()
+        self._update_help()
 
     def _control(self) -> Widget:
         field, id = self.field, f"field-{self.field.name}"
         if field.kind == "switch":
-            return YesNo(bool(self._value), id=id)
+            return SwitchField(bool(self._value), id=id)
         if field.kind == "choice":
-            return Choice(field.choices, str(self._value), field.label, id=id)
+            return ChoiceField(field.choices, str(self._value), field.label, id=id)
         secret = field.kind == "secret"
         hint = self._note or (
             _("not answered yet")
@@ -83,8 +83,8 @@ class FieldRow(Vertical):
             if not field.optional
             else _("may stay empty")
         )
-        line = (Listed if field.choices_from else Line)(
-            "" if secret else typed(self._value),
+        line = (PickerField if field.choices_from else TextField)(
+            "" if secret else format_for_input(self._value),
             placeholder=hint,
             password=secret,
             restrict=_RESTRICT.get(field.kind),
@@ -102,57 +102,57 @@ class FieldRow(Vertical):
     def raw(self) -> Any:
         """What stands there now."""
         control = self.control
-        return control.value if isinstance(control, Line | YesNo | Choice) else ""
+        return control.value if isinstance(control, TextField | SwitchField | ChoiceField) else ""
 
     def set_value(self, value: Any) -> None:
         """Puts a value there without telling anyone; not while it is being typed into."""
         control = self.control
         with self.prevent(Input.Changed):
-            if isinstance(control, YesNo):
+            if isinstance(control, SwitchField):
                 control.value = bool(value)
-            elif isinstance(control, Choice):
+            elif isinstance(control, ChoiceField):
                 control.value = str(value)
-            elif isinstance(control, Line) and not control.has_focus and self.field.kind != "secret":
-                control.value = typed(value)
+            elif isinstance(control, TextField) and not control.has_focus and self.field.kind != "secret":
+                control.value = format_for_input(value)
 
-    def refuse(self, rule: str) -> None:
+    def set_error(self, message: str) -> None:
         """Shows the sentence; an empty one takes it away."""
-        self._rule = rule
-        self.set_class(bool(rule), "-refused")
-        self._say()
+        self._error = message
+        self.set_class(bool(message), "-refused")
+        self._update_help()
 
-    def _say(self) -> None:
+    def _update_help(self) -> None:
         below = self.query_one(".below", Static)
-        if self._rule:
-            below.update(Text("✗ " + _("refused") + f": {self._rule}", self.app.theme_variables["error"]))
+        if self._error:
+            below.update(Text("✗ " + _("refused") + f": {self._error}", self.app.theme_variables["error"]))
         else:
             below.update(Text(self.field.help, self.app.theme_variables["muted"]))
 
-    def choose(self, value: str | None) -> None:
+    def select_value(self, value: str | None) -> None:
         """Puts what was chosen from the list there, as if it had been typed."""
         control = self.control
-        if value is not None and isinstance(control, Line):
+        if value is not None and isinstance(control, TextField):
             control.value = value
             control.cursor_position = len(value)
 
-    @on(Listed.Wanted)
-    def _list_wanted(self, event: Listed.Wanted) -> None:
+    @on(PickerField.PickerRequested)
+    def _forward_browse(self, event: PickerField.PickerRequested) -> None:
         event.stop()
-        self.post_message(self.ListWanted(self))
+        self.post_message(self.BrowseRequested(self))
 
     @on(Input.Changed)
-    @on(YesNo.Changed)
-    @on(Choice.Changed)
-    def _changed(self, event: Input.Changed | YesNo.Changed | Choice.Changed) -> None:
+    @on(SwitchField.Toggled)
+    @on(ChoiceField.Changed)
+    def _changed(self, event: Input.Changed | SwitchField.Toggled | ChoiceField.Changed) -> None:
         event.stop()
-        self.post_message(self.Answered(self, event.value))
+        self.post_message(self.AnswerChanged(self, event.value))
 
     def on_descendant_focus(self, event: events.DescendantFocus) -> None:
         """The row comes into view with its help."""
         self.call_after_refresh(self.scroll_visible, animate=False)
 
 
-def typed(value: Any) -> str:
+def format_for_input(value: Any) -> str:
     """A value as one would type it."""
     if isinstance(value, list):
         return " ".join(map(str, value))

@@ -13,18 +13,18 @@ from textual.reactive import reactive
 from textual.widget import Widget
 from textual.widgets import Input
 
-from grpo_wizard.steps.core.suggestions import Candidate
+from grpo_wizard.steps.core.suggestions import Suggestion
 from grpo_wizard.tui.style.i18n import _
-from grpo_wizard.tui.style.icons import fit
-from grpo_wizard.tui.widgets.picker import Options
+from grpo_wizard.tui.style.icons import truncate
+from grpo_wizard.tui.widgets.picker import OptionPicker
 
 
-class Line(Input):
+class TextField(Input):
     """An Input of one row whose Enter goes on to the next screen."""
 
     DEFAULT_CSS = """
-    Line { height: 1; width: 1fr; border: none; padding: 0 1; background: $panel; }
-    Line:focus { border: none; background: $panel; background-tint: $primary 18%; }
+    TextField { height: 1; width: 1fr; border: none; padding: 0 1; background: $panel; }
+    TextField:focus { border: none; background: $panel; background-tint: $primary 18%; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding(
@@ -38,7 +38,7 @@ class Line(Input):
     ]
 
 
-class Listed(Line):
+class PickerField(TextField):
     """A line for the name of something that may be there already: F4 lists what is."""
 
     DEFAULT_CSS = ""
@@ -46,25 +46,25 @@ class Listed(Line):
         Binding("f4", "list", _("List"), id="line.list", tooltip=_("Choose from what is there in the cloud"))
     ]
 
-    class Wanted(Message):
+    class PickerRequested(Message):
         """The list was asked for."""
 
     def action_list(self) -> None:
         """Asks for the list; whoever knows the cloud answers."""
-        self.post_message(self.Wanted())
+        self.post_message(self.PickerRequested())
 
 
-class YesNo(Widget, can_focus=True):
+class SwitchField(Widget, can_focus=True):
     """`[x] yes` or `[ ] no`; Space changes it."""
 
     DEFAULT_CSS = """
-    YesNo { height: 1; width: 1fr; padding: 0 1; }
-    YesNo:focus { background: $panel; background-tint: $primary 18%; }
+    SwitchField { height: 1; width: 1fr; padding: 0 1; }
+    SwitchField:focus { background: $panel; background-tint: $primary 18%; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding(
             "space,left,right",
-            "change",
+            "toggle_value",
             _("Change"),
             key_display="space",
             id="yesno.toggle",
@@ -73,42 +73,42 @@ class YesNo(Widget, can_focus=True):
     ]
     value: reactive[bool] = reactive(False)
 
-    class Changed(Message):
+    class Toggled(Message):
         """The user changed it."""
 
-        def __init__(self, yesno: YesNo) -> None:
-            self.yesno, self.value = yesno, yesno.value
+        def __init__(self, switch: SwitchField) -> None:
+            self.switch, self.value = switch, switch.value
             super().__init__()
 
         @property
-        def control(self) -> YesNo:
+        def control(self) -> SwitchField:
             """The switch itself."""
-            return self.yesno
+            return self.switch
 
     def __init__(self, value: bool = False, *, id: str | None = None) -> None:
         super().__init__(id=id)
-        self.set_reactive(YesNo.value, value)
+        self.set_reactive(SwitchField.value, value)
 
     def render(self) -> Text:
         """Mark and word."""
         return Text("[x] " + _("yes") if self.value else "[ ] " + _("no"), end="")
 
-    def action_change(self) -> None:
+    def action_toggle_value(self) -> None:
         """The other value."""
         self.value = not self.value
-        self.post_message(self.Changed(self))
+        self.post_message(self.Toggled(self))
 
     def on_click(self) -> None:
         """A click is Space."""
-        self.action_change()
+        self.action_toggle_value()
 
 
-class Choice(Widget, can_focus=True):
+class ChoiceField(Widget, can_focus=True):
     """One of a closed list: side by side where there is room, else one at a time. Space opens the list."""
 
     DEFAULT_CSS = """
-    Choice { height: 1; width: 1fr; padding: 0 1; }
-    Choice:focus { background: $panel; background-tint: $primary 18%; }
+    ChoiceField { height: 1; width: 1fr; padding: 0 1; }
+    ChoiceField:focus { background: $panel; background-tint: $primary 18%; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("space", "list", _("List"), id="choice.list", tooltip=_("Choose from a list")),
@@ -124,12 +124,12 @@ class Choice(Widget, can_focus=True):
     class Changed(Message):
         """The user chose."""
 
-        def __init__(self, choice: Choice) -> None:
+        def __init__(self, choice: ChoiceField) -> None:
             self.choice, self.value = choice, choice.value
             super().__init__()
 
         @property
-        def control(self) -> Choice:
+        def control(self) -> ChoiceField:
             """The choice itself."""
             return self.choice
 
@@ -138,7 +138,7 @@ class Choice(Widget, can_focus=True):
     ) -> None:
         super().__init__(id=id)
         self.options, self._title = tuple(options), title
-        self.set_reactive(Choice.value, value)
+        self.set_reactive(ChoiceField.value, value)
 
     def render(self) -> Text:
         """All of them with a mark, or the chosen one and its place in the list."""
@@ -148,24 +148,24 @@ class Choice(Widget, can_focus=True):
         at = self.options.index(self.value) + 1 if self.value in self.options else 0
         tail = f" ▾ {at}/{len(self.options)}"
         width = min(self.size.width - cell_len(tail), max(map(cell_len, self.options), default=1))
-        return Text(fit(self.value or "–", width) + tail, no_wrap=True, end="")
+        return Text(truncate(self.value or "–", width) + tail, no_wrap=True, end="")
 
     def action_step(self, by: int) -> None:
         """The next or previous one, stopping at the ends."""
         at = self.options.index(self.value) if self.value in self.options else -1
-        self._choose(self.options[min(len(self.options) - 1, max(0, at + by))])
+        self._select(self.options[min(len(self.options) - 1, max(0, at + by))])
 
     def action_list(self) -> None:
         """Opens the list."""
         self.app.push_screen(
-            Options(self._title, [Candidate(o) for o in self.options], self.value), self._choose
+            OptionPicker(self._title, [Suggestion(o) for o in self.options], self.value), self._select
         )
 
     def on_click(self) -> None:
         """A click opens the list."""
         self.action_list()
 
-    def _choose(self, value: str | None) -> None:
+    def _select(self, value: str | None) -> None:
         if value is not None and value != self.value:
             self.value = value
             self.post_message(self.Changed(self))

@@ -13,12 +13,12 @@ from rich.text import Text
 from textual.reactive import reactive
 from textual.widget import Widget
 
-from grpo_wizard.steps.core.durations import duration, span
+from grpo_wizard.steps.core.durations import format_duration, format_duration_range
 from grpo_wizard.tui.style.i18n import _
-from grpo_wizard.tui.style.icons import fit, sign
+from grpo_wizard.tui.style.icons import status_icon, truncate
 
 _NARROW = 100
-_SIGNS = ("wait", "work", "done", "kept", "failed", "paused", "gone")
+_STATUSES = ("wait", "work", "done", "kept", "failed", "paused", "gone")
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,16 +26,16 @@ class LaneState:
     """What one lane shows. `started`, `ended`: seconds since the run began; `usual`: seconds from, to."""
 
     title: str
-    sign: str = "wait"
+    status: str = "wait"
     started: float | None = None
     ended: float | None = None
     counter: str = ""
     note: str = ""
-    usual: tuple[float, float] | None = None
-    long_pole: bool = False
+    estimate: tuple[float, float] | None = None
+    on_critical_path: bool = False
 
 
-def bar(state: LaneState, now: float, horizon: float, width: int) -> str:
+def timeline_bar(state: LaneState, now: float, horizon: float, width: int) -> str:
     """The lane's stretch of the axis 0..horizon seconds in `width` cells; an arrow where it still goes on."""
     if state.started is None or width < 2:
         return " " * max(0, width)
@@ -65,30 +65,32 @@ class Lane(Widget):
     def render(self) -> Text:
         """Sign, title, bar, and what the cloud says."""
         state, colours, width = self.state, self.app.theme_variables, self.size.width
-        mark = sign(state.sign)
+        mark = status_icon(state.status)
         title, right = (30, 22) if width < _NARROW else (32, 34)
         text = Text(no_wrap=True, end="")
-        first = 1 + max(cell_len(str(sign(key))) for key in _SIGNS)
-        text.append(fit(str(mark), first), colours[mark.colour])
-        text.append(fit(state.title, title), "" if state.started is not None else colours["muted"])
+        first = 1 + max(cell_len(str(status_icon(key))) for key in _STATUSES)
+        text.append(truncate(str(mark), first), colours[mark.colour])
+        text.append(truncate(state.title, title), "" if state.started is not None else colours["muted"])
         if state.started is None:
-            return text.append(" " + fit(state.note, width - first - 1 - title), colours["muted"])
-        ink = colours["warning"] if state.long_pole and state.ended is None else colours[mark.colour]
-        text.append(" " + bar(state, self.now, self.horizon, width - first - 2 - title - right) + " ", ink)
+            return text.append(" " + truncate(state.note, width - first - 1 - title), colours["muted"])
+        ink = colours["warning"] if state.on_critical_path and state.ended is None else colours[mark.colour]
+        text.append(
+            " " + timeline_bar(state, self.now, self.horizon, width - first - 2 - title - right) + " ", ink
+        )
         return text.append_text(self._right(right))
 
     def _right(self, width: int) -> Text:
         state, colours = self.state, self.app.theme_variables
         end = self.now if state.ended is None else state.ended
-        elapsed = duration(end - (state.started or 0.0))
+        elapsed = format_duration(end - (state.started or 0.0))
         if state.ended is not None:
-            ink = "error" if state.sign == "failed" else "muted"
-            return Text(fit(state.note or elapsed, width), colours[ink])
+            ink = "error" if state.status == "failed" else "muted"
+            return Text(truncate(state.note or elapsed, width), colours[ink])
         parts = [state.counter or elapsed]
-        if state.usual is not None and state.usual[1] >= 1.0:  # less is no help to anybody who waits
-            parts.append(_("usual {range}").format(range=span(state.usual)))
-        if state.long_pole:
+        if state.estimate is not None and state.estimate[1] >= 1.0:  # less is no help to anybody who waits
+            parts.append(_("usual {range}").format(range=format_duration_range(state.estimate)))
+        if state.on_critical_path:
             parts.append("◆ " + _("long pole"))
         while len(parts) > 1 and cell_len("  ".join(parts)) > width:
             parts.pop()
-        return Text(fit("  ".join(parts), width))
+        return Text(truncate("  ".join(parts), width))

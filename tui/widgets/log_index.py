@@ -29,7 +29,7 @@ ERROR = re.compile(
 )
 
 
-class Spool:
+class LogIndex:
     """The file at `path`, which need not exist yet. OSError when it cannot be read."""
 
     def __init__(self, path: Path) -> None:
@@ -46,7 +46,7 @@ class Spool:
         return len(self._starts) - (self._starts[-1] >= self.size)
 
     @property
-    def finished(self) -> int:
+    def complete_lines(self) -> int:
         """Lines that have their newline and cannot change any more."""
         return len(self._starts) - 1
 
@@ -58,7 +58,7 @@ class Spool:
 
     def scan(self) -> bool:
         """Reads at most 1 MiB that is new. True when there was something, so call again."""
-        if not self._is_open():
+        if not self._ensure_open():
             return False
         data = os.pread(self._fd, _CHUNK, self.size)
         if not data:
@@ -74,7 +74,7 @@ class Spool:
         self.size += len(data)
         return True
 
-    def _is_open(self) -> bool:
+    def _ensure_open(self) -> bool:
         try:
             now = self.path.stat()
         except FileNotFoundError:
@@ -131,9 +131,9 @@ class Spool:
         middle = here if backwards or after < 0 else here + self.span(after)[1] + 1
         halves = [(middle, self.size), (0, middle)]
         for low, high in reversed(halves) if backwards else halves:
-            yield from self._cut(low, high, backwards)
+            yield from self._split_at_lines(low, high, backwards)
 
-    def _cut(self, low: int, high: int, backwards: bool) -> Iterator[tuple[int, int]]:
+    def _split_at_lines(self, low: int, high: int, backwards: bool) -> Iterator[tuple[int, int]]:
         edges = [low]
         while edges[-1] < high:
             number = self.number_at(edges[-1] + _WINDOW)
@@ -142,13 +142,13 @@ class Spool:
         ranges = list(pairwise(edges))
         yield from reversed(ranges) if backwards else ranges
 
-    def matching(self, needle: bytes, since: int) -> array[int]:
+    def lines_matching(self, needle: bytes, since: int) -> array[int]:
         """Numbers of the lines from `since` on that hold `needle`: what a filter shows."""
         hits: array[int] = array("Q")
         if self._fd < 0 or since >= len(self) or not self.size:
             return hits
         with mmap.mmap(self._fd, self.size, access=mmap.ACCESS_READ) as view:
-            for low, high in self._cut(self._starts[since], self.size, backwards=False):
+            for low, high in self._split_at_lines(self._starts[since], self.size, backwards=False):
                 at = view.find(needle, low, high)
                 while at >= 0:
                     hits.append(self.number_at(at))

@@ -44,15 +44,15 @@ class LogPane(Vertical):
     def on_mount(self) -> None:
         """The status line goes along with the view."""
         for name in ("follow", "actor", "current"):
-            self.watch(self._log, name, self._say, init=False)
-        self._say()
+            self.watch(self._log, name, self._update_status, init=False)
+        self._update_status()
 
     def open(self, path: Path) -> None:
         """Shows another file."""
         self._log.open(path)
 
-    @on(LogView.Grown)
-    def _say(self) -> None:
+    @on(LogView.LinesRead)
+    def _update_status(self) -> None:
         log, rows = self._log, self._log.rows
         parts = [ngettext("{n} line", "{n} lines", rows).format(n=f"{rows:,}")]
         parts.append(_("follows the end") if log.follow else _("stands still"))
@@ -86,12 +86,12 @@ class LogPane(Vertical):
         self.query_one("#log-search", Input).remove_class("-open")
         self._log.focus()
 
-    @on(LogView.Found)
-    def _found(self, event: LogView.Found) -> None:
+    @on(LogView.SearchFinished)
+    def _search_finished(self, event: LogView.SearchFinished) -> None:
         self._note = "" if event.line is not None else _("nothing found")
-        self._say()
+        self._update_status()
 
     def action_actor(self) -> None:
         """All actors, then one after the other, then all again."""
-        names = ["", *sorted(self._log.spool.actors)] if self._log.spool else [""]
+        names = ["", *sorted(self._log.log_index.actors)] if self._log.log_index else [""]
         self._log.actor = names[(names.index(self._log.actor) + 1) % len(names)]

@@ -20,7 +20,7 @@ _CONTROLS = {code: None for code in [*range(0x20), *range(0x7F, 0xA0)] if code !
 _CONTROLS |= dict.fromkeys([*range(0x202A, 0x202F), *range(0x2066, 0x206A), 0x200E, 0x200F])
 
 
-def shown(raw: bytes, left_out: int = 0) -> str:
+def display_text(raw: bytes, omitted: int = 0) -> str:
     """The text of a line: last state behind carriage returns, no controls, cut at MAX_CELLS with a mark.
 
     A character that is not complete yet (a read that ended inside it) is not shown rather than shown broken.
@@ -28,12 +28,12 @@ def shown(raw: bytes, left_out: int = 0) -> str:
     text = codecs.getincrementaldecoder("utf-8")("replace").decode(raw)
     states = [state for state in text.split("\r") if state.strip()]
     text = _ESCAPES.sub("", states[-1] if states else "").translate(_CONTROLS).expandtabs(8)
-    if len(text) <= MAX_CELLS // 2 and not left_out:
+    if len(text) <= MAX_CELLS // 2 and not omitted:
         return text
-    if cell_len(text) <= MAX_CELLS and not left_out:
+    if cell_len(text) <= MAX_CELLS and not omitted:
         return text
     kept = chop_cells(text, MAX_CELLS)[0]
-    more = len(text) - len(kept) + left_out
+    more = len(text) - len(kept) + omitted
     return kept + " " + ngettext("… {n} more character", "… {n} more characters", more).format(n=f"{more:,}")
 
 
@@ -47,7 +47,7 @@ _RULES: tuple[tuple[str, re.Pattern[str]], ...] = (
 )
 
 
-def coloured(text: str, styles: dict[str, str], search: re.Pattern[str] | None = None) -> Text:
+def highlight(text: str, styles: dict[str, str], search: re.Pattern[str] | None = None) -> Text:
     """`text` with Rich styles by rule; brackets in it are letters, never markup."""
     result = Text(text, no_wrap=True, end="")
     for name, rule in _RULES:

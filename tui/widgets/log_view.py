@@ -28,8 +28,8 @@ from textual.strip import Strip
 from textual.worker import get_current_worker
 
 from grpo_wizard.tui.style.i18n import _
-from grpo_wizard.tui.widgets.log_index import ERROR, Spool
-from grpo_wizard.tui.widgets.log_text import coloured, shown
+from grpo_wizard.tui.widgets.log_index import ERROR, LogIndex
+from grpo_wizard.tui.widgets.log_text import display_text, highlight
 
 _IDLE_SECONDS = 0.1
 _STYLES = {
@@ -38,7 +38,7 @@ _STYLES = {
 }  # fmt: skip
 
 
-class _Filter:
+class _ActorFilter:
     """The numbers of one actor's lines. The reading thread extends it, the screen's reads it."""
 
     def __init__(self, actor: str) -> None:
@@ -46,13 +46,13 @@ class _Filter:
         self._needle = f"({actor} pid=".encode()
         self._done = self._generation = 0
 
-    def extend(self, spool: Spool) -> bool:
+    def extend(self, spool: LogIndex) -> bool:
         """Looks at the lines that became complete; True when there were any."""
         if spool.generation != self._generation:
             self.rows, self._done, self._generation = array("Q"), 0, spool.generation
-        since, self._done = self._done, spool.finished
+        since, self._done = self._done, spool.complete_lines
         if self._done > since:
-            self.rows.extend(n for n in spool.matching(self._needle, since) if n < self._done)
+            self.rows.extend(n for n in spool.lines_matching(self._needle, since) if n < self._done)
         return self._done > since
 
 
@@ -75,14 +75,14 @@ class LogView(ScrollView, can_focus=True):
     actor: reactive[str] = reactive("")
     current: reactive[int] = reactive(-1)
 
-    class Grown(Message):
+    class LinesRead(Message):
         """The thread has read something; several in the queue become one."""
 
         def can_replace(self, message: Message) -> bool:
             """Always by a newer one of its kind."""
-            return isinstance(message, LogView.Grown)
+            return isinstance(message, LogView.LinesRead)
 
-    class Found(Message):
+    class SearchFinished(Message):
         """A search ended: `line` is the number of the line, None for none."""
 
         def __init__(self, view: LogView, line: int | None) -> None:
@@ -96,12 +96,12 @@ class LogView(ScrollView, can_focus=True):
 
     def __init__(self, path: Path | None = None, *, id: str | None = None) -> None:
         super().__init__(id=id)
-        self.spool: Spool | None = None
+        self.log_index: LogIndex | None = None
         self._path = path
-        self._only: _Filter | None = None
+        self._actor_filter: _ActorFilter | None = None
         self._shown_rows = 0
         self._generation = 0
-        self._wide = 0
+        self._max_width = 0
         self._pattern: re.Pattern[str] | None = None
         self._cache: LRUCache[tuple[int, int], Strip] = LRUCache(1024)
         self._styles: dict[str, str] = {}
@@ -115,36 +115,40 @@ class LogView(ScrollView, can_focus=True):
 
     def on_unmount(self) -> None:
         """Leaves the file closed."""
-        if self.spool is not None:
-            self.spool.close()
+        if self.log_index is not None:
+            self.log_index.close()
 
     def _restyle(self) -> None:
         colours = self.app.theme_variables
         self._styles = {name: colours[variable] for name, variable in _STYLES.items()}
         self._styles["log-found"] = f"{colours['background']} on {colours['warning']}"
-        self._forget()
+        self._invalidate()
 
-    def _forget(self) -> None:
+    def _invalidate(self) -> None:
         self._cache.clear()
         self.refresh()
 
     def open(self, path: Path) -> None:
         """Shows `path` from now on; it may not exist yet."""
-        if self.spool is not None:
-            self.spool.close()
-        self.spool, self._shown_rows, self._wide = Spool(path), 0, 0
-        self._generation, self.current, self._only = 0, -1, self._only and _Filter(self.actor)
-        self._forget()
-        self._read(self.spool)
+        if self.log_index is not None:
+            self.log_index.close()
+        self.log_index, self._shown_rows, self._max_width = LogIndex(path), 0, 0
+        self._generation, self.current, self._actor_filter = (
+            0,
+            -1,
+            self._actor_filter and _ActorFilter(self.actor),
+        )
+        self._invalidate()
+        self._read(self.log_index)
 
     @work(thread=True, exclusive=True, group="log-read", exit_on_error=False, description="read the log")
-    def _read(self, spool: Spool) -> None:
+    def _read(self, spool: LogIndex) -> None:
         worker = get_current_worker()
         while not worker.is_cancelled:
             grown = spool.scan()
-            only = self._only  # the screen's thread may set another one meanwhile
+            only = self._actor_filter  # the screen's thread may set another one meanwhile
             if (only is not None and only.extend(spool)) or grown:
-                self.post_message(self.Grown())
+                self.post_message(self.LinesRead())
                 time.sleep(0.001)  # lets the screen's thread have the GIL between two chunks
             else:
                 time.sleep(_IDLE_SECONDS)
@@ -153,15 +157,15 @@ class LogView(ScrollView, can_focus=True):
     @property
     def rows(self) -> int:
         """Rows that there are, the filter considered."""
-        if self._only is not None:
-            return len(self._only.rows)
-        return len(self.spool) if self.spool else 0
+        if self._actor_filter is not None:
+            return len(self._actor_filter.rows)
+        return len(self.log_index) if self.log_index else 0
 
     def _line_of(self, row: int) -> int:
-        return self._only.rows[row] if self._only is not None else row
+        return self._actor_filter.rows[row] if self._actor_filter is not None else row
 
     def _row_of(self, line: int) -> int:
-        return bisect_left(self._only.rows, line) if self._only is not None else line
+        return bisect_left(self._actor_filter.rows, line) if self._actor_filter is not None else line
 
     def on_resize(self) -> None:
         """Keeps the end in view when the window changes, and when it gets its first size."""
@@ -172,15 +176,15 @@ class LogView(ScrollView, can_focus=True):
         """The bar takes the row that was the last."""
         self.on_resize()
 
-    def on_log_view_grown(self) -> None:
+    def on_log_view_lines_read(self) -> None:
         """Fits the scroll bars to what has been read, and goes along when following."""
-        if self.spool is None:
+        if self.log_index is None:
             return
-        if self.spool.generation != self._generation:
-            self._generation = self.spool.generation
-            self._forget()
+        if self.log_index.generation != self._generation:
+            self._generation = self.log_index.generation
+            self._invalidate()
         first_new, self._shown_rows = self._shown_rows, self.rows
-        self.virtual_size = Size(self._wide, self._shown_rows)
+        self.virtual_size = Size(self._max_width, self._shown_rows)
         if self.follow:
             self._to_end()
         elif first_new < self.scroll_offset.y + self.size.height:
@@ -226,82 +230,82 @@ class LogView(ScrollView, can_focus=True):
         """One visible row."""
         row = self.scroll_offset.y + y
         width, base = self.size.width, self.rich_style
-        if self.spool is None or row >= self.rows:
+        if self.log_index is None or row >= self.rows:
             return Strip.blank(width, base)
         strip = self._strip(self._line_of(row), base)
         return strip.crop_extend(self.scroll_offset.x, self.scroll_offset.x + width, base).apply_style(base)
 
     def _strip(self, line: int, base: Style) -> Strip:
-        spool = self.spool
+        spool = self.log_index
         assert spool is not None
         key = (line, spool.generation)
         if (known := self._cache.get(key)) is not None:
             return known
         try:
-            text = shown(*spool.line(line))
+            text = display_text(*spool.line(line))
         except (IndexError, OSError):  # cut short or closed under our hands: the next `Grown` repaints
             return Strip.blank(0, base)
-        rich = coloured(text, self._styles, self._pattern)
+        rich = highlight(text, self._styles, self._pattern)
         if line == self.current:
             rich.stylize("reverse")
         strip = Strip(Segment(t, s) for t, s, _ in rich.render(self.app.console))
-        if line < spool.finished:
+        if line < spool.complete_lines:
             self._cache[key] = strip
-        if strip.cell_length > self._wide:
-            self._wide = strip.cell_length
-            self.call_later(self.on_log_view_grown)
+        if strip.cell_length > self._max_width:
+            self._max_width = strip.cell_length
+            self.call_later(self.on_log_view_lines_read)
         return strip
 
     def show_line(self, line: int) -> None:
         """Marks `line` and brings it into the middle of the view."""
         self.follow = False
         self.current = line
-        self._forget()
+        self._invalidate()
         row = self._row_of(line)
         self.scroll_to(y=max(0, row - self.size.height // 2), animate=False, immediate=True)
 
-    def search(self, words: str, direction: int = 1) -> None:
+    def search(self, query: str, direction: int = 1) -> None:
         """Looks for `words` from the marked line on; small letters match both cases. Answers with `Found`."""
-        case = re.IGNORECASE if words == words.lower() else 0
-        self._pattern = re.compile(re.escape(words), case) if words else None
-        self._forget()
+        case = re.IGNORECASE if query == query.lower() else 0
+        self._pattern = re.compile(re.escape(query), case) if query else None
+        self._invalidate()
         self.action_next(direction)
 
     def action_next(self, direction: int) -> None:
         """Goes to the next (1) or previous (-1) match."""
-        if self._pattern is None or self.spool is None:
+        if self._pattern is None or self.log_index is None:
             return
         words = self._pattern.pattern
         if self._pattern.flags & re.IGNORECASE:
-            self._find(self.spool, re.compile(words.encode(), re.IGNORECASE), self.current, direction < 0)
+            self._find(self.log_index, re.compile(words.encode(), re.IGNORECASE), self.current, direction < 0)
         else:
-            self._find(self.spool, re.sub(r"\\(.)", r"\1", words).encode(), self.current, direction < 0)
+            self._find(self.log_index, re.sub(r"\\(.)", r"\1", words).encode(), self.current, direction < 0)
 
     def action_first_error(self) -> None:
         """Goes to the first line that looks like an error."""
-        if self.spool is not None:
-            self._find(self.spool, ERROR, -1, False)
+        if self.log_index is not None:
+            self._find(self.log_index, ERROR, -1, False)
 
     def action_toggle_follow(self) -> None:
         """Follows the end, or stops following."""
         self.follow = not self.follow
 
     @work(thread=True, exclusive=True, group="log-find", exit_on_error=False, description="search the log")
-    def _find(self, spool: Spool, pattern: re.Pattern[bytes] | bytes, after: int, backwards: bool) -> None:
+    def _find(self, spool: LogIndex, pattern: re.Pattern[bytes] | bytes, after: int, backwards: bool) -> None:
         try:
             line = spool.find(pattern, min(after, len(spool) - 1), backwards=backwards)
         except (OSError, ValueError):  # the file became shorter than what is mapped
             line = None
         if not get_current_worker().is_cancelled:
-            self.post_message(self.Found(self, line))
+            self.post_message(self.SearchFinished(self, line))
 
-    def on_log_view_found(self, event: Found) -> None:
+    def on_log_view_search_finished(self, event: SearchFinished) -> None:
         """Shows what was found; that nothing was is the caller's to say."""
         if event.line is not None:
             self.show_line(event.line)
 
     def watch_actor(self, actor: str) -> None:
         """Shows one actor's lines, or all for an empty name."""
-        self._only, self._shown_rows = _Filter(actor) if actor else None, 0
-        self.on_log_view_grown()
+        self._actor_filter, self._shown_rows = _ActorFilter(actor) if actor else None, 0
+        self.on_log_view_lines_read()
         self.refresh()

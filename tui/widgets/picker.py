@@ -16,29 +16,29 @@ from textual.widgets import OptionList, Static
 from textual.widgets.option_list import Option
 
 from grpo_wizard.state.errors import WizardError
-from grpo_wizard.steps.core.suggestions import Candidate
+from grpo_wizard.steps.core.suggestions import Suggestion
 from grpo_wizard.tui.style.i18n import _
 
-Look = Callable[[], Awaitable[Sequence[Candidate]]]
+LoadSuggestions = Callable[[], Awaitable[Sequence[Suggestion]]]
 
 
-class Options(ModalScreen[str | None]):
+class OptionPicker(ModalScreen[str | None]):
     """Ends with the value that was chosen; None keeps what was there."""
 
     DEFAULT_CSS = """
-    Options { align: center middle; background: $background 60%; }
-    Options > Vertical { width: 72; max-width: 100%; height: auto; max-height: 90%; border: round $border; background: $surface;
+    OptionPicker { align: center middle; background: $background 60%; }
+    OptionPicker > Vertical { width: 72; max-width: 100%; height: auto; max-height: 90%; border: round $border; background: $surface;
                          border-title-color: $primary; }
-    Options OptionList > .option-list--option-highlighted { background: $panel; background-tint: $primary 32%;
+    OptionPicker OptionList > .option-list--option-highlighted { background: $panel; background-tint: $primary 32%;
                          color: $foreground; text-style: bold; }
-    Options OptionList { height: auto; max-height: 18; border: none; background: $surface; }
-    Options Static { height: auto; padding: 0 1; color: $muted; }
+    OptionPicker OptionList { height: auto; max-height: 18; border: none; background: $surface; }
+    OptionPicker Static { height: auto; padding: 0 1; color: $muted; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "dismiss(None)", _("Back"), id="options.back", tooltip=_("Keep the value"))
     ]
 
-    def __init__(self, title: str, options: Sequence[Candidate], value: str) -> None:
+    def __init__(self, title: str, options: Sequence[Suggestion], value: str) -> None:
         super().__init__()
         self._title, self._options, self._value = title, tuple(options), value
 
@@ -46,9 +46,9 @@ class Options(ModalScreen[str | None]):
         """The list in a box."""
         with Vertical() as box:
             box.border_title = Content(f" {self._title} ")
-            yield from self._inside()
+            yield from self._compose_list()
 
-    def _inside(self) -> ComposeResult:
+    def _compose_list(self) -> ComposeResult:
         yield self._list()
 
     def _list(self) -> OptionList:
@@ -59,7 +59,7 @@ class Options(ModalScreen[str | None]):
             listed.highlighted = values.index(self._value)
         return listed
 
-    def _line(self, one: Candidate, width: int) -> str:
+    def _line(self, one: Suggestion, width: int) -> str:
         mark = "(•) " if one.value == self._value else "( ) "
         told = f"{' ' * (width - cell_len(one.value))}   {one.title}" if one.title else ""
         return mark + one.value + told
@@ -69,16 +69,16 @@ class Options(ModalScreen[str | None]):
         self.dismiss(self._options[event.option_index].value)
 
 
-class Found(Options):
+class CloudPicker(OptionPicker):
     """The same of what is there in the cloud now; it says so while it looks, when there is nothing, and when it may not look."""
 
     DEFAULT_CSS = ""
 
-    def __init__(self, title: str, look: Look, value: str) -> None:
+    def __init__(self, title: str, load: LoadSuggestions, value: str) -> None:
         super().__init__(title, (), value)
-        self._look = look
+        self._load = load
 
-    def _inside(self) -> ComposeResult:
+    def _compose_list(self) -> ComposeResult:
         yield Static("… " + _("looking at the cloud"), markup=False)
 
     def on_mount(self) -> None:
@@ -89,7 +89,7 @@ class Found(Options):
     async def _fill(self) -> None:
         said = self.query_one(Static)
         try:
-            self._options = tuple(await self._look())
+            self._options = tuple(await self._load())
         except WizardError as error:
             said.update(Content("\n".join(filter(None, (f"✗ {error.title}", error.detail, error.fix)))))
             return

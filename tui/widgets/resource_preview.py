@@ -12,7 +12,7 @@ from grpo_wizard.tui.style.i18n import _, ngettext
 from grpo_wizard.tui.widgets.command_line import CommandLine
 
 
-class Creates(CommandLine):
+class ResourcePreview(CommandLine):
     """A CommandLine over several resources. `y` copies the one that is shown, `Y` all of them."""
 
     HELP = _(
@@ -21,7 +21,7 @@ class Creates(CommandLine):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding(
             "left",
-            "turn(-1)",
+            "cycle(-1)",
             _("Previous"),
             id="creates.previous",
             tooltip=_("The thing before"),
@@ -29,7 +29,7 @@ class Creates(CommandLine):
         ),
         Binding(
             "right",
-            "turn(1)",
+            "cycle(1)",
             _("Following"),
             id="creates.following",
             tooltip=_("The thing after"),
@@ -49,32 +49,32 @@ class Creates(CommandLine):
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self._resources: tuple[Resource, ...] = ()
-        self._at = 0
-        self._nothing = ""
+        self._index = 0
+        self._empty_text = ""
 
-    def show_resources(self, resources: Sequence[Resource], nothing: str) -> None:
+    def show_resources(self, resources: Sequence[Resource], empty_text: str) -> None:
         """These; `nothing` is said when there are none."""
-        self._resources, self._nothing = tuple(resources), nothing
-        self._at = min(self._at, max(0, len(resources) - 1))
+        self._resources, self._empty_text = tuple(resources), empty_text
+        self._index = min(self._index, max(0, len(resources) - 1))
         self._show()
 
     def _show(self) -> None:
         if not self._resources:
-            self.show(self._nothing, _("Creates nothing"))
+            self.show(self._empty_text, _("Creates nothing"))
             return
-        count, thing = len(self._resources), self._resources[self._at]
+        count, thing = len(self._resources), self._resources[self._index]
         head = ngettext("Creates {n} thing", "Creates {n} things", count).format(n=count)
-        place = f" {self._at + 1}/{count}" if count > 1 else ""
+        place = f" {self._index + 1}/{count}" if count > 1 else ""
         self.show(thing.command, f"{head} ·{place} {thing.kind.replace('_', ' ')} {thing.name}")
 
-    def action_turn(self, by: int) -> None:
+    def action_cycle(self, by: int) -> None:
         """The next or previous thing, round and round."""
         if self._resources:
-            self._at = (self._at + by) % len(self._resources)
+            self._index = (self._index + by) % len(self._resources)
             self._show()
 
     def action_copy_all(self) -> None:
         """All commands, one a line."""
         self.app.copy_to_clipboard("\n".join(r.command for r in self._resources if r.command))
-        self._name_box("✓ " + _("all copied"))
-        self.set_timer(2, self._name_box)
+        self._update_border_title("✓ " + _("all copied"))
+        self.set_timer(2, self._update_border_title)

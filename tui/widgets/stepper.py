@@ -15,20 +15,20 @@ from textual.reactive import reactive
 from textual.widget import Widget
 
 from grpo_wizard.tui.style.i18n import _
-from grpo_wizard.tui.style.icons import fit, sign
+from grpo_wizard.tui.style.icons import status_icon, truncate
 
 
 @dataclass(frozen=True, slots=True)
-class RailItem:
+class StepperItem:
     """One place: `key` is what `Chosen` carries, `sign` a key of glyphs.signs; `number` 0 stands for none."""
 
     key: str
     title: str
-    sign: str = "todo"
+    status: str = "todo"
     number: int = 0
 
 
-class Rail(Widget, can_focus=True):
+class Stepper(Widget, can_focus=True):
     """Where one is among the steps. Arrows move, Enter goes there.
 
     A narrow screen gives it the class `-narrow` (Textual's break-points), by which it becomes one line.
@@ -37,32 +37,32 @@ class Rail(Widget, can_focus=True):
     SCOPED_CSS = False  # the break-point's class is the screen's
     HELP = _("The steps of this deployment. Arrows move, Enter opens a step.")
     DEFAULT_CSS = """
-    Rail { width: 26; height: 1fr; padding: 1 1 0 1; border-right: vkey $line; background: $surface; }
-    Rail:focus { background: $panel; }
-    .-narrow Rail { width: 1fr; height: 1; padding: 0 1; border: none; }
+    Stepper { width: 26; height: 1fr; padding: 1 1 0 1; border-right: vkey $line; background: $surface; }
+    Stepper:focus { background: $panel; }
+    .-narrow Stepper { width: 1fr; height: 1; padding: 0 1; border: none; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("up,left", "move(-1)", _("Up"), id="rail.up", tooltip=_("The step before"), show=False),
         Binding("down,right", "move(1)", _("Down"), id="rail.down", tooltip=_("The step after"), show=False),
         Binding("enter", "choose", _("Open"), id="rail.open", tooltip=_("Go to this step"), show=False),
     ]
-    items: reactive[tuple[RailItem, ...]] = reactive(())
+    items: reactive[tuple[StepperItem, ...]] = reactive(())
     current: reactive[str] = reactive("")
     cursor: reactive[int] = reactive(0)
 
-    class Chosen(Message):
+    class StepSelected(Message):
         """The step called `key` was asked for."""
 
-        def __init__(self, rail: Rail, key: str) -> None:
-            self.rail, self.key = rail, key
+        def __init__(self, stepper: Stepper, key: str) -> None:
+            self.stepper, self.key = stepper, key
             super().__init__()
 
         @property
-        def control(self) -> Rail:
+        def control(self) -> Stepper:
             """The rail itself."""
-            return self.rail
+            return self.stepper
 
-    def show(self, items: Sequence[RailItem], current: str) -> None:
+    def show(self, items: Sequence[StepperItem], current: str) -> None:
         """Draws `items`, with `current` as the place where one is."""
         self.items, self.current = tuple(items), current
         self.cursor = next((n for n, item in enumerate(items) if item.key == current), 0)
@@ -84,29 +84,31 @@ class Rail(Widget, can_focus=True):
                 continue
             item = self.items[number]
             here = item.key == self.current
-            mark = sign("here" if here and item.sign in {"todo", "done"} else item.sign)
-            style = "bold" if here else ("" if item.sign != "todo" else colours["muted"])
+            mark = status_icon("here" if here and item.status in {"todo", "done"} else item.status)
+            style = "bold" if here else ("" if item.status != "todo" else colours["muted"])
             if self.has_focus and number == self.cursor:
                 style = f"bold {colours['background']} on {colours['primary']}"
             label = f"{item.number} {item.title}" if item.number else item.title
             text.append(mark.glyph + " ", colours[mark.colour])
-            text.append(fit(label, self.size.width - 11), style)
-            text.append(fit(mark.word, 9, right=True) + "\n", colours[mark.colour if here else "muted"])
+            text.append(truncate(label, self.size.width - 11), style)
+            text.append(truncate(mark.label, 9, right=True) + "\n", colours[mark.colour if here else "muted"])
         return text
 
     def _line(self) -> Text:
         """`Step 2 of 7: Quotas   ✓ 1 done  ○ 5 to do`: the rest counted, for there is no room for names."""
         colours = self.app.theme_variables
         total = sum(1 for item in self.items if item.number)
-        item = self.items[self.cursor if self.has_focus else self._here()] if self.items else RailItem("", "")
+        item = (
+            self.items[self.cursor if self.has_focus else self._here()] if self.items else StepperItem("", "")
+        )
         where = _("Step {n} of {total}: {title}").format(n=item.number, total=total, title=item.title)
         if self.has_focus and item.key != self.current:
             where += " · enter " + _("Open")
         style = f"bold {colours['background']} on {colours['primary']}" if self.has_focus else "bold"
         text = Text(no_wrap=True, end="").append(where if item.number else item.title, style)
-        for key, count in Counter(o.sign for o in self.items if o.number and o.sign != "here").items():
-            mark = sign(key)
-            text.append(f"   {mark.glyph} {count} {mark.word}", colours[mark.colour])
+        for key, count in Counter(o.status for o in self.items if o.number and o.status != "here").items():
+            mark = status_icon(key)
+            text.append(f"   {mark.glyph} {count} {mark.label}", colours[mark.colour])
         return text
 
     def _here(self) -> int:
@@ -119,7 +121,7 @@ class Rail(Widget, can_focus=True):
     def action_choose(self) -> None:
         """Asks for the step under the cursor."""
         if self.items:
-            self.post_message(self.Chosen(self, self.items[self.cursor].key))
+            self.post_message(self.StepSelected(self, self.items[self.cursor].key))
 
     def on_click(self, event: Click) -> None:
         """A click on a row is Enter on it."""

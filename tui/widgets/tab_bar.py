@@ -12,15 +12,15 @@ from textual.reactive import reactive
 from textual.widget import Widget
 
 
-class TabLine(Widget):
+class TabBar(Widget):
     """`▸1 Overview  2 Charts …`. Keys are the screen's; a click posts `Chosen`."""
 
     DEFAULT_CSS = """
-    TabLine { height: 1; width: 1fr; padding: 0 1; background: $surface; }
+    TabBar { height: 1; width: 1fr; padding: 0 1; background: $surface; }
     """
     current: reactive[str] = reactive("")
 
-    class Chosen(Message):
+    class TabSelected(Message):
         """A tab was clicked."""
 
         def __init__(self, key: str) -> None:
@@ -48,5 +48,5 @@ class TabLine(Widget):
         for key, label in self._tabs:
             x += 4 + cell_len(label)
             if at < x:
-                self.post_message(self.Chosen(key))
+                self.post_message(self.TabSelected(key))
                 return

@@ -9,7 +9,7 @@ from rich.text import Text
 from textual.reactive import reactive
 from textual.widget import Widget
 
-from grpo_wizard.tui.style.icons import fit, sign
+from grpo_wizard.tui.style.icons import status_icon, truncate
 from grpo_wizard.tui.widgets.braille import sparkline, trend
 
 
@@ -33,10 +33,10 @@ class MetricTile(Widget):
     values: reactive[tuple[float, ...]] = reactive(())
 
     def __init__(
-        self, metric: str, show: Callable[[float], str] = short_number, *, id: str | None = None
+        self, metric: str, format_value: Callable[[float], str] = short_number, *, id: str | None = None
     ) -> None:
         super().__init__(id=id)
-        self._metric, self._show = metric, show
+        self._metric, self._format_value = metric, format_value
 
     def show(self, values: Sequence[float]) -> None:
         """All values of the run, the newest last."""
@@ -45,13 +45,13 @@ class MetricTile(Widget):
     def render(self) -> Text:
         """The row, fitted to the width."""
         colours, width = self.app.theme_variables, self.size.width
-        text = Text(no_wrap=True, end="").append(fit(self._metric, 7) + " ", colours["muted"])
+        text = Text(no_wrap=True, end="").append(truncate(self._metric, 7) + " ", colours["muted"])
         if not self.values:
             return text.append("–")
-        mark = sign(trend(self.values))
+        mark = status_icon(trend(self.values))
         value_style = "bold" if mark.colour != "error" else f"bold {colours['error']}"
-        text.append(fit(self._show(self.values[-1]), 8, right=True), value_style)
-        text.append(" " + fit(str(mark), 9), colours[mark.colour])
+        text.append(truncate(self._format_value(self.values[-1]), 8, right=True), value_style)
+        text.append(" " + truncate(str(mark), 9), colours[mark.colour])
         if (left := width - 27) > 2:
             text.append(" " + sparkline(self.values, left), colours["series-1"])
         return text

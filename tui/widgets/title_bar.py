@@ -13,7 +13,7 @@ from textual.reactive import reactive
 from textual.widget import Widget
 
 from grpo_wizard.tui.style.i18n import _
-from grpo_wizard.tui.style.icons import fit, sign
+from grpo_wizard.tui.style.icons import status_icon, truncate
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,8 +26,8 @@ class TitleState:
 
     deployment: str = ""
     rehearsal: bool = False
-    places: tuple[str, ...] = ()
-    state: str = ""
+    locations: tuple[str, ...] = ()
+    status: str = ""
     usd_per_hour: float | None = None
     at_least: bool = False
     spent_usd: float | None = None
@@ -41,17 +41,17 @@ class TitleState:
         return _("drill: {name}").format(name=self.drills[0]) if self.drills else ""
 
 
-class Title(Widget):
+class TitleBar(Widget):
     """One row. The rehearsal's banner and the price are never cut; the deployment's name is."""
 
     DEFAULT_CSS = """
-    Title { dock: top; height: 1; width: 100%; background: $panel; }
+    TitleBar { dock: top; height: 1; width: 100%; background: $panel; }
     """
     state: reactive[TitleState] = reactive(TitleState())
 
     def __init__(self, state: TitleState | None = None, *, id: str | None = None) -> None:
         super().__init__(id=id)
-        self.set_reactive(Title.state, state or TitleState())
+        self.set_reactive(TitleBar.state, state or TitleState())
 
     def render(self) -> Text:
         """Banner, deployment and places at the left; prices at the right."""
@@ -61,15 +61,15 @@ class Title(Widget):
             banner = f" {_('REHEARSAL')} " + (f"· {state.drill} " if state.drill else "")
             text.append(banner, f"bold {colours['on-rehearsal']} on {colours['rehearsal']}")
         right = self._price()
-        mark = f"  {sign(state.state)}" if state.state else ""
+        mark = f"  {status_icon(state.status)}" if state.status else ""
         room = width - text.cell_len - cell_len(right) - cell_len(mark) - 3
         left = state.deployment or "grpo-wizard"
-        for place in state.places:
+        for place in state.locations:
             if cell_len(left) + cell_len(place) + 3 <= room:
                 left += f" · {place}"
-        text.append(" " + fit(left, min(room, cell_len(left))), "bold")
+        text.append(" " + truncate(left, min(room, cell_len(left))), "bold")
         if mark:
-            text.append(mark, colours[sign(state.state).colour])
+            text.append(mark, colours[status_icon(state.status).colour])
         text.append(" " * (width - text.cell_len - cell_len(right) - 1) + right + " ")
         return text
 

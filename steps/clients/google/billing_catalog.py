@@ -9,26 +9,26 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from grpo_wizard.steps.clients.context import Cloud, call
+from grpo_wizard.steps.clients.context import CloudContext, call
 from grpo_wizard.steps.clients.errors import CloudError, translate
-from grpo_wizard.steps.clients.serialization import JSON, document
+from grpo_wizard.steps.clients.serialization import JSON, to_json
 
 _FILE = "prices.json"
 _PAGE = 5000
-KEPT_S = 24 * 3600.0
-PATIENCE_S = 20.0  # of all pages together; measured by nobody yet, ten pages of about 3 MB each
+CACHE_TTL_S = 24 * 3600.0
+TIMEOUT_S = 20.0  # of all pages together; measured by nobody yet, ten pages of about 3 MB each
 
 
-def skus(cloud: Cloud, service: str, wanted: re.Pattern[str]) -> list[JSON]:
+def list_skus(cloud: CloudContext, service: str, pattern: re.Pattern[str]) -> list[JSON]:
     """The service's SKUs whose description is `wanted`, in USD. All or nothing: raises CloudError when pages stay away."""
-    client = cloud.rest("cloudbilling", "google.cloud.billing_v1", "CloudCatalogClient")
+    client = cloud.rest_client("cloudbilling", "google.cloud.billing_v1", "CloudCatalogClient")
     begun, found = time.monotonic(), []
     request = {"parent": service, "currency_code": "USD", "page_size": _PAGE}
     try:
         for sku in call("cloudbilling", client.list_skus, request=request):
-            if wanted.fullmatch(sku.description):
-                found.append(document(sku))
-            if time.monotonic() - begun > PATIENCE_S:
+            if pattern.fullmatch(sku.description):
+                found.append(to_json(sku))
+            if time.monotonic() - begun > TIMEOUT_S:
                 raise CloudError("slow", "the price list takes too long", "", "", transient=True)
     except CloudError:
         raise
@@ -37,17 +37,17 @@ def skus(cloud: Cloud, service: str, wanted: re.Pattern[str]) -> list[JSON]:
     return found
 
 
-def kept(home: Path, now: float) -> Mapping[str, Any] | None:
+def read_cache(home: Path, now: float) -> Mapping[str, Any] | None:
     """What was read less than a day ago: {"read": seconds since the epoch, "skus": […]}. A broken file counts as none."""
     try:
         seen: dict[str, Any] = json.loads((home / _FILE).read_text("utf-8"))
-        fresh = isinstance(seen["skus"], list) and 0 <= now - float(seen["read"]) < KEPT_S
+        fresh = isinstance(seen["skus"], list) and 0 <= now - float(seen["read"]) < CACHE_TTL_S
     except (OSError, ValueError, KeyError, TypeError):
         return None
     return seen if fresh else None
 
 
-def keep(home: Path, rows: list[JSON], now: float) -> None:
+def write_cache(home: Path, rows: list[JSON], now: float) -> None:
     """For the next day. That it cannot be written spoils nothing."""
     part = home / f".{_FILE}.part"
     try:

@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from grpo_wizard.steps.clients.context import Cloud, absent_is_none, call
-from grpo_wizard.steps.clients.driver import Driver, Progress, Task
-from grpo_wizard.steps.clients.errors import CloudError, outcome
-from grpo_wizard.steps.clients.serialization import JSON, differences, mark_in, marked, message
-from grpo_wizard.steps.core.model import Sight
+from grpo_wizard.steps.clients.context import CloudContext, call, get_or_none
+from grpo_wizard.steps.clients.driver import Driver, Progress, ResourceContext
+from grpo_wizard.steps.clients.errors import CloudError, operation_error
+from grpo_wizard.steps.clients.serialization import JSON, diff, owner_of, to_proto, with_owner
+from grpo_wizard.steps.core.model import ObservedState
 
 _MODULE = "google.cloud.compute_v1"
 
@@ -32,91 +32,101 @@ _COLLECTIONS = {
 }
 
 
-def compute(cloud: Cloud, client: str) -> Any:
-    return cloud.rest("compute", _MODULE, client)
+def compute_client(cloud: CloudContext, client: str) -> Any:
+    return cloud.rest_client("compute", _MODULE, client)
 
 
 class ComputeDriver(Driver):
     """`insert(...).result()` would poll compute.googleapis.com whatever the endpoint says: the unary calls are used, and operations are asked after here."""
 
     def __init__(self, kind: str) -> None:
-        self._about = _COLLECTIONS[kind]
+        self._collection = _COLLECTIONS[kind]
 
-    def _where(self, task: Task) -> JSON:
-        place = {"project": task.at("project")}
-        return place | {"region": task.at("region")} if self._about.regional else place
+    def _scope(self, context: ResourceContext) -> JSON:
+        place = {"project": context.location("project")}
+        return place | {"region": context.location("region")} if self._collection.regional else place
 
-    def _named(self, task: Task) -> JSON:
-        return self._where(task) | {self._about.argument: task.name}
+    def _resource_request(self, context: ResourceContext) -> JSON:
+        return self._scope(context) | {self._collection.argument: context.name}
 
-    def fetch(self, cloud: Cloud, task: Task) -> JSON | None:
+    def fetch(self, cloud: CloudContext, context: ResourceContext) -> JSON | None:
         """The thing as Compute returns it, None when it is not there."""
-        return absent_is_none(compute(cloud, self._about.client).get, "compute", self._named(task))
+        return get_or_none(
+            compute_client(cloud, self._collection.client).get, "compute", self._resource_request(context)
+        )
 
-    def look(self, cloud: Cloud, task: Task) -> Sight:
-        live = self.fetch(cloud, task)
+    def read(self, cloud: CloudContext, context: ResourceContext) -> ObservedState:
+        live = self.fetch(cloud, context)
         if live is None:
-            return Sight()
+            return ObservedState()
         facts = {"self_link": live.get("selfLink", "")}
         if "prefixLength" in live and "address" in live:
             facts["cidr"] = f"{live['address']}/{live['prefixLength']}"
-        return Sight(
+        return ObservedState(
             "ready",
-            mark_in(live, "description", "labels"),
+            owner_of(live, "description", "labels"),
             str(live.get("id", "")),
-            tuple(differences(_echoed(task.spec), live)),
-            facts=facts,
+            tuple(diff(_comparable_spec(context.spec), live)),
+            outputs=facts,
         )
 
-    def create(self, cloud: Cloud, task: Task) -> str:
+    def create(self, cloud: CloudContext, context: ResourceContext) -> str:
         import google.cloud.compute_v1 as types
 
-        body = marked(task.spec, task.mark, "description")
-        if self._about.argument == "address":
-            body = marked(body, task.mark, "labels")
-        request = self._where(task) | {
-            f"{self._about.argument}_resource": message(getattr(types, self._about.message), body),
-            "request_id": task.request_id,
+        body = with_owner(context.spec, context.owner_label, "description")
+        if self._collection.argument == "address":
+            body = with_owner(body, context.owner_label, "labels")
+        request = self._scope(context) | {
+            f"{self._collection.argument}_resource": to_proto(getattr(types, self._collection.message), body),
+            "request_id": context.request_id,
         }
-        return str(call("compute", compute(cloud, self._about.client).insert_unary, request=request).name)
+        return str(
+            call("compute", compute_client(cloud, self._collection.client).insert_unary, request=request).name
+        )
 
-    def proof(self, cloud: Cloud, task: Task) -> bool:
+    def owns(self, cloud: CloudContext, context: ResourceContext) -> bool:
         try:
-            return bool(self.create(cloud, task))
+            return bool(self.create(cloud, context))
         except CloudError as error:
             if error.kind == "exists":
                 return False
             raise
 
-    def delete(self, cloud: Cloud, task: Task, sight: Sight) -> str:
+    def delete(self, cloud: CloudContext, context: ResourceContext, observed: ObservedState) -> str:
         return str(
-            call("compute", compute(cloud, self._about.client).delete_unary, request=self._named(task)).name
+            call(
+                "compute",
+                compute_client(cloud, self._collection.client).delete_unary,
+                request=self._resource_request(context),
+            ).name
         )
 
-    def progress(self, cloud: Cloud, task: Task, operation: str) -> Progress:
-        if not self._about.regional:
-            return global_operation(cloud, task.at("project"), operation)
-        client = compute(cloud, "RegionOperationsClient")
-        return _progress(call("compute", client.get, request=self._where(task) | {"operation": operation}))
+    def progress(self, cloud: CloudContext, context: ResourceContext, operation: str) -> Progress:
+        if not self._collection.regional:
+            return global_operation_progress(cloud, context.location("project"), operation)
+        client = compute_client(cloud, "RegionOperationsClient")
+        return _operation_progress(
+            call("compute", client.get, request=self._scope(context) | {"operation": operation})
+        )
 
 
-def global_operation(cloud: Cloud, project: str, operation: str) -> Progress:
+def global_operation_progress(cloud: CloudContext, project: str, operation: str) -> Progress:
     """How far one of Compute's global operations is; raises CloudError when it ended with an error."""
-    return _progress(
+    return _operation_progress(
         call(
             "compute",
-            compute(cloud, "GlobalOperationsClient").get,
+            compute_client(cloud, "GlobalOperationsClient").get,
             request={"project": project, "operation": operation},
         )
     )
 
 
-def _progress(seen: Any) -> Progress:
+def _operation_progress(seen: Any) -> Progress:
     if seen.status.name != "DONE":
         return Progress(False)
     if seen.error.errors or seen.http_error_status_code:
         first = seen.error.errors[0] if seen.error.errors else None
-        raise outcome(
+        raise operation_error(
             "compute.googleapis.com",
             int(seen.http_error_status_code or 0),
             str(first.message if first else seen.http_error_message),
@@ -125,7 +135,7 @@ def _progress(seen: Any) -> Progress:
     return Progress(True)
 
 
-def _echoed(spec: Mapping[str, Any]) -> JSON:
+def _comparable_spec(spec: Mapping[str, Any]) -> JSON:
     """What Compute says again when it is asked: a range's IP version it takes and keeps to itself."""
     return {key: value for key, value in spec.items() if key != "ipVersion"}
 
@@ -136,47 +146,49 @@ class NetworkDriver(ComputeDriver):
     def __init__(self) -> None:
         super().__init__("network")
 
-    def delete(self, cloud: Cloud, task: Task, sight: Sight) -> str:
-        gke, others = self._rules(cloud, task)
-        if (gke or others) and _lived_on(cloud, task):
+    def delete(self, cloud: CloudContext, context: ResourceContext, observed: ObservedState) -> str:
+        gke, others = self._split_firewalls(cloud, context)
+        if (gke or others) and _has_clusters(cloud, context):
             gke, others = [], []  # of a cluster that lives here: they go with it
         if others:
             raise CloudError(
                 "conflict",
-                f"network {task.name} is used by firewall rules that this deployment did not make",
+                f"network {context.name} is used by firewall rules that this deployment did not make",
                 ", ".join(others),
                 "delete them, or let their owner do so, then run destroy again",
             )
         for rule in gke:
-            task.tell(f"firewall rule {rule} was left behind by GKE on {task.name}: deleting it")
+            context.emit(f"firewall rule {rule} was left behind by GKE on {context.name}: deleting it")
             call(
                 "compute",
-                compute(cloud, "FirewallsClient").delete_unary,
-                request={"project": task.at("project"), "firewall": rule},
+                compute_client(cloud, "FirewallsClient").delete_unary,
+                request={"project": context.location("project"), "firewall": rule},
             )
-        return super().delete(cloud, task, sight)
+        return super().delete(cloud, context, observed)
 
-    def insist(self, cloud: Cloud, task: Task) -> str | None:
+    def force_delete(self, cloud: CloudContext, context: ResourceContext) -> str | None:
         """A services connection that others made on it and left empty: it serves nobody, and is cut from our side."""
-        from grpo_wizard.steps.clients.google.peering import connection, cut
+        from grpo_wizard.steps.clients.google.peering import fetch_connection, remove_peering
 
-        live = connection(cloud, task.at("project"), task.name)
+        live = fetch_connection(cloud, context.location("project"), context.name)
         if not live or live.get("reservedPeeringRanges") or not live.get("peering"):
             return None
-        task.tell(f"a peering without ranges holds {task.name}: removing it from this side")
-        return cut(cloud, task.at("project"), task.name, str(live["peering"]))
+        context.emit(f"a peering without ranges holds {context.name}: removing it from this side")
+        return remove_peering(cloud, context.location("project"), context.name, str(live["peering"]))
 
-    def _rules(self, cloud: Cloud, task: Task) -> tuple[list[str], list[str]]:
+    def _split_firewalls(self, cloud: CloudContext, context: ResourceContext) -> tuple[list[str], list[str]]:
         """Names of the rules on exactly this network: those that GKE made for our own cluster, and all others.
 
         The whole list is read and compared here: a server-side filter matches words, and would name rules of other networks too
         (gcloud-wire.md §6).
         """
         rules = call(
-            "compute", compute(cloud, "FirewallsClient").list, request={"project": task.at("project")}
+            "compute",
+            compute_client(cloud, "FirewallsClient").list,
+            request={"project": context.location("project")},
         )
-        mine = f"/projects/{task.at('project')}/global/networks/{task.name}"
-        cluster = task.resource.where.get("gke", "")
+        mine = f"/projects/{context.location('project')}/global/networks/{context.name}"
+        cluster = context.resource.parent.get("gke", "")
         here = [rule for rule in rules if rule.network.endswith(mine)]
         gke = [rule.name for rule in here if _made_by_gke(rule, cluster)]
         return gke, [rule.name for rule in here if rule.name not in gke]
@@ -199,15 +211,15 @@ def _made_by_gke(rule: Any, cluster: str) -> bool:
     )
 
 
-def _lived_on(cloud: Cloud, task: Task) -> bool:
+def _has_clusters(cloud: CloudContext, context: ResourceContext) -> bool:
     """Whether a cluster still lives on this network: GKE's rules there are its own, and not left behind."""
-    from grpo_wizard.steps.clients.google.gke import container
+    from grpo_wizard.steps.clients.google.gke import container_client
 
-    request = {"parent": f"projects/{task.at('project')}/locations/-"}
+    request = {"parent": f"projects/{context.location('project')}/locations/-"}
     try:
-        listed = call("container", container(cloud).list_clusters, request=request)
+        listed = call("container", container_client(cloud).list_clusters, request=request)
     except CloudError as error:
         if error.kind == "api_disabled":
             return True  # a cluster lives on while the API is off: its rules are not touched unseen
         raise
-    return any(cluster.network == task.name for cluster in listed.clusters)
+    return any(cluster.network == context.name for cluster in listed.clusters)

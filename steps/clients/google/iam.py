@@ -4,39 +4,45 @@ from __future__ import annotations
 
 from typing import Any
 
-from grpo_wizard.steps.clients.context import Cloud, call
-from grpo_wizard.steps.clients.driver import Driver, Task
+from grpo_wizard.steps.clients.context import CloudContext, call
+from grpo_wizard.steps.clients.driver import Driver, ResourceContext
 from grpo_wizard.steps.clients.errors import CloudError
-from grpo_wizard.steps.clients.google.resource_manager import project_number, projects
-from grpo_wizard.steps.core.model import Sight
+from grpo_wizard.steps.clients.google.resource_manager import project_number, projects_client
+from grpo_wizard.steps.core.model import ObservedState
 from grpo_wizard.steps.gcp.naming import workload_pool
 
-_TRIES = 8
+_MAX_ATTEMPTS = 8
 
 
 class IamBindingDriver(Driver):
     """Read, add, write with the etag that was read; somebody else's write in between means: read again."""
 
-    def look(self, cloud: Cloud, task: Task) -> Sight:
-        member = self._member(cloud, task)
+    def read(self, cloud: CloudContext, context: ResourceContext) -> ObservedState:
+        member = self._member(cloud, context)
         held = any(
-            b.role == task.spec["role"] and member in b.members and not b.condition.expression
-            for b in self._policy(cloud, task).bindings
+            b.role == context.spec["role"] and member in b.members and not b.condition.expression
+            for b in self._policy(cloud, context).bindings
         )
-        return Sight("ready", identity=f"{task.spec['role']} {member}") if held else Sight()
+        return (
+            ObservedState("ready", identity=f"{context.spec['role']} {member}") if held else ObservedState()
+        )
 
-    def create(self, cloud: Cloud, task: Task) -> str:
-        for attempt in range(_TRIES):
+    def create(self, cloud: CloudContext, context: ResourceContext) -> str:
+        for attempt in range(_MAX_ATTEMPTS):
             try:
-                self._add(cloud, task)
+                self._add(cloud, context)
                 return ""
             except CloudError as error:
-                if error.status != 409 or attempt == _TRIES - 1:
+                if error.status != 409 or attempt == _MAX_ATTEMPTS - 1:
                     raise
         return ""
 
-    def _add(self, cloud: Cloud, task: Task) -> None:
-        policy, member, role = self._policy(cloud, task), self._member(cloud, task), task.spec["role"]
+    def _add(self, cloud: CloudContext, context: ResourceContext) -> None:
+        policy, member, role = (
+            self._policy(cloud, context),
+            self._member(cloud, context),
+            context.spec["role"],
+        )
         binding = next((b for b in policy.bindings if b.role == role and not b.condition.expression), None)
         if binding is None:
             policy.bindings.add(role=role, members=[member])
@@ -45,25 +51,28 @@ class IamBindingDriver(Driver):
         policy.version = 3
         call(
             "cloudresourcemanager",
-            projects(cloud).set_iam_policy,
-            request={"resource": f"projects/{task.at('project')}", "policy": policy},
+            projects_client(cloud).set_iam_policy,
+            request={"resource": f"projects/{context.location('project')}", "policy": policy},
         )
 
-    def _policy(self, cloud: Cloud, task: Task) -> Any:
-        request = {"resource": f"projects/{task.at('project')}", "options": {"requested_policy_version": 3}}
-        return call("cloudresourcemanager", projects(cloud).get_iam_policy, request=request)
+    def _policy(self, cloud: CloudContext, context: ResourceContext) -> Any:
+        request = {
+            "resource": f"projects/{context.location('project')}",
+            "options": {"requested_policy_version": 3},
+        }
+        return call("cloudresourcemanager", projects_client(cloud).get_iam_policy, request=request)
 
-    def _member(self, cloud: Cloud, task: Task) -> str:
+    def _member(self, cloud: CloudContext, context: ResourceContext) -> str:
         """`principal://KSA/<namespace>/<name>` stands for a Kubernetes ServiceAccount; empty for who is signed in."""
-        member = str(task.spec["member"])
+        member = str(context.spec["member"])
         if member.startswith("principal://KSA/"):
             namespace, name = member.removeprefix("principal://KSA/").split("/")
-            project = task.at("project")
+            project = context.location("project")
             return (
                 f"principal://iam.googleapis.com/projects/{project_number(cloud, project)}/locations/global/workloadIdentityPools/"
                 f"{workload_pool(project)}/subject/ns/{namespace}/sa/{name}"
             )
         if member:
             return member
-        kind = "serviceAccount" if cloud.identity.endswith("gserviceaccount.com") else "user"
-        return cloud.identity if cloud.identity.startswith("principal") else f"{kind}:{cloud.identity}"
+        kind = "serviceAccount" if cloud.account.endswith("gserviceaccount.com") else "user"
+        return cloud.account if cloud.account.startswith("principal") else f"{kind}:{cloud.account}"

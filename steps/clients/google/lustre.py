@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from grpo_wizard.steps.clients.context import Cloud, absent_is_none, call
-from grpo_wizard.steps.clients.driver import Driver, Progress, Task
-from grpo_wizard.steps.clients.errors import outcome
-from grpo_wizard.steps.clients.serialization import differences, mark_in, marked, message
-from grpo_wizard.steps.core.model import Sight, State
+from grpo_wizard.steps.clients.context import CloudContext, call, get_or_none
+from grpo_wizard.steps.clients.driver import Driver, Progress, ResourceContext
+from grpo_wizard.steps.clients.errors import operation_error
+from grpo_wizard.steps.clients.serialization import diff, owner_of, to_proto, with_owner
+from grpo_wizard.steps.core.model import ObservedState, ResourceState
 
 _MODULE = "google.cloud.lustre_v1"
-_STATES: dict[str, State] = {
+_STATES: dict[str, ResourceState] = {
     "CREATING": "creating",
     "ACTIVE": "ready",
     "UPDATING": "ready",
@@ -23,71 +23,80 @@ _STATES: dict[str, State] = {
 }
 
 
-def lustre(cloud: Cloud) -> Any:
-    return cloud.rest("lustre", _MODULE, "LustreClient")
+def lustre_client(cloud: CloudContext) -> Any:
+    return cloud.rest_client("lustre", _MODULE, "LustreClient")
 
 
 class LustreDriver(Driver):
-    changeable = frozenset({"capacityGib"})  # grows only; the API refuses less
+    updatable = frozenset({"capacityGib"})  # grows only; the API refuses less
 
-    def _name(self, task: Task) -> str:
-        return f"projects/{task.at('project')}/locations/{task.at('location')}/instances/{task.name}"
+    def _instance_path(self, context: ResourceContext) -> str:
+        return f"projects/{context.location('project')}/locations/{context.location('location')}/instances/{context.name}"
 
-    def look(self, cloud: Cloud, task: Task) -> Sight:
-        live = absent_is_none(lustre(cloud).get_instance, "lustre", {"name": self._name(task)})
+    def read(self, cloud: CloudContext, context: ResourceContext) -> ObservedState:
+        live = get_or_none(
+            lustre_client(cloud).get_instance, "lustre", {"name": self._instance_path(context)}
+        )
         if live is None:
-            return Sight()
+            return ObservedState()
         address = live.get("mountPoint", "").partition("@")[0]
         facts = {"mount_point": live.get("mountPoint", ""), "state": live.get("state", "")} | (
             {"ip": address} if address else {}
         )
-        return Sight(
+        return ObservedState(
             _STATES.get(live.get("state", ""), "creating"),
-            mark_in(live, "labels"),
+            owner_of(live, "labels"),
             live.get("createTime", ""),
-            tuple(differences(task.spec, live)),
+            tuple(diff(context.spec, live)),
             live.get("state", ""),
             facts,
         )
 
-    def create(self, cloud: Cloud, task: Task) -> str:
+    def create(self, cloud: CloudContext, context: ResourceContext) -> str:
         from google.cloud import lustre_v1
 
         request = {
-            "parent": f"projects/{task.at('project')}/locations/{task.at('location')}",
-            "instance_id": task.name,
-            "instance": message(lustre_v1.Instance, marked(task.spec, task.mark, "labels")),
-            "request_id": task.request_id,
+            "parent": f"projects/{context.location('project')}/locations/{context.location('location')}",
+            "instance_id": context.name,
+            "instance": to_proto(lustre_v1.Instance, with_owner(context.spec, context.owner_label, "labels")),
+            "request_id": context.request_id,
         }
-        return _started(call("lustre", lustre(cloud).create_instance, request=request))
+        return _operation_name(call("lustre", lustre_client(cloud).create_instance, request=request))
 
-    def change(self, cloud: Cloud, task: Task, sight: Sight) -> str:
+    def update(self, cloud: CloudContext, context: ResourceContext, observed: ObservedState) -> str:
         from google.cloud import lustre_v1
         from google.protobuf.field_mask_pb2 import FieldMask
 
-        instance = message(
-            lustre_v1.Instance, {"name": self._name(task), "capacityGib": task.spec["capacityGib"]}
+        instance = to_proto(
+            lustre_v1.Instance,
+            {"name": self._instance_path(context), "capacityGib": context.spec["capacityGib"]},
         )
-        return _started(
+        return _operation_name(
             call(
                 "lustre",
-                lustre(cloud).update_instance,
+                lustre_client(cloud).update_instance,
                 request={"instance": instance, "update_mask": FieldMask(paths=["capacity_gib"])},
             )
         )
 
-    def delete(self, cloud: Cloud, task: Task, sight: Sight) -> str:
-        return _started(call("lustre", lustre(cloud).delete_instance, request={"name": self._name(task)}))
+    def delete(self, cloud: CloudContext, context: ResourceContext, observed: ObservedState) -> str:
+        return _operation_name(
+            call(
+                "lustre", lustre_client(cloud).delete_instance, request={"name": self._instance_path(context)}
+            )
+        )
 
-    def progress(self, cloud: Cloud, task: Task, operation: str) -> Progress:
-        client = lustre(cloud).transport.operations_client
+    def progress(self, cloud: CloudContext, context: ResourceContext, operation: str) -> Progress:
+        client = lustre_client(cloud).transport.operations_client
         seen = call("lustre", client.get_operation, name=operation)
         if seen.done and seen.HasField("error"):
-            raise outcome("lustre.googleapis.com", _HTTP.get(seen.error.code, 0), seen.error.message)
+            raise operation_error(
+                "lustre.googleapis.com", _RPC_CODE_TO_HTTP.get(seen.error.code, 0), seen.error.message
+            )
         return Progress(bool(seen.done))
 
 
-_HTTP = {
+_RPC_CODE_TO_HTTP = {
     3: 400,
     5: 404,
     6: 409,
@@ -101,5 +110,5 @@ _HTTP = {
 }  # google.rpc.Code to HTTP
 
 
-def _started(future: Any) -> str:
+def _operation_name(future: Any) -> str:
     return str(future.operation.name)

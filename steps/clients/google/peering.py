@@ -8,116 +8,126 @@ from __future__ import annotations
 
 from typing import Any
 
-from grpo_wizard.steps.clients.context import Cloud, call
-from grpo_wizard.steps.clients.driver import Driver, Progress, Task
-from grpo_wizard.steps.clients.errors import CloudError, from_message, outcome, translate
-from grpo_wizard.steps.clients.google.compute import compute, global_operation
+from grpo_wizard.steps.clients.context import CloudContext, call
+from grpo_wizard.steps.clients.driver import Driver, Progress, ResourceContext
+from grpo_wizard.steps.clients.errors import CloudError, from_message, operation_error, translate
+from grpo_wizard.steps.clients.google.compute import compute_client, global_operation_progress
 from grpo_wizard.steps.clients.google.resource_manager import project_number
-from grpo_wizard.steps.clients.serialization import JSON, document, mark_in
-from grpo_wizard.steps.core.model import Sight
+from grpo_wizard.steps.clients.serialization import JSON, owner_of, to_json
+from grpo_wizard.steps.core.model import ObservedState
 
 SERVICE = "servicenetworking.googleapis.com"
 _PARENT = f"services/{SERVICE}"
-_STOOD = "connection"  # memo: whose connection stood there before we came; nothing when none did
-_WIZARDS, _THEIRS = "wizard", "theirs"  # every range in it bore a deployment's mark, or not so
-_COMPUTE = "compute:"  # in front of an operation that is Compute's
+_PREEXISTING = "connection"  # memo: whose connection stood there before we came; nothing when none did
+_MANAGED, _FOREIGN = "wizard", "theirs"  # every range in it bore a deployment's mark, or not so
+_COMPUTE_PREFIX = "compute:"  # in front of an operation that is Compute's
 
 
 class PeeringDriver(Driver):
-    changeable = frozenset({"reservedPeeringRanges"})
+    updatable = frozenset({"reservedPeeringRanges"})
 
-    def look(self, cloud: Cloud, task: Task) -> Sight:
-        live = self._connection(cloud, task)
-        mine = task.spec["reservedPeeringRanges"][0]
+    def read(self, cloud: CloudContext, context: ResourceContext) -> ObservedState:
+        live = self._fetch_connection(cloud, context)
+        mine = context.spec["reservedPeeringRanges"][0]
         if live is None or mine not in live.get("reservedPeeringRanges", []):
-            return Sight(facts={_STOOD: self._whose(cloud, task, live)} if live else {})
-        return Sight(
+            return ObservedState(
+                outputs={_PREEXISTING: self._connection_owner(cloud, context, live)} if live else {}
+            )
+        return ObservedState(
             "ready",
-            self._mark_of_range(cloud, task, mine),
+            self._range_owner(cloud, context, mine),
             f"{live.get('peering', '')}/{mine}",
-            facts={"peering": live.get("peering", "")},
+            outputs={"peering": live.get("peering", "")},
         )
 
-    def _whose(self, cloud: Cloud, task: Task, live: JSON) -> str:
+    def _connection_owner(self, cloud: CloudContext, context: ResourceContext, live: JSON) -> str:
         """Made for deployments alone, as far as its ranges tell: then the last of them takes it away."""
         ranges = live.get("reservedPeeringRanges", [])
-        marked = bool(ranges) and all(self._mark_of_range(cloud, task, name) for name in ranges)
-        return _WIZARDS if marked else _THEIRS
+        marked = bool(ranges) and all(self._range_owner(cloud, context, name) for name in ranges)
+        return _MANAGED if marked else _FOREIGN
 
-    def _mark_of_range(self, cloud: Cloud, task: Task, name: str) -> str:
+    def _range_owner(self, cloud: CloudContext, context: ResourceContext, name: str) -> str:
         """A connection has no place for a mark; the range inside it has one."""
         try:
             found = call(
                 "compute",
-                compute(cloud, "GlobalAddressesClient").get,
-                request={"project": task.at("project"), "address": name},
+                compute_client(cloud, "GlobalAddressesClient").get,
+                request={"project": context.location("project"), "address": name},
             )
         except CloudError:
             return ""
-        return mark_in(document(found), "description", "labels")
+        return owner_of(to_json(found), "description", "labels")
 
-    def create(self, cloud: Cloud, task: Task) -> str:
-        live = self._connection(cloud, task)
-        network = self._network(cloud, task)
-        wanted = list(task.spec["reservedPeeringRanges"])
+    def create(self, cloud: CloudContext, context: ResourceContext) -> str:
+        live = self._fetch_connection(cloud, context)
+        network = self._network_path(cloud, context)
+        wanted = list(context.spec["reservedPeeringRanges"])
         if live is None:
             return self._send(
                 cloud, "create", parent=_PARENT, body={"network": network, "reservedPeeringRanges": wanted}
             )
         others = [name for name in live.get("reservedPeeringRanges", []) if name not in wanted]
-        task.tell(f"{task.at('network')} is peered already: adding our range to {len(others)} others")
+        context.emit(
+            f"{context.location('network')} is peered already: adding our range to {len(others)} others"
+        )
         return self._set_ranges(cloud, network, others + wanted)
 
-    def delete(self, cloud: Cloud, task: Task, sight: Sight) -> str:
-        live = self._connection(cloud, task) or {}
-        network = self._network(cloud, task)
+    def delete(self, cloud: CloudContext, context: ResourceContext, observed: ObservedState) -> str:
+        live = self._fetch_connection(cloud, context) or {}
+        network = self._network_path(cloud, context)
         others = [
             name
             for name in live.get("reservedPeeringRanges", [])
-            if name not in task.spec["reservedPeeringRanges"]
+            if name not in context.spec["reservedPeeringRanges"]
         ]
-        if others or task.memo.get(_STOOD, _WIZARDS) != _WIZARDS:
+        if others or context.recorded.get(_PREEXISTING, _MANAGED) != _MANAGED:
             return self._set_ranges(cloud, network, others)
         return self._send(
             cloud, "deleteConnection", name=f"{_PARENT}/connections/-", body={"consumerNetwork": network}
         )
 
-    def insist(self, cloud: Cloud, task: Task) -> str | None:
+    def force_delete(self, cloud: CloudContext, context: ResourceContext) -> str | None:
         """Cuts the peering from our side, as the console does: a producer holds it for hours after its last instance is gone.
 
         Only on a network of ours: on another's it may carry what others still use, so there our range alone is taken out.
         """
-        about = {"project": task.at("project"), "network": task.at("network")}
-        network = document(call("compute", compute(cloud, "NetworksClient").get, request=about))
-        live = self._connection(cloud, task) or {}
+        about = {"project": context.location("project"), "network": context.location("network")}
+        network = to_json(call("compute", compute_client(cloud, "NetworksClient").get, request=about))
+        live = self._fetch_connection(cloud, context) or {}
         name = live.get("peering")
         if not name:
             return None
-        if mark_in(network, "description") != task.lineage:
-            task.tell(
-                f"producers still hold the peering of {task.at('network')}: only our range is taken out of it"
+        if owner_of(network, "description") != context.deployment_id:
+            context.emit(
+                f"producers still hold the peering of {context.location('network')}: only our range is taken out of it"
             )
-            mine = task.spec["reservedPeeringRanges"]
+            mine = context.spec["reservedPeeringRanges"]
             rest = [one for one in live.get("reservedPeeringRanges", []) if one not in mine]
-            return self._set_ranges(cloud, self._network(cloud, task), rest)
-        task.tell(f"producers still hold the peering of {task.at('network')}: removing it from this side")
-        return _COMPUTE + cut(cloud, task.at("project"), task.at("network"), str(name))
+            return self._set_ranges(cloud, self._network_path(cloud, context), rest)
+        context.emit(
+            f"producers still hold the peering of {context.location('network')}: removing it from this side"
+        )
+        return _COMPUTE_PREFIX + remove_peering(
+            cloud, context.location("project"), context.location("network"), str(name)
+        )
 
-    def progress(self, cloud: Cloud, task: Task, operation: str) -> Progress:
-        if operation.startswith(_COMPUTE):
-            return global_operation(cloud, task.at("project"), operation.removeprefix(_COMPUTE))
-        seen = _call(cloud, lambda api: api.operations().get(name=operation))
+    def progress(self, cloud: CloudContext, context: ResourceContext, operation: str) -> Progress:
+        if operation.startswith(_COMPUTE_PREFIX):
+            return global_operation_progress(
+                cloud, context.location("project"), operation.removeprefix(_COMPUTE_PREFIX)
+            )
+        seen = _execute(cloud, lambda api: api.operations().get(name=operation))
         if seen.get("error"):
-            raise outcome(SERVICE, 400, str(seen["error"].get("message", "")))
+            raise operation_error(SERVICE, 400, str(seen["error"].get("message", "")))
         return Progress(bool(seen.get("done")))
 
-    def _network(self, cloud: Cloud, task: Task) -> str:
-        return _by_number(cloud, task.at("project"), task.at("network"))
+    def _network_path(self, cloud: CloudContext, context: ResourceContext) -> str:
+        return _network_path_by_number(cloud, context.location("project"), context.location("network"))
 
-    def _connection(self, cloud: Cloud, task: Task) -> JSON | None:
-        return connection(cloud, task.at("project"), task.at("network"))
+    def _fetch_connection(self, cloud: CloudContext, context: ResourceContext) -> JSON | None:
+        return fetch_connection(cloud, context.location("project"), context.location("network"))
 
-    def _set_ranges(self, cloud: Cloud, network: str, ranges: list[str]) -> str:
+    def _set_ranges(self, cloud: CloudContext, network: str, ranges: list[str]) -> str:
         return self._send(
             cloud,
             "patch",
@@ -127,8 +137,8 @@ class PeeringDriver(Driver):
             body={"network": network, "reservedPeeringRanges": ranges},
         )
 
-    def _send(self, cloud: Cloud, method: str, **arguments: Any) -> str:
-        started = _call(
+    def _send(self, cloud: CloudContext, method: str, **arguments: Any) -> str:
+        started = _execute(
             cloud, lambda api: getattr(api.services().connections(), method)(**arguments), write=method
         )
         if started.get("error"):
@@ -136,11 +146,11 @@ class PeeringDriver(Driver):
         return str(started["name"])
 
 
-def connection(cloud: Cloud, project: str, network: str) -> JSON | None:
+def fetch_connection(cloud: CloudContext, project: str, network: str) -> JSON | None:
     """The connection of a VPC with Google's producers, None where there is none. Raises CloudError."""
     try:
-        path = _by_number(cloud, project, network)
-        listed = _call(cloud, lambda api: api.services().connections().list(parent=_PARENT, network=path))
+        path = _network_path_by_number(cloud, project, network)
+        listed = _execute(cloud, lambda api: api.services().connections().list(parent=_PARENT, network=path))
     except CloudError as error:
         # For a network that is not there (yet, or any more) Google answers 403 "… or it may not exist".
         if error.kind == "not_found" or (error.kind == "denied" and "may not exist" in error.detail):
@@ -149,37 +159,39 @@ def connection(cloud: Cloud, project: str, network: str) -> JSON | None:
     return next(iter(listed.get("connections", [])), None)
 
 
-def cut(cloud: Cloud, project: str, network: str, name: str) -> str:
+def remove_peering(cloud: CloudContext, project: str, network: str, name: str) -> str:
     """Takes the peering `name` from our side of the network; the name of Compute's operation."""
     request = {
         "project": project,
         "network": network,
         "networks_remove_peering_request_resource": {"name": name},
     }
-    return str(call("compute", compute(cloud, "NetworksClient").remove_peering_unary, request=request).name)
+    return str(
+        call("compute", compute_client(cloud, "NetworksClient").remove_peering_unary, request=request).name
+    )
 
 
-def _by_number(cloud: Cloud, project: str, network: str) -> str:
+def _network_path_by_number(cloud: CloudContext, project: str, network: str) -> str:
     return f"projects/{project_number(cloud, project)}/global/networks/{network}"
 
 
-def _call(cloud: Cloud, request: Any, write: str = "") -> JSON:
+def _execute(cloud: CloudContext, request: Any, write: str = "") -> JSON:
     try:
-        prepared = request(_api(cloud))
-        found: JSON = prepared.execute(http=_http(cloud), num_retries=0)
+        prepared = request(_client(cloud))
+        found: JSON = prepared.execute(http=_transport(cloud), num_retries=0)
     except Exception as error:
         problem = translate(SERVICE, error)
         if write:
             cloud.audit(
-                cloud.identity, prepared.method, prepared.uri, write, str(getattr(problem, "status", ""))
+                cloud.account, prepared.method, prepared.uri, write, str(getattr(problem, "status", ""))
             )
         raise problem from error
     if write:
-        cloud.audit(cloud.identity, prepared.method, prepared.uri, found.get("name", write), "200")
+        cloud.audit(cloud.account, prepared.method, prepared.uri, found.get("name", write), "200")
     return found
 
 
-def _api(cloud: Cloud) -> Any:
+def _client(cloud: CloudContext) -> Any:
     def build() -> Any:
         from googleapiclient import discovery
 
@@ -193,20 +205,20 @@ def _api(cloud: Cloud) -> Any:
             cache_discovery=False,
         )
 
-    return cloud.once("servicenetworking", build)
+    return cloud.singleton("servicenetworking", build)
 
 
-def _http(cloud: Cloud) -> _OverRequests:
-    def build() -> _OverRequests:
+def _transport(cloud: CloudContext) -> _RequestsTransport:
+    def build() -> _RequestsTransport:
         from google.auth.transport.requests import AuthorizedSession
 
-        return _OverRequests(AuthorizedSession(cloud.credentials))
+        return _RequestsTransport(AuthorizedSession(cloud.credentials))
 
-    session: _OverRequests = cloud.once("servicenetworking session", build)
+    session: _RequestsTransport = cloud.singleton("servicenetworking session", build)
     return session
 
 
-class _OverRequests:
+class _RequestsTransport:
     """What googleapiclient sends, by requests as in all other clients: httplib2 goes through no proxy without PySocks."""
 
     def __init__(self, session: Any) -> None:

@@ -4,34 +4,38 @@ from __future__ import annotations
 
 from typing import Any
 
-from grpo_wizard.steps.clients.context import Cloud, call
-from grpo_wizard.steps.clients.driver import Driver, Progress, Task
-from grpo_wizard.steps.clients.errors import CloudError, outcome
-from grpo_wizard.steps.clients.serialization import JSON, document
-from grpo_wizard.steps.core.model import Sight
+from grpo_wizard.steps.clients.context import CloudContext, call
+from grpo_wizard.steps.clients.driver import Driver, Progress, ResourceContext
+from grpo_wizard.steps.clients.errors import CloudError, operation_error
+from grpo_wizard.steps.clients.serialization import JSON, to_json
+from grpo_wizard.steps.core.model import ObservedState
 
 _RESOURCE_MANAGER = "google.cloud.resourcemanager_v3"
 _SERVICE_USAGE = "google.cloud.service_usage_v1"
 _BILLING = "google.cloud.billing_v1"
 
 
-def projects(cloud: Cloud) -> Any:
-    return cloud.rest("cloudresourcemanager", _RESOURCE_MANAGER, "ProjectsClient")
+def projects_client(cloud: CloudContext) -> Any:
+    return cloud.rest_client("cloudresourcemanager", _RESOURCE_MANAGER, "ProjectsClient")
 
 
-def service_usage(cloud: Cloud) -> Any:
-    return cloud.rest("serviceusage", _SERVICE_USAGE, "ServiceUsageClient")
+def service_usage_client(cloud: CloudContext) -> Any:
+    return cloud.rest_client("serviceusage", _SERVICE_USAGE, "ServiceUsageClient")
 
 
-def billing(cloud: Cloud) -> Any:
-    return cloud.rest("cloudbilling", _BILLING, "CloudBillingClient")
+def billing_client(cloud: CloudContext) -> Any:
+    return cloud.rest_client("cloudbilling", _BILLING, "CloudBillingClient")
 
 
-def fetch_project(cloud: Cloud, project: str) -> JSON | None:
+def fetch_project(cloud: CloudContext, project: str) -> JSON | None:
     """The project as resource manager v3 returns it, None when it is not there or may not be seen."""
     try:
-        return document(
-            call("cloudresourcemanager", projects(cloud).get_project, request={"name": f"projects/{project}"})
+        return to_json(
+            call(
+                "cloudresourcemanager",
+                projects_client(cloud).get_project,
+                request={"name": f"projects/{project}"},
+            )
         )
     except CloudError as error:
         # Google answers 403 for projects that do not exist, too: it does not tell strangers which ids are taken.
@@ -40,13 +44,13 @@ def fetch_project(cloud: Cloud, project: str) -> JSON | None:
         raise
 
 
-def project_number(cloud: Cloud, project: str) -> str:
+def project_number(cloud: CloudContext, project: str) -> str:
     """From Service Usage, which is on in every project: resource manager's API may be off where all else was made by hand."""
 
     def ask() -> str:
         name = f"projects/{project}/services/serviceusage.googleapis.com"
         try:
-            seen = call("serviceusage", service_usage(cloud).get_service, request={"name": name})
+            seen = call("serviceusage", service_usage_client(cloud).get_service, request={"name": name})
         except CloudError as error:
             if error.kind not in ("not_found", "denied"):
                 raise
@@ -58,58 +62,66 @@ def project_number(cloud: Cloud, project: str) -> str:
             ) from error
         return str(seen.name).split("/")[1]
 
-    return str(cloud.once(f"number of {project}", ask))
+    return str(cloud.singleton(f"number of {project}", ask))
 
 
 class ProjectDriver(Driver):
     """Made, and linked to billing. It goes only when `destroy --delete-project` names it."""
 
-    def look(self, cloud: Cloud, task: Task) -> Sight:
-        seen = fetch_project(cloud, task.name)
+    def read(self, cloud: CloudContext, context: ResourceContext) -> ObservedState:
+        seen = fetch_project(cloud, context.name)
         if seen is None:
-            return Sight()
+            return ObservedState()
         mark = str(seen.get("labels", {}).get("grpo-wizard", ""))
-        wanted = str(task.spec["billingAccount"])
-        if wanted and billing_account(cloud, task.name) != wanted and mark == task.mark:
-            return Sight("creating", mark, str(seen["name"]), detail="not linked to billing yet")
+        wanted = str(context.spec["billingAccount"])
+        if wanted and billing_account(cloud, context.name) != wanted and mark == context.owner_label:
+            return ObservedState("creating", mark, str(seen["name"]), detail="not linked to billing yet")
         state = "ready" if seen.get("state") == "ACTIVE" else "deleting"
-        return Sight(state, mark, str(seen["name"]))  # type: ignore[arg-type]
+        return ObservedState(state, mark, str(seen["name"]))  # type: ignore[arg-type]
 
-    def create(self, cloud: Cloud, task: Task) -> str:
+    def create(self, cloud: CloudContext, context: ResourceContext) -> str:
         from google.cloud import resourcemanager_v3
 
-        labels = {"grpo-wizard": task.mark} if task.mark else {}
+        labels = {"grpo-wizard": context.owner_label} if context.owner_label else {}
         wanted = resourcemanager_v3.Project(
-            project_id=task.name, display_name=task.name.rpartition(":")[2], labels=labels
+            project_id=context.name, display_name=context.name.rpartition(":")[2], labels=labels
         )
-        started = call("cloudresourcemanager", projects(cloud).create_project, request={"project": wanted})
+        started = call(
+            "cloudresourcemanager", projects_client(cloud).create_project, request={"project": wanted}
+        )
         return str(started.operation.name)
 
-    def progress(self, cloud: Cloud, task: Task, operation: str) -> Progress:
-        return long_running("cloudresourcemanager", projects(cloud), operation)
+    def progress(self, cloud: CloudContext, context: ResourceContext, operation: str) -> Progress:
+        return operation_progress("cloudresourcemanager", projects_client(cloud), operation)
 
-    def nudge(self, cloud: Cloud, task: Task, sight: Sight) -> None:
-        account = f"billingAccounts/{task.spec['billingAccount']}"
+    def advance(self, cloud: CloudContext, context: ResourceContext, observed: ObservedState) -> None:
+        account = f"billingAccounts/{context.spec['billingAccount']}"
         call(
             "cloudbilling",
-            billing(cloud).update_project_billing_info,
+            billing_client(cloud).update_project_billing_info,
             request={
-                "name": f"projects/{task.name}",
+                "name": f"projects/{context.name}",
                 "project_billing_info": {"billing_account_name": account},
             },
         )
 
-    def delete(self, cloud: Cloud, task: Task, sight: Sight) -> str:
+    def delete(self, cloud: CloudContext, context: ResourceContext, observed: ObservedState) -> str:
         started = call(
-            "cloudresourcemanager", projects(cloud).delete_project, request={"name": f"projects/{task.name}"}
+            "cloudresourcemanager",
+            projects_client(cloud).delete_project,
+            request={"name": f"projects/{context.name}"},
         )
         return str(started.operation.name)
 
 
-def billing_account(cloud: Cloud, project: str) -> str:
+def billing_account(cloud: CloudContext, project: str) -> str:
     """The account that pays for a project, empty when none does."""
-    seen = document(
-        call("cloudbilling", billing(cloud).get_project_billing_info, request={"name": f"projects/{project}"})
+    seen = to_json(
+        call(
+            "cloudbilling",
+            billing_client(cloud).get_project_billing_info,
+            request={"name": f"projects/{project}"},
+        )
     )
     return (
         str(seen.get("billingAccountName", "")).removeprefix("billingAccounts/")
@@ -121,30 +133,40 @@ def billing_account(cloud: Cloud, project: str) -> str:
 class ApiDriver(Driver):
     """A service that is switched on in the project. It stays on at destroy: others may need it."""
 
-    def _name(self, task: Task) -> str:
-        return f"projects/{task.at('project')}/services/{task.name}"
+    def _service_path(self, context: ResourceContext) -> str:
+        return f"projects/{context.location('project')}/services/{context.name}"
 
-    def look(self, cloud: Cloud, task: Task) -> Sight:
-        seen = document(
-            call("serviceusage", service_usage(cloud).get_service, request={"name": self._name(task)})
+    def read(self, cloud: CloudContext, context: ResourceContext) -> ObservedState:
+        seen = to_json(
+            call(
+                "serviceusage",
+                service_usage_client(cloud).get_service,
+                request={"name": self._service_path(context)},
+            )
         )
-        return Sight("ready", identity=task.name) if seen.get("state") == "ENABLED" else Sight()
+        return (
+            ObservedState("ready", identity=context.name)
+            if seen.get("state") == "ENABLED"
+            else ObservedState()
+        )
 
-    def create(self, cloud: Cloud, task: Task) -> str:
+    def create(self, cloud: CloudContext, context: ResourceContext) -> str:
         started = call(
-            "serviceusage", service_usage(cloud).enable_service, request={"name": self._name(task)}
+            "serviceusage",
+            service_usage_client(cloud).enable_service,
+            request={"name": self._service_path(context)},
         )
         return str(started.operation.name)
 
-    def progress(self, cloud: Cloud, task: Task, operation: str) -> Progress:
-        return long_running("serviceusage", service_usage(cloud), operation)
+    def progress(self, cloud: CloudContext, context: ResourceContext, operation: str) -> Progress:
+        return operation_progress("serviceusage", service_usage_client(cloud), operation)
 
 
-def long_running(service: str, client: Any, operation: str) -> Progress:
+def operation_progress(service: str, client: Any, operation: str) -> Progress:
     """An AIP-151 operation of a client that has an operations client of its own."""
     if operation.endswith("DONE_OPERATION"):
         return Progress(True)  # what serviceusage answers when there was nothing to do
     seen = call(service, client.transport.operations_client.get_operation, name=operation)
     if seen.done and seen.HasField("error"):
-        raise outcome(f"{service}.googleapis.com", 400, seen.error.message)
+        raise operation_error(f"{service}.googleapis.com", 400, seen.error.message)
     return Progress(bool(seen.done))

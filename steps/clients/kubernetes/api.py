@@ -11,25 +11,25 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
-from grpo_wizard.steps.clients.context import Cloud
-from grpo_wizard.steps.clients.errors import CloudError, in_project, translate
+from grpo_wizard.steps.clients.context import CloudContext
+from grpo_wizard.steps.clients.errors import CloudError, set_project_id, translate
 from grpo_wizard.steps.clients.google.gke import fetch_cluster
 from grpo_wizard.steps.clients.serialization import JSON
 
 _TIMEOUT = (10.0, 60.0)  # connect, read: seconds
-_FRESH_S = 1.0
+_ENDPOINT_TTL_S = 1.0
 _PATCHES = {"PATCH": "application/merge-patch+json"}
 
 
 @dataclass(frozen=True)
-class ClusterAccess:
+class ClusterEndpoint:
     """Where a cluster's API server is and which CA it answers with."""
 
     server: str
     ca_pem: bytes
 
 
-def access(cloud: Cloud, project: str, location: str, name: str) -> ClusterAccess | None:
+def cluster_endpoint(cloud: CloudContext, project: str, location: str, name: str) -> ClusterEndpoint | None:
     """From GKE; None while the cluster is not there or has no endpoint yet."""
     cluster = fetch_cluster(cloud, project, location, name)
     if (
@@ -38,42 +38,44 @@ def access(cloud: Cloud, project: str, location: str, name: str) -> ClusterAcces
         or not cluster.get("endpoint")
     ):
         return None
-    return ClusterAccess(
+    return ClusterEndpoint(
         f"https://{cluster['endpoint']}", base64.b64decode(cluster["masterAuth"]["clusterCaCertificate"])
     )
 
 
-def connect(cloud: Cloud, project: str, location: str, name: str, fresh: bool = False) -> Kube | None:
+def connect_cluster(
+    cloud: CloudContext, project: str, location: str, name: str, fresh: bool = False
+) -> KubeClient | None:
     """The cluster's API. GKE is asked again and again: a cluster of this name may have gone, or come again with another address.
 
     Thirty objects that are looked at together share one question (a third of all requests were this one).
     """
     try:
-        found = cloud.lately(
+        found = cloud.cached(
             f"cluster {project}/{location}/{name}",
-            lambda: access(cloud, project, location, name),
-            0 if fresh else _FRESH_S,
+            lambda: cluster_endpoint(cloud, project, location, name),
+            0 if fresh else _ENDPOINT_TTL_S,
         )
     except CloudError as error:
         if error.kind == "denied":
             return None
-        in_project(error, project)
+        set_project_id(error, project)
         raise
-    return cloud.once(f"kube {found}", lambda: Kube(cloud, found)) if found else None
+    return cloud.singleton(f"kube {found}", lambda: KubeClient(cloud, found)) if found else None
 
 
-class Kube:
+class KubeClient:
     """GET, POST, PATCH, DELETE of plain dicts."""
 
-    def __init__(self, cloud: Cloud, where: ClusterAccess) -> None:
+    def __init__(self, cloud: CloudContext, endpoint: ClusterEndpoint) -> None:
         from kubernetes import client
 
-        self._cloud, self.where = cloud, where
+        self._cloud, self.endpoint = cloud, endpoint
         # The client takes the authority as a file only; the folder goes when this object does.
         self._folder = tempfile.TemporaryDirectory(prefix="grpo-wizard-ca-")
         authority = Path(self._folder.name) / "ca.pem"
-        authority.write_bytes(where.ca_pem)
-        configuration = client.Configuration(host=where.server, ssl_ca_cert=str(authority))
+        authority.write_bytes(endpoint.ca_pem)
+        configuration = client.Configuration(host=endpoint.server, ssl_ca_cert=str(authority))
         configuration.retries = False  # the engine looks before it tries again
         self._api = client.ApiClient(configuration)
 
@@ -94,7 +96,7 @@ class Kube:
         query: Mapping[str, str] | None = None,
     ) -> JSON:
         """One request; raises CloudError."""
-        url = f"{self.where.server}{path}" + (f"?{urlencode(query)}" if query else "")
+        url = f"{self.endpoint.server}{path}" + (f"?{urlencode(query)}" if query else "")
         headers = {
             "Accept": "application/json",
             "Authorization": f"Bearer {self._cloud.token()}",
@@ -106,14 +108,14 @@ class Kube:
         except Exception as error:
             raise translate("kubernetes", error) from error
         if method != "GET":
-            self._cloud.audit(self._cloud.identity, method, url, "", str(answer.status))
+            self._cloud.audit(self._cloud.account, method, url, "", str(answer.status))
         if not 200 <= answer.status < 300:
-            raise _refusal(answer.status, content)
+            raise _error_from_response(answer.status, content)
         document: JSON = json.loads(content)
         return document
 
 
-def _refusal(status: int, content: bytes) -> CloudError:
-    from grpo_wizard.steps.clients.errors import from_answer
+def _error_from_response(status: int, content: bytes) -> CloudError:
+    from grpo_wizard.steps.clients.errors import from_response
 
-    return from_answer("kubernetes", status, content)
+    return from_response("kubernetes", status, content)

@@ -6,27 +6,27 @@ import json
 from dataclasses import dataclass
 
 from grpo_wizard.steps.clients.errors import CloudError
-from grpo_wizard.steps.clients.kubernetes.port_forward import head_pod
-from grpo_wizard.steps.clients.ray.head import Head
+from grpo_wizard.steps.clients.kubernetes.port_forward import head_pod_selector
+from grpo_wizard.steps.clients.ray.head import RayHeadConnection
 from grpo_wizard.steps.clients.serialization import JSON
 
 _STDOUT, _STDERR, _STATUS = 1, 2, 3
 
 
 @dataclass(frozen=True)
-class Done:
+class ExecResult:
     """What a command left: its output and its exit code."""
 
     stdout: str
     stderr: str
-    code: int
+    exit_code: int
 
 
-async def run_in_pod(head: Head, container: str, command: list[str]) -> Done:
+async def run_in_pod(head: RayHeadConnection, container: str, command: list[str]) -> ExecResult:
     """Runs `command` in the head's pod. Raises CloudError when it cannot be started at all."""
     import aiohttp
 
-    pod = await head_pod(head.access, head.namespace, head.raycluster)()
+    pod = await head_pod_selector(head.access, head.namespace, head.raycluster)()
     if pod is None:
         raise CloudError("busy", "no Ray head is running", transient=True)
     url = f"{head.access.server}/api/v1/namespaces/{head.namespace}/pods/{pod}/exec"
@@ -55,7 +55,7 @@ async def run_in_pod(head: Head, container: str, command: list[str]) -> Done:
         raise CloudError(
             "transient", f"{command[0]} could not be run in {pod}", str(error)[:200], transient=True
         ) from error
-    return Done(
+    return ExecResult(
         output[_STDOUT].decode("utf-8", "replace"),
         output[_STDERR].decode("utf-8", "replace"),
         _exit_code(bytes(output[_STATUS])),

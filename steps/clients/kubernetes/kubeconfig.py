@@ -16,7 +16,7 @@ _HINT = (
     "Install gke-gcloud-auth-plugin for use with kubectl by following "
     "https://cloud.google.com/kubernetes-engine/docs/how-to/cluster-access-for-kubectl#install_plugin"
 )
-_MEND = "mend it, or name another in KUBECONFIG"
+_REPAIR_HINT = "mend it, or name another in KUBECONFIG"
 GCLOUD_PLUGIN: JSON = {
     "exec": {
         "apiVersion": "client.authentication.k8s.io/v1beta1",
@@ -41,7 +41,7 @@ def path(environment: Mapping[str, str]) -> Path:
     return Path.home() / ".kube" / "config"
 
 
-def merged(existing: Mapping[str, Any], name: str, server: str, ca: str, user: Mapping[str, Any]) -> JSON:
+def merge(existing: Mapping[str, Any], name: str, server: str, ca: str, user: Mapping[str, Any]) -> JSON:
     """`existing` with this cluster, user and context, and it made current. `ca`: base64, as GKE gives it."""
     about: dict[str, JSON] = {
         "clusters": {"cluster": {"certificate-authority-data": ca, "server": server}},
@@ -75,12 +75,12 @@ def read(file: Path) -> JSON:
     try:
         found = yaml.load(file.read_text("utf-8"), Loader) if file.exists() else {}
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise WizardError(f"{file} cannot be read", str(error), _MEND) from error
+        raise WizardError(f"{file} cannot be read", str(error), _REPAIR_HINT) from error
     sections = ("clusters", "contexts", "users")
     if not isinstance(found or {}, dict) or any(
         not isinstance((found or {}).get(s) or [], list) for s in sections
     ):
-        raise WizardError(f"{file} is no kubeconfig", "", _MEND)
+        raise WizardError(f"{file} is no kubeconfig", "", _REPAIR_HINT)
     return found or {}
 
 
@@ -91,15 +91,15 @@ def write(file: Path, name: str, server: str, ca: str, user: Mapping[str, Any]) 
     target = file.resolve()  # a link stays a link
     try:
         target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with _locked(target):
-            text = yaml.safe_dump(merged(read(target), name, server, ca, user), sort_keys=False)
+        with _file_lock(target):
+            text = yaml.safe_dump(merge(read(target), name, server, ca, user), sort_keys=False)
             replace(target, text.encode(), None)
     except OSError as error:
         raise WizardError(f"{file} cannot be written", error.strerror or str(error)) from error
 
 
 @contextlib.contextmanager
-def _locked(file: Path) -> Iterator[None]:
+def _file_lock(file: Path) -> Iterator[None]:
     """kubectl's own lock: a file beside it that only one can make."""
     lock = file.with_name(file.name + ".lock")
     try:

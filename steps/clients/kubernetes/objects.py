@@ -7,12 +7,12 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from grpo_wizard.steps.clients.context import Cloud
-from grpo_wizard.steps.clients.driver import Driver, Task
+from grpo_wizard.steps.clients.context import CloudContext
+from grpo_wizard.steps.clients.driver import Driver, ResourceContext
 from grpo_wizard.steps.clients.errors import CloudError
-from grpo_wizard.steps.clients.kubernetes.api import Kube, connect
-from grpo_wizard.steps.clients.serialization import JSON, differences, mark_in, marked
-from grpo_wizard.steps.core.model import Drift, SecretValue, Sight, State
+from grpo_wizard.steps.clients.kubernetes.api import KubeClient, connect_cluster
+from grpo_wizard.steps.clients.serialization import JSON, diff, owner_of, with_owner
+from grpo_wizard.steps.core.model import Drift, ObservedState, ResourceState, SecretValue
 
 PLURALS = {
     "Namespace": "namespaces",
@@ -32,7 +32,7 @@ PLURALS = {
 _LABELS = "metadata.labels"
 
 
-def collection(manifest: Mapping[str, Any]) -> str:
+def collection_path(manifest: Mapping[str, Any]) -> str:
     """The path of the collection that an object belongs to."""
     version, namespace = manifest["apiVersion"], manifest["metadata"].get("namespace")
     root = f"/api/{version}" if "/" not in version else f"/apis/{version}"
@@ -42,117 +42,123 @@ def collection(manifest: Mapping[str, Any]) -> str:
 class KubeDriver(Driver):
     """Looks, makes, patches and deletes one object. What readiness means is said by the kinds that have one."""
 
-    changeable = frozenset({"spec", "data", "rules", "subjects", "metadata.labels", "metadata.annotations"})
+    updatable = frozenset({"spec", "data", "rules", "subjects", "metadata.labels", "metadata.annotations"})
 
-    def path(self, task: Task) -> str:
-        return f"{collection(task.spec)}/{task.name}"
+    def path(self, context: ResourceContext) -> str:
+        return f"{collection_path(context.spec)}/{context.name}"
 
-    def kube(self, cloud: Cloud, task: Task) -> Kube | None:
+    def kube_client(self, cloud: CloudContext, context: ResourceContext) -> KubeClient | None:
         """The cluster's API, None while the cluster is not there or not up."""
-        return connect(cloud, task.at("project"), task.at("location"), task.at("cluster"))
+        return connect_cluster(
+            cloud, context.location("project"), context.location("location"), context.location("cluster")
+        )
 
-    def look(self, cloud: Cloud, task: Task) -> Sight:
-        kube = self.kube(cloud, task)
-        live = kube.get(self.path(task)) if kube else None
+    def read(self, cloud: CloudContext, context: ResourceContext) -> ObservedState:
+        kube = self.kube_client(cloud, context)
+        live = kube.get(self.path(context)) if kube else None
         if live is None:
-            return Sight()
+            return ObservedState()
         meta = live["metadata"]
         state, detail = self.readiness(live)
         if meta.get("deletionTimestamp"):
             state, detail = "deleting", ""
-        return Sight(
+        return ObservedState(
             state,
-            mark_in(live, _LABELS),
+            owner_of(live, _LABELS),
             meta.get("uid", ""),
-            tuple(differences(self.compared(task), live)),
+            tuple(diff(self.comparable_spec(context), live)),
             detail,
-            self.facts(live),
+            self.outputs(live),
         )
 
-    def readiness(self, live: JSON) -> tuple[State, str]:
+    def readiness(self, live: JSON) -> tuple[ResourceState, str]:
         return "ready", ""
 
-    def facts(self, live: JSON) -> dict[str, str]:
+    def outputs(self, live: JSON) -> dict[str, str]:
         return {}
 
-    def compared(self, task: Task) -> Mapping[str, Any]:
-        return task.spec
+    def comparable_spec(self, context: ResourceContext) -> Mapping[str, Any]:
+        return context.spec
 
-    def body(self, cloud: Cloud, task: Task) -> JSON:
-        return marked(task.spec, task.mark, _LABELS)
+    def body(self, cloud: CloudContext, context: ResourceContext) -> JSON:
+        return with_owner(context.spec, context.owner_label, _LABELS)
 
-    def create(self, cloud: Cloud, task: Task) -> str:
-        kube = self._up(cloud, task)
-        kube.send("POST", collection(task.spec), self.body(cloud, task))
+    def create(self, cloud: CloudContext, context: ResourceContext) -> str:
+        kube = self._require_client(cloud, context)
+        kube.send("POST", collection_path(context.spec), self.body(cloud, context))
         return ""
 
-    def change(self, cloud: Cloud, task: Task, sight: Sight) -> str:
-        self._up(cloud, task).send("PATCH", self.path(task), self.body(cloud, task))
+    def update(self, cloud: CloudContext, context: ResourceContext, observed: ObservedState) -> str:
+        self._require_client(cloud, context).send("PATCH", self.path(context), self.body(cloud, context))
         return ""
 
-    def delete(self, cloud: Cloud, task: Task, sight: Sight) -> str:
-        kube = self.kube(cloud, task)
+    def delete(self, cloud: CloudContext, context: ResourceContext, observed: ObservedState) -> str:
+        kube = self.kube_client(cloud, context)
         if kube:
             kube.send(
                 "DELETE",
-                self.path(task),
-                {"propagationPolicy": "Foreground", "preconditions": {"uid": sight.identity}},
+                self.path(context),
+                {"propagationPolicy": "Foreground", "preconditions": {"uid": observed.identity}},
             )
         return ""
 
-    def _up(self, cloud: Cloud, task: Task) -> Kube:
-        place = task.at("project"), task.at("location"), task.at("cluster")
-        kube = connect(cloud, *place) or connect(cloud, *place, fresh=True)
+    def _require_client(self, cloud: CloudContext, context: ResourceContext) -> KubeClient:
+        place = context.location("project"), context.location("location"), context.location("cluster")
+        kube = connect_cluster(cloud, *place) or connect_cluster(cloud, *place, fresh=True)
         if kube is None:
-            raise CloudError("busy", f"cluster {task.at('cluster')} is not up", transient=True)
+            raise CloudError("busy", f"cluster {context.location('cluster')} is not up", transient=True)
         return kube
 
 
 class SecretDriver(KubeDriver):
     """The tokens go from memory into the Secret, and nowhere else. A token that is given now replaces another that is there."""
 
-    changeable = KubeDriver.changeable | {"tokens"}
+    updatable = KubeDriver.updatable | {"tokens"}
 
-    def look(self, cloud: Cloud, task: Task) -> Sight:
-        seen = super().look(cloud, task)
-        kube = self.kube(cloud, task)
-        live = kube.get(self.path(task)) if kube and seen.state == "ready" else None
-        stale = self._stale(cloud, task, live or {}) if live else []
+    def read(self, cloud: CloudContext, context: ResourceContext) -> ObservedState:
+        seen = super().read(cloud, context)
+        kube = self.kube_client(cloud, context)
+        live = kube.get(self.path(context)) if kube and seen.state == "ready" else None
+        stale = self._outdated_keys(cloud, context, live or {}) if live else []
         drift = tuple(Drift(f"tokens.{key}", "the one given now", "another") for key in stale)
         return replace(seen, drift=seen.drift + drift)
 
-    def compared(self, task: Task) -> Mapping[str, Any]:
-        return {key: value for key, value in task.spec.items() if key != "stringData"}
+    def comparable_spec(self, context: ResourceContext) -> Mapping[str, Any]:
+        return {key: value for key, value in context.spec.items() if key != "stringData"}
 
-    def body(self, cloud: Cloud, task: Task) -> JSON:
-        return marked(self.compared(task), task.mark, _LABELS) | {
-            "stringData": self._values(cloud, task, made_up=True)
+    def body(self, cloud: CloudContext, context: ResourceContext) -> JSON:
+        return with_owner(self.comparable_spec(context), context.owner_label, _LABELS) | {
+            "stringData": self._token_values(cloud, context, include_placeholders=True)
         }
 
-    def change(self, cloud: Cloud, task: Task, sight: Sight) -> str:
-        body = self.body(cloud, task) | {"stringData": self._values(cloud, task, made_up=False)}
-        self._up(cloud, task).send("PATCH", self.path(task), body)
+    def update(self, cloud: CloudContext, context: ResourceContext, observed: ObservedState) -> str:
+        body = self.body(cloud, context) | {
+            "stringData": self._token_values(cloud, context, include_placeholders=False)
+        }
+        self._require_client(cloud, context).send("PATCH", self.path(context), body)
         return ""
 
-    def _stale(self, cloud: Cloud, task: Task, live: JSON) -> list[str]:
+    def _outdated_keys(self, cloud: CloudContext, context: ResourceContext, live: JSON) -> list[str]:
         """Keys whose value is not that of a token that the user gave. Values never leave this function."""
         held = live.get("data") or {}
-        given = self._values(cloud, task, made_up=False)
+        given = self._token_values(cloud, context, include_placeholders=False)
         return [
             key for key, value in given.items() if held.get(key) != base64.b64encode(value.encode()).decode()
         ]
 
-    def _values(self, cloud: Cloud, task: Task, made_up: bool) -> dict[str, str]:
+    def _token_values(
+        self, cloud: CloudContext, context: ResourceContext, include_placeholders: bool
+    ) -> dict[str, str]:
         values: dict[str, str] = {}
-        for key, wanted in task.spec["stringData"].items():
+        for key, wanted in context.spec["stringData"].items():
             name = wanted.name if isinstance(wanted, SecretValue) else ""
-            if name in cloud.secrets and (made_up or name not in cloud.made_up):
+            if name in cloud.secrets and (include_placeholders or name not in cloud.placeholder_secrets):
                 values[key] = cloud.secrets[name].reveal()
         return values
 
 
 class DaemonSetDriver(KubeDriver):
-    def readiness(self, live: JSON) -> tuple[State, str]:
+    def readiness(self, live: JSON) -> tuple[ResourceState, str]:
         """0 of 0 is ready: there is no GPU node yet."""
         status = live.get("status", {})
         wanted, ready = int(status.get("desiredNumberScheduled", 0)), int(status.get("numberReady", 0))
@@ -160,15 +166,15 @@ class DaemonSetDriver(KubeDriver):
         return ("ready" if seen and ready >= wanted else "creating"), f"{ready} of {wanted} nodes"
 
 
-class ClaimDriver(KubeDriver):
-    def readiness(self, live: JSON) -> tuple[State, str]:
+class PersistentVolumeClaimDriver(KubeDriver):
+    def readiness(self, live: JSON) -> tuple[ResourceState, str]:
         phase = live.get("status", {}).get("phase", "Pending")
         return (
             "ready" if phase == "Bound" else "failed" if phase == "Lost" else "creating"
         ), f"claim is {phase}"
 
 
-class VolumeDriver(KubeDriver):
-    def readiness(self, live: JSON) -> tuple[State, str]:
+class PersistentVolumeDriver(KubeDriver):
+    def readiness(self, live: JSON) -> tuple[ResourceState, str]:
         phase = live.get("status", {}).get("phase", "Available")
         return ("failed" if phase == "Failed" else "ready"), f"volume is {phase}"

@@ -21,17 +21,17 @@ from grpo_wizard.steps.clients.kubernetes.access import KubeAccess
 if TYPE_CHECKING:
     import aiohttp
 
-Chooser = Callable[[], Awaitable[str | None]]
-_PIECE = 64 * 1024
+PodSelector = Callable[[], Awaitable[str | None]]
+_CHUNK_SIZE = 64 * 1024
 _DATA, _ERROR = 0, 1
 
 
-class ForwardError(WizardError):
+class PortForwardError(WizardError):
     """The API server cannot be reached, or refuses to forward."""
 
 
 @dataclass(frozen=True)
-class Forwarding:
+class PortForwardEvent:
     """What the user is told, once each time. `kind`: ready, lost (no way to the pod), restored, moved
     (another pod)."""
 
@@ -40,7 +40,7 @@ class Forwarding:
     detail: str
 
 
-def head_pod(access: KubeAccess, namespace: str, raycluster: str) -> Chooser:
+def head_pod_selector(access: KubeAccess, namespace: str, raycluster: str) -> PodSelector:
     """Finds the RayCluster's head by its labels: the newest that runs and is not being deleted, else None."""
 
     async def choose() -> str | None:
@@ -55,7 +55,7 @@ def head_pod(access: KubeAccess, namespace: str, raycluster: str) -> Chooser:
             session.get(url, params={"labelSelector": labels}, headers=headers, ssl=ssl) as answer,
         ):
             if answer.status != 200:
-                raise ForwardError(
+                raise PortForwardError(
                     "The head's pod cannot be looked up",
                     f"{answer.status}: {(await answer.text())[:200]}",
                     "Check that you may list pods in this namespace.",
@@ -77,7 +77,7 @@ def newest_running(pods: list[dict[str, Any]]) -> str | None:
     return str(newest["name"]) if newest else None
 
 
-class Forward:
+class PortForward:
     """`async with Forward(access, "default", head_pod(…), 8265) as forward:` then use `forward.url`.
 
     The local port stays the same while the server restarts or the pod is replaced. A connection that comes
@@ -89,23 +89,23 @@ class Forward:
         self,
         access: KubeAccess,
         namespace: str,
-        choose: Chooser,
+        select_pod: PodSelector,
         port: int,
         *,
         local_port: int = 0,
-        on_event: Callable[[Forwarding], None] | None = None,
-        check_s: float = 2.0,
-        patience_s: float = 10.0,
+        on_event: Callable[[PortForwardEvent], None] | None = None,
+        check_interval_s: float = 2.0,
+        connect_timeout_s: float = 10.0,
     ) -> None:
-        self.access, self.namespace, self.choose, self.port = access, namespace, choose, port
-        self.check_s, self.patience_s = check_s, patience_s
+        self.access, self.namespace, self.select_pod, self.port = access, namespace, select_pod, port
+        self.check_interval_s, self.connect_timeout_s = check_interval_s, connect_timeout_s
         self.pod: str | None = None
-        self._known: str | None = None  # also while `pod` is None because the way to it broke
+        self._last_pod: str | None = None  # also while `pod` is None because the way to it broke
         self._local_port, self._on_event = local_port, on_event
         self._lost = False
         self._tunnels: dict[asyncio.Task[None], str] = {}
         self._server: asyncio.Server | None = None
-        self._watch: asyncio.Task[None] | None = None
+        self._watch_task: asyncio.Task[None] | None = None
         self._session: aiohttp.ClientSession | None = None
 
     @property
@@ -118,7 +118,7 @@ class Forward:
         """http://127.0.0.1:PORT"""
         return f"http://127.0.0.1:{self._local_port}"
 
-    async def __aenter__(self) -> Forward:
+    async def __aenter__(self) -> PortForward:
         import aiohttp
 
         self._session = aiohttp.ClientSession(
@@ -126,15 +126,15 @@ class Forward:
         )
         try:
             self._server = await asyncio.start_server(
-                self._accept, "127.0.0.1", self._local_port, limit=_PIECE
+                self._accept, "127.0.0.1", self._local_port, limit=_CHUNK_SIZE
             )
         except OSError as error:
             await self._session.close()
-            raise ForwardError(
+            raise PortForwardError(
                 f"Port {self._local_port} of this machine cannot be used", str(error), "Choose another port."
             ) from error
         self._local_port = self._server.sockets[0].getsockname()[1]
-        self._watch = asyncio.create_task(self._watch_pod())
+        self._watch_task = asyncio.create_task(self._watch_pod())
         return self
 
     async def __aexit__(
@@ -142,7 +142,7 @@ class Forward:
     ) -> None:
         if self._server:
             self._server.close()
-        tasks = [*self._tunnels, *([self._watch] if self._watch else [])]
+        tasks = [*self._tunnels, *([self._watch_task] if self._watch_task else [])]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -151,54 +151,54 @@ class Forward:
 
     async def _watch_pod(self) -> None:
         while True:
-            await self._look()
-            await asyncio.sleep(self.check_s)
+            await self._check_pod()
+            await asyncio.sleep(self.check_interval_s)
 
-    async def _look(self) -> None:
+    async def _check_pod(self) -> None:
         """Asks which pod it is now; a new one ends the tunnels to the old, whose clients then connect
         anew."""
         try:
-            pod = await self.choose()
+            pod = await self.select_pod()
         except asyncio.CancelledError:
             raise
         except Exception as error:  # whatever the chooser's own client raises, the way to the pod is lost
-            self._tell_lost(str(error) or type(error).__name__)
+            self._emit_lost(str(error) or type(error).__name__)
             return
         if pod is None:
-            self._tell_lost("no head pod is running")
+            self._emit_lost("no head pod is running")
             return
-        before, self._known, self.pod = self._known, pod, pod
+        before, self._last_pod, self.pod = self._last_pod, pod, pod
         if before not in (None, pod):
             for task in [task for task, to in self._tunnels.items() if to == before]:
                 task.cancel()
             self._lost = False
-            self._tell("moved", f"the head pod is now {pod}")
+            self._emit("moved", f"the head pod is now {pod}")
         elif before is None:
             self._lost = False
-            self._tell("ready", f"forwarding to {pod}")
+            self._emit("ready", f"forwarding to {pod}")
 
-    def _tell(self, kind: str, detail: str) -> None:
+    def _emit(self, kind: str, detail: str) -> None:
         if self._on_event:
-            self._on_event(Forwarding(kind, self.pod, detail))
+            self._on_event(PortForwardEvent(kind, self.pod, detail))
 
-    def _tell_lost(self, detail: str) -> None:
+    def _emit_lost(self, detail: str) -> None:
         if not self._lost:
             self._lost = True
-            self._tell("lost", detail)
+            self._emit("lost", detail)
 
-    def _tell_restored(self) -> None:
+    def _emit_restored(self) -> None:
         if self._lost:
             self._lost = False
-            self._tell("restored", f"forwarding to {self.pod}")
+            self._emit("restored", f"forwarding to {self.pod}")
 
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
         assert task is not None
         self._tunnels[task] = ""
         try:
-            ws = await self._open(task)
+            ws = await self._connect_with_retry(task)
             if ws is not None:
-                await self._carry(ws, reader, writer)
+                await self._relay(ws, reader, writer)
         except asyncio.CancelledError:
             pass  # asyncio's server would print it; the connection just ends
         finally:
@@ -207,23 +207,23 @@ class Forward:
             with contextlib.suppress(OSError, asyncio.CancelledError):
                 await writer.wait_closed()
 
-    async def _open(self, task: asyncio.Task[None]) -> aiohttp.ClientWebSocketResponse | None:
+    async def _connect_with_retry(self, task: asyncio.Task[None]) -> aiohttp.ClientWebSocketResponse | None:
         """A WebSocket to the pod, trying again with growing pauses until `patience_s` is over."""
-        end, pause = asyncio.get_running_loop().time() + self.patience_s, 0.1
+        end, pause = asyncio.get_running_loop().time() + self.connect_timeout_s, 0.1
         while True:
             if self.pod is None:
-                await self._look()
+                await self._check_pod()
             if self.pod is not None:
                 self._tunnels[task] = self.pod
                 ws = await self._connect(self.pod)
                 if ws is not None:
-                    self._tell_restored()
+                    self._emit_restored()
                     return ws
             if asyncio.get_running_loop().time() + pause > end:
                 return None
             await asyncio.sleep(pause)
             pause = min(2 * pause, 1.0)
-            await self._look()
+            await self._check_pod()
 
     async def _connect(self, pod: str) -> aiohttp.ClientWebSocketResponse | None:
         import aiohttp
@@ -243,15 +243,15 @@ class Forward:
                 timeout=10,
             )
         except (aiohttp.ClientError, OSError, TimeoutError) as error:
-            self._tell_lost(f"{pod}: {error or type(error).__name__}")
+            self._emit_lost(f"{pod}: {error or type(error).__name__}")
             return None
         try:
-            return ws if await self._greeted(ws, pod) else None
+            return ws if await self._handshake(ws, pod) else None
         except BaseException:
             await ws.close()
             raise
 
-    async def _greeted(self, ws: aiohttp.ClientWebSocketResponse, pod: str) -> bool:
+    async def _handshake(self, ws: aiohttp.ClientWebSocketResponse, pod: str) -> bool:
         """Reads the two messages that name the port; an error instead means that the pod cannot be
         reached."""
         import aiohttp
@@ -267,11 +267,11 @@ class Forward:
                 break
             awaited.discard(channel)
         if awaited:
-            self._tell_lost(f"{pod}: {detail}")
+            self._emit_lost(f"{pod}: {detail}")
             await ws.close()
         return not awaited
 
-    async def _carry(
+    async def _relay(
         self, ws: aiohttp.ClientWebSocketResponse, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
         up, down = asyncio.create_task(_send(reader, ws)), asyncio.create_task(_receive(ws, writer))
@@ -285,27 +285,27 @@ class Forward:
             results = await asyncio.gather(up, down, return_exceptions=True)
             with contextlib.suppress(Exception):
                 await asyncio.wait_for(ws.close(), timeout=2)
-        refused = next((str(result) for result in results if isinstance(result, _Broken)), None)
+        refused = next((str(result) for result in results if isinstance(result, _StreamError)), None)
         if refused:
-            self._tell_lost(f"{self.pod}: {refused}")
+            self._emit_lost(f"{self.pod}: {refused}")
             self.pod = None  # whoever connects next looks the pod up again
-        elif any(isinstance(result, _Cut) for result in results):
+        elif any(isinstance(result, _ConnectionLost) for result in results):
             # a server that went away says so there; a mere end of the pod's side does not
-            await self._look()
+            await self._check_pod()
 
 
-class _Broken(Exception):
+class _StreamError(Exception):
     """The pod's side ended with an error."""
 
 
-class _Cut(Exception):
+class _ConnectionLost(Exception):
     """The WebSocket ended without a farewell: a server that died, or one that does not take leave."""
 
 
 async def _send(reader: asyncio.StreamReader, ws: aiohttp.ClientWebSocketResponse) -> None:
     """Local to pod. `send_bytes` waits while the socket is full, so the local client is slowed down, not
     buffered."""
-    while data := await reader.read(_PIECE):
+    while data := await reader.read(_CHUNK_SIZE):
         await ws.send_bytes(bytes([_DATA]) + data)
 
 
@@ -322,6 +322,6 @@ async def _receive(ws: aiohttp.ClientWebSocketResponse, writer: asyncio.StreamWr
             writer.write(data)
             await writer.drain()
         elif data:
-            raise _Broken(data.decode("utf-8", "replace")[:300])
+            raise _StreamError(data.decode("utf-8", "replace")[:300])
     if ws.close_code == 1006:
-        raise _Cut
+        raise _ConnectionLost

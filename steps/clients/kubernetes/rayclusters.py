@@ -6,100 +6,117 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from grpo_wizard.steps.clients.context import Cloud
-from grpo_wizard.steps.clients.driver import Task
-from grpo_wizard.steps.clients.kubernetes.api import Kube
+from grpo_wizard.steps.clients.context import CloudContext
+from grpo_wizard.steps.clients.driver import ResourceContext
+from grpo_wizard.steps.clients.kubernetes.api import KubeClient
 from grpo_wizard.steps.clients.kubernetes.objects import KubeDriver
-from grpo_wizard.steps.clients.kubernetes.pod_diagnosis.pods import is_head, is_ready, pods_of, trouble
+from grpo_wizard.steps.clients.kubernetes.pod_diagnosis.pods import (
+    diagnose_raycluster,
+    is_head,
+    is_ready,
+    list_pods,
+)
 from grpo_wizard.steps.clients.serialization import JSON
-from grpo_wizard.steps.core.model import Sight, State, Trouble
+from grpo_wizard.steps.core.model import Diagnosis, ObservedState, ResourceState
 
-RELEASED = "grpo-wizard/released"
+RELEASED_ANNOTATION = "grpo-wizard/released"
 
 
 class RayClusterDriver(KubeDriver):
     """`status.state` latches and is not trusted: the head's live condition and the workers' own readiness count."""
 
-    changeable = frozenset({"spec.workerGroupSpecs", "metadata.annotations"})
+    updatable = frozenset({"spec.workerGroupSpecs", "metadata.annotations"})
 
-    def look(self, cloud: Cloud, task: Task) -> Sight:
-        seen = super().look(cloud, task)
-        kube = self.kube(cloud, task)
+    def read(self, cloud: CloudContext, context: ResourceContext) -> ObservedState:
+        seen = super().read(cloud, context)
+        kube = self.kube_client(cloud, context)
         if kube is None or seen.state in ("absent", "deleting"):
             return seen
-        live = kube.get(self.path(task)) or {}
-        state, detail, why = self._state(kube, task, live)
+        live = kube.get(self.path(context)) or {}
+        state, detail, why = self._state(kube, context, live)
         drift = self._drift(seen, live, state)
-        return Sight(state, seen.mark, seen.identity, drift, detail, self._facts(live), why)
+        return ObservedState(state, seen.owner_label, seen.identity, drift, detail, self._outputs(live), why)
 
-    def _state(self, kube: Kube, task: Task, live: JSON) -> tuple[State, str, Trouble | None]:
+    def _state(
+        self, kube: KubeClient, context: ResourceContext, live: JSON
+    ) -> tuple[ResourceState, str, Diagnosis | None]:
         """Pods are counted themselves, and by the operator too: its status may be older than they are, either way."""
-        pods = pods_of(kube, task.at("namespace"), task.name)
+        pods = list_pods(kube, context.location("namespace"), context.name)
         head_ready = head_is_ready(live) and any(is_head(p) and is_ready(p) for p in pods)
-        wanted = int(task.spec["spec"]["workerGroupSpecs"][0]["replicas"])
-        ready = min(sum(1 for p in pods if not is_head(p) and is_ready(p)), workers_ready(live))
-        if head_ready and (released(live) or (ready >= wanted and _replicas(live) >= wanted)):
+        wanted = int(context.spec["spec"]["workerGroupSpecs"][0]["replicas"])
+        ready = min(sum(1 for p in pods if not is_head(p) and is_ready(p)), ready_worker_count(live))
+        if head_ready and (is_scaled_down(live) or (ready >= wanted and _desired_replicas(live) >= wanted)):
             return "ready", f"head and {ready} workers ready", None
         what = f"head ready, workers {ready} of {wanted}" if head_ready else "waiting for the head"
-        why = trouble(kube, task.at("namespace"), task.name, pods)
+        why = diagnose_raycluster(kube, context.location("namespace"), context.name, pods)
         return "creating", f"{what}: {why}" if why else what, why
 
-    def _drift(self, seen: Sight, live: JSON, state: State) -> tuple[Any, ...]:
+    def _drift(self, observed: ObservedState, live: JSON, state: ResourceState) -> tuple[Any, ...]:
         """Fewer replicas than wanted are no drift while they are being raised, nor after a release."""
-        coming = state == "creating" or released(live)
-        return tuple(d for d in seen.drift if not (coming and d.path.endswith(("replicas", "minReplicas"))))
+        coming = state == "creating" or is_scaled_down(live)
+        return tuple(
+            d for d in observed.drift if not (coming and d.path.endswith(("replicas", "minReplicas")))
+        )
 
-    def _facts(self, live: JSON) -> dict[str, str]:
-        found = live.get("metadata", {}).get("annotations", {}).get(RELEASED)
+    def _outputs(self, live: JSON) -> dict[str, str]:
+        found = live.get("metadata", {}).get("annotations", {}).get(RELEASED_ANNOTATION)
         return {"released": found} if found else {}
 
-    def body(self, cloud: Cloud, task: Task) -> JSON:
-        made = super().body(cloud, task)
+    def body(self, cloud: CloudContext, context: ResourceContext) -> JSON:
+        made = super().body(cloud, context)
         group: Mapping[str, Any] = made["spec"]["workerGroupSpecs"][0]
         return json.loads(json.dumps(made)) | {
             "spec": made["spec"] | {"workerGroupSpecs": [{**group, "replicas": 0}]}
         }
 
-    def change(self, cloud: Cloud, task: Task, sight: Sight) -> str:
-        self._up(cloud, task).send("PATCH", self.path(task), super().body(cloud, task))
+    def update(self, cloud: CloudContext, context: ResourceContext, observed: ObservedState) -> str:
+        self._require_client(cloud, context).send("PATCH", self.path(context), super().body(cloud, context))
         return ""
 
-    def nudge(self, cloud: Cloud, task: Task, sight: Sight) -> None:
-        kube = self.kube(cloud, task)
-        live = kube.get(self.path(task)) if kube else None
-        wanted = int(task.spec["spec"]["workerGroupSpecs"][0]["replicas"])
-        if kube and live and not released(live) and head_is_ready(live) and _replicas(live) < wanted:
-            task.tell(f"the head is ready: asking for {wanted} workers")
-            raise_workers(kube, self.path(task), wanted)
+    def advance(self, cloud: CloudContext, context: ResourceContext, observed: ObservedState) -> None:
+        kube = self.kube_client(cloud, context)
+        live = kube.get(self.path(context)) if kube else None
+        wanted = int(context.spec["spec"]["workerGroupSpecs"][0]["replicas"])
+        if (
+            kube
+            and live
+            and not is_scaled_down(live)
+            and head_is_ready(live)
+            and _desired_replicas(live) < wanted
+        ):
+            context.emit(f"the head is ready: asking for {wanted} workers")
+            scale_workers(kube, self.path(context), wanted)
 
 
-def raise_workers(kube: Kube, path: str, wanted: int) -> None:
+def scale_workers(kube: KubeClient, path: str, replicas: int) -> None:
     """Replicas of the first worker group to `wanted`; a release note is taken off."""
     live = kube.get(path) or {}
     groups = live["spec"]["workerGroupSpecs"]
-    groups[0] = {**groups[0], "replicas": wanted}
+    groups[0] = {**groups[0], "replicas": replicas}
     kube.send(
-        "PATCH", path, {"metadata": {"annotations": {RELEASED: None}}, "spec": {"workerGroupSpecs": groups}}
+        "PATCH",
+        path,
+        {"metadata": {"annotations": {RELEASED_ANNOTATION: None}}, "spec": {"workerGroupSpecs": groups}},
     )
 
 
-def released(live: Mapping[str, Any]) -> bool:
-    return bool(live.get("metadata", {}).get("annotations", {}).get(RELEASED))
+def is_scaled_down(live: Mapping[str, Any]) -> bool:
+    return bool(live.get("metadata", {}).get("annotations", {}).get(RELEASED_ANNOTATION))
 
 
 def head_is_ready(live: Mapping[str, Any]) -> bool:
-    return _condition(live, "HeadPodReady") == "True"
+    return _condition_status(live, "HeadPodReady") == "True"
 
 
-def workers_ready(live: Mapping[str, Any]) -> int:
+def ready_worker_count(live: Mapping[str, Any]) -> int:
     return int(live.get("status", {}).get("readyWorkerReplicas", 0))
 
 
-def _replicas(live: Mapping[str, Any]) -> int:
+def _desired_replicas(live: Mapping[str, Any]) -> int:
     return int(live["spec"]["workerGroupSpecs"][0].get("replicas", 0))
 
 
-def _condition(live: Mapping[str, Any], kind: str) -> str:
+def _condition_status(live: Mapping[str, Any], kind: str) -> str:
     return next(
         (c.get("status", "") for c in live.get("status", {}).get("conditions", []) if c.get("type") == kind),
         "",

@@ -2,55 +2,55 @@
 
 from __future__ import annotations
 
-from grpo_wizard.steps.clients.context import Cloud, absent_is_none, call
-from grpo_wizard.steps.clients.google.compute import compute
-from grpo_wizard.steps.clients.queries.registry import compute_all, compute_one, question
-from grpo_wizard.steps.clients.serialization import JSON, document
+from grpo_wizard.steps.clients.context import CloudContext, call, get_or_none
+from grpo_wizard.steps.clients.google.compute import compute_client
+from grpo_wizard.steps.clients.queries.registry import get_compute, list_compute, query
+from grpo_wizard.steps.clients.serialization import JSON, to_json
 
 
-@question
-def zone(cloud: Cloud, project: str, zone: str) -> JSON | None:
-    return compute_one(cloud, "ZonesClient", project=project, zone=zone)
+@query
+def zone(cloud: CloudContext, project: str, zone: str) -> JSON | None:
+    return get_compute(cloud, "ZonesClient", project=project, zone=zone)
 
 
-@question
-def zones(cloud: Cloud, project: str) -> list[JSON]:
-    return compute_all(cloud, "ZonesClient", project=project)
+@query
+def zones(cloud: CloudContext, project: str) -> list[JSON]:
+    return list_compute(cloud, "ZonesClient", project=project)
 
 
-@question
-def machine_type(cloud: Cloud, project: str, zone: str, name: str) -> JSON | None:
-    return compute_one(cloud, "MachineTypesClient", project=project, zone=zone, machine_type=name)
+@query
+def machine_type(cloud: CloudContext, project: str, zone: str, name: str) -> JSON | None:
+    return get_compute(cloud, "MachineTypesClient", project=project, zone=zone, machine_type=name)
 
 
-@question
-def machine_zones(cloud: Cloud, project: str, name: str) -> list[str]:
+@query
+def machine_zones(cloud: CloudContext, project: str, name: str) -> list[str]:
     """Every zone that has a machine type."""
     request = {"project": project, "filter": f"name={name}"}
-    pages = call("compute", compute(cloud, "MachineTypesClient").aggregated_list, request=request)
+    pages = call("compute", compute_client(cloud, "MachineTypesClient").aggregated_list, request=request)
     return sorted(scope.rpartition("/")[2] for scope, listed in pages if listed.machine_types)
 
 
-@question
-def accelerator(cloud: Cloud, project: str, zone: str, name: str) -> JSON | None:
-    return compute_one(cloud, "AcceleratorTypesClient", project=project, zone=zone, accelerator_type=name)
+@query
+def accelerator(cloud: CloudContext, project: str, zone: str, name: str) -> JSON | None:
+    return get_compute(cloud, "AcceleratorTypesClient", project=project, zone=zone, accelerator_type=name)
 
 
-@question
-def reservation(cloud: Cloud, project: str, zone: str, name: str) -> JSON | None:
-    return compute_one(cloud, "ReservationsClient", project=project, zone=zone, reservation=name)
+@query
+def reservation(cloud: CloudContext, project: str, zone: str, name: str) -> JSON | None:
+    return get_compute(cloud, "ReservationsClient", project=project, zone=zone, reservation=name)
 
 
-@question
-def reservations(cloud: Cloud, project: str, zone: str) -> list[JSON]:
+@query
+def reservations(cloud: CloudContext, project: str, zone: str) -> list[JSON]:
     """All of a zone, to choose from."""
-    return compute_all(cloud, "ReservationsClient", project=project, zone=zone)
+    return list_compute(cloud, "ReservationsClient", project=project, zone=zone)
 
 
-@question
-def reservation_zones(cloud: Cloud, project: str, name: str) -> list[str]:
+@query
+def reservation_zones(cloud: CloudContext, project: str, name: str) -> list[str]:
     pages = call(
-        "compute", compute(cloud, "ReservationsClient").aggregated_list, request={"project": project}
+        "compute", compute_client(cloud, "ReservationsClient").aggregated_list, request={"project": project}
     )
     return sorted(
         scope.rpartition("/")[2]
@@ -59,10 +59,10 @@ def reservation_zones(cloud: Cloud, project: str, name: str) -> list[str]:
     )
 
 
-@question
-def future_reservations(cloud: Cloud, project: str, name: str) -> list[str]:
+@query
+def future_reservations(cloud: CloudContext, project: str, name: str) -> list[str]:
     """Zones in which a future reservation of that name is waited for."""
-    client = compute(cloud, "FutureReservationsClient")
+    client = compute_client(cloud, "FutureReservationsClient")
     pages = call("compute", client.aggregated_list, request={"project": project})
     return sorted(
         scope.rpartition("/")[2]
@@ -71,31 +71,31 @@ def future_reservations(cloud: Cloud, project: str, name: str) -> list[str]:
     )
 
 
-@question
-def reservation_block(cloud: Cloud, project: str, zone: str, name: str, block: str) -> JSON | None:
+@query
+def reservation_block(cloud: CloudContext, project: str, zone: str, name: str, block: str) -> JSON | None:
     request = {"project": project, "zone": zone, "reservation": name, "reservation_block": block}
-    found = absent_is_none(compute(cloud, "ReservationBlocksClient").get, "compute", request)
+    found = get_or_none(compute_client(cloud, "ReservationBlocksClient").get, "compute", request)
     return found and found.get("resource")
 
 
-@question
+@query
 def reservation_sub_block(
-    cloud: Cloud, project: str, zone: str, name: str, block: str, sub: str
+    cloud: CloudContext, project: str, zone: str, name: str, block: str, sub: str
 ) -> JSON | None:
     parent = f"reservations/{name}/reservationBlocks/{block}"
     request = {"project": project, "zone": zone, "parent_name": parent, "reservation_sub_block": sub}
-    found = absent_is_none(compute(cloud, "ReservationSubBlocksClient").get, "compute", request)
+    found = get_or_none(compute_client(cloud, "ReservationSubBlocksClient").get, "compute", request)
     return found and found.get("resource")
 
 
-@question
-def quotas(cloud: Cloud, project: str, region: str = "") -> dict[str, JSON]:
+@query
+def quotas(cloud: CloudContext, project: str, region: str = "") -> dict[str, JSON]:
     """Compute's quotas by metric, {limit, usage}: the project's, or a region's."""
     if region:
-        client, request = compute(cloud, "RegionsClient"), {"project": project, "region": region}
+        client, request = compute_client(cloud, "RegionsClient"), {"project": project, "region": region}
     else:
-        client, request = compute(cloud, "ProjectsClient"), {"project": project}
-    seen = document(call("compute", client.get, request=request))
+        client, request = compute_client(cloud, "ProjectsClient"), {"project": project}
+    seen = to_json(call("compute", client.get, request=request))
     return {
         str(row["metric"]): {"limit": float(row.get("limit", 0)), "usage": float(row.get("usage", 0))}
         for row in seen.get("quotas", [])
@@ -103,18 +103,18 @@ def quotas(cloud: Cloud, project: str, region: str = "") -> dict[str, JSON]:
     }
 
 
-@question
+@query
 def gpu_quota(
-    cloud: Cloud,
+    cloud: CloudContext,
     project: str,
     region: str,
     family: str,
     quota: str = "GPUS-PER-GPU-FAMILY-per-project-region",
 ) -> int | None:
     """GPUs of a family in a region by Cloud Quotas; compute's own list does not know B200 and H200 (google-cloud.md §3.6)."""
-    client = cloud.rest("cloudquotas", "google.cloud.cloudquotas_v1", "CloudQuotasClient")
+    client = cloud.rest_client("cloudquotas", "google.cloud.cloudquotas_v1", "CloudQuotasClient")
     name = f"projects/{project}/locations/global/services/compute.googleapis.com/quotaInfos/{quota}"
-    info = document(call("cloudquotas", client.get_quota_info, request={"name": name}))
+    info = to_json(call("cloudquotas", client.get_quota_info, request={"name": name}))
     for row in info.get("dimensionsInfos", []):
         at = row.get("dimensions", {})
         if at.get("gpu_family") == family and (

@@ -5,22 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from grpo_wizard.steps.clients.context import Cloud, absent_is_none, call
-from grpo_wizard.steps.clients.google.compute import compute
-from grpo_wizard.steps.clients.serialization import JSON, document
+from grpo_wizard.steps.clients.context import CloudContext, call, get_or_none
+from grpo_wizard.steps.clients.google.compute import compute_client
+from grpo_wizard.steps.clients.serialization import JSON, to_json
 
-QUESTIONS: dict[str, Callable[..., Any]] = {}
+QUERIES: dict[str, Callable[..., Any]] = {}
 
 
-def question(function: Callable[..., Any]) -> Callable[..., Any]:
+def query(function: Callable[..., Any]) -> Callable[..., Any]:
     """Makes a function (cloud, **about) answerable by its name."""
-    QUESTIONS[function.__name__] = function
+    QUERIES[function.__name__] = function
     return function
 
 
-def compute_one(cloud: Cloud, client: str, **request: Any) -> JSON | None:
-    return absent_is_none(compute(cloud, client).get, "compute", request)
+def get_compute(cloud: CloudContext, client: str, **request: Any) -> JSON | None:
+    return get_or_none(compute_client(cloud, client).get, "compute", request)
 
 
-def compute_all(cloud: Cloud, client: str, **request: Any) -> list[JSON]:
-    return [document(one) for one in call("compute", compute(cloud, client).list, request=request)]
+def list_compute(cloud: CloudContext, client: str, **request: Any) -> list[JSON]:
+    return [to_json(one) for one in call("compute", compute_client(cloud, client).list, request=request)]

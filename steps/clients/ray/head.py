@@ -7,21 +7,21 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
-from grpo_wizard.steps.clients.context import Cloud
+from grpo_wizard.steps.clients.context import CloudContext
 from grpo_wizard.steps.clients.errors import CloudError
 from grpo_wizard.steps.clients.kubernetes.access import KubeAccess
-from grpo_wizard.steps.clients.kubernetes.api import Kube, connect
-from grpo_wizard.steps.clients.kubernetes.port_forward import Forward, head_pod
-from grpo_wizard.steps.clients.ray.jobs_api import RayJobs
+from grpo_wizard.steps.clients.kubernetes.api import KubeClient, connect_cluster
+from grpo_wizard.steps.clients.kubernetes.port_forward import PortForward, head_pod_selector
+from grpo_wizard.steps.clients.ray.jobs_api import RayJobsClient
 
-DASHBOARD, AGENT = 8265, 52365
+DASHBOARD_PORT, AGENT_PORT = 8265, 52365
 
 
 @dataclass(frozen=True)
-class Head:
+class RayHeadConnection:
     """An open head. `agent_url` serves the log folder by byte ranges."""
 
-    jobs: RayJobs
+    jobs: RayJobsClient
     dashboard_url: str
     agent_url: str
     access: KubeAccess
@@ -29,11 +29,11 @@ class Head:
     raycluster: str
 
 
-def kube_access(cloud: Cloud, kube: Kube) -> KubeAccess:
-    return KubeAccess(kube.where.server, kube.where.ca_pem.decode(), cloud.token)
+def kube_access(cloud: CloudContext, kube: KubeClient) -> KubeAccess:
+    return KubeAccess(kube.endpoint.server, kube.endpoint.ca_pem.decode(), cloud.token)
 
 
-def ray_token(kube: Kube, namespace: str, raycluster: str) -> str | None:
+def ray_token(kube: KubeClient, namespace: str, raycluster: str) -> str | None:
     """From the Secret named as the RayCluster, as KubeRay keeps it; none where Ray has no authentication (before 2.52)."""
     found = kube.get(f"/api/v1/namespaces/{namespace}/secrets/{raycluster}")
     value = (found or {}).get("data", {}).get("auth_token")
@@ -41,19 +41,25 @@ def ray_token(kube: Kube, namespace: str, raycluster: str) -> str | None:
 
 
 @asynccontextmanager
-async def open_head(cloud: Cloud, where: Mapping[str, str], local_port: int = 0) -> AsyncIterator[Head]:
+async def open_head(
+    cloud: CloudContext, parent: Mapping[str, str], local_port: int = 0
+) -> AsyncIterator[RayHeadConnection]:
     """`where` as in the job's resource: project, location, cluster, namespace, raycluster. Raises CloudError while nothing is there."""
     import asyncio
 
-    kube = await asyncio.to_thread(connect, cloud, where["project"], where["location"], where["cluster"])
+    kube = await asyncio.to_thread(
+        connect_cluster, cloud, parent["project"], parent["location"], parent["cluster"]
+    )
     if kube is None:
-        raise CloudError("busy", f"cluster {where['cluster']} is not up", transient=True)
-    token = await asyncio.to_thread(ray_token, kube, where["namespace"], where["raycluster"])
+        raise CloudError("busy", f"cluster {parent['cluster']} is not up", transient=True)
+    token = await asyncio.to_thread(ray_token, kube, parent["namespace"], parent["raycluster"])
     access = kube_access(cloud, kube)
-    choose = head_pod(access, where["namespace"], where["raycluster"])
+    choose = head_pod_selector(access, parent["namespace"], parent["raycluster"])
     async with (
-        Forward(access, where["namespace"], choose, DASHBOARD, local_port=local_port) as dashboard,
-        Forward(access, where["namespace"], choose, AGENT) as agent,
-        RayJobs(dashboard.url, token) as jobs,
+        PortForward(access, parent["namespace"], choose, DASHBOARD_PORT, local_port=local_port) as dashboard,
+        PortForward(access, parent["namespace"], choose, AGENT_PORT) as agent,
+        RayJobsClient(dashboard.url, token) as jobs,
     ):
-        yield Head(jobs, dashboard.url, agent.url, access, where["namespace"], where["raycluster"])
+        yield RayHeadConnection(
+            jobs, dashboard.url, agent.url, access, parent["namespace"], parent["raycluster"]
+        )

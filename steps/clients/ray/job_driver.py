@@ -8,28 +8,28 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from grpo_wizard.steps.clients.context import Cloud
-from grpo_wizard.steps.clients.driver import Driver, Task
+from grpo_wizard.steps.clients.context import CloudContext
+from grpo_wizard.steps.clients.driver import Driver, ResourceContext
 from grpo_wizard.steps.clients.errors import CloudError
-from grpo_wizard.steps.clients.kubernetes.api import connect
+from grpo_wizard.steps.clients.kubernetes.api import connect_cluster
 from grpo_wizard.steps.clients.kubernetes.exec import run_in_pod
 from grpo_wizard.steps.clients.kubernetes.rayclusters import (
     head_is_ready,
-    raise_workers,
-    released,
-    workers_ready,
+    is_scaled_down,
+    ready_worker_count,
+    scale_workers,
 )
-from grpo_wizard.steps.clients.ray.head import Head, open_head
+from grpo_wizard.steps.clients.ray.head import RayHeadConnection, open_head
 from grpo_wizard.steps.clients.ray.jobs_api import Job, RayError, RayUnreachable
-from grpo_wizard.steps.core.model import Drift, Sight
-from grpo_wizard.steps.training.checkpoints import Listing, parse_du, read
+from grpo_wizard.steps.core.model import Drift, ObservedState
+from grpo_wizard.steps.training.checkpoints import CheckpointListing, list_from_files, parse_du
 
-MARK, PARAMETERS = "grpo-wizard", "grpo-wizard-parameters"
-_ENDED_BADLY = ("FAILED", "STOPPED")
+OWNER_KEY, PARAMETERS_KEY = "grpo-wizard", "grpo-wizard-parameters"
+_FAILED_STATUSES = ("FAILED", "STOPPED")
 _NEW_PARAMETERS = "another run has ended; these parameters are new"
 
 
-def parameters(entrypoint: str) -> str:
+def parameters_hash(entrypoint: str) -> str:
     """A short hash of all that a job does: two jobs with the same one are the same run."""
     return hashlib.sha256(entrypoint.encode()).hexdigest()[:12]
 
@@ -37,39 +37,39 @@ def parameters(entrypoint: str) -> str:
 class JobDriver(Driver):
     """`repeatable`: a job that FAILED, was STOPPED or is lost is simply submitted again; NeMo RL goes on from the last step_N itself."""
 
-    repeatable = True
+    recreate_on_failure = True
 
-    def look(self, cloud: Cloud, task: Task) -> Sight:
-        live = self._raycluster(cloud, task)
+    def read(self, cloud: CloudContext, context: ResourceContext) -> ObservedState:
+        live = self._fetch_raycluster(cloud, context)
         if live is None or not head_is_ready(live):
-            return Sight()
-        return asyncio.run(self._look(cloud, task))
+            return ObservedState()
+        return asyncio.run(self._read(cloud, context))
 
-    async def _look(self, cloud: Cloud, task: Task) -> Sight:
+    async def _read(self, cloud: CloudContext, context: ResourceContext) -> ObservedState:
         try:
-            async with open_head(cloud, task.resource.where) as head:
+            async with open_head(cloud, context.resource.parent) as head:
                 mine = [
                     job
                     for job in await head.jobs.list_jobs()
-                    if job.metadata.get(MARK) == self._lineage(task)
+                    if job.metadata.get(OWNER_KEY) == self._deployment_id(context)
                 ]
                 if not mine:
-                    return Sight(detail="LOST" if task.memo.get("job_id") else "")
-                sight = self._judge(task, mine[0], await _has_spoken(head, mine[0]))
-                return await _with_resume_point(head, task, sight) if sight.state == "failed" else sight
+                    return ObservedState(detail="LOST" if context.recorded.get("job_id") else "")
+                sight = self._observed_state(context, mine[0], await _has_output(head, mine[0]))
+                return await _with_resume_point(head, context, sight) if sight.state == "failed" else sight
         except RayError as error:
-            raise _busy(error) from error
+            raise _to_cloud_error(error) from error
 
-    def _judge(self, task: Task, job: Job, spoken: bool) -> Sight:
-        same = job.metadata.get(PARAMETERS) == parameters(str(task.spec["entrypoint"]))
+    def _observed_state(self, context: ResourceContext, job: Job, has_output: bool) -> ObservedState:
+        same = job.metadata.get(PARAMETERS_KEY) == parameters_hash(str(context.spec["entrypoint"]))
         facts = {"job_id": job.id, "status": job.status, "message": job.message[-400:]}
-        lineage = job.metadata[MARK]
-        if job.status in _ENDED_BADLY:
-            return Sight(
-                "failed", lineage, job.id, detail=f"{job.status}: {_last_line(job.message)}", facts=facts
+        lineage = job.metadata[OWNER_KEY]
+        if job.status in _FAILED_STATUSES:
+            return ObservedState(
+                "failed", lineage, job.id, detail=f"{job.status}: {_last_line(job.message)}", outputs=facts
             )
         if not same and job.status == "SUCCEEDED":
-            return Sight(detail=_NEW_PARAMETERS, facts=facts)
+            return ObservedState(detail=_NEW_PARAMETERS, outputs=facts)
         drift = (
             ()
             if same
@@ -77,56 +77,62 @@ class JobDriver(Driver):
                 Drift("parameters", "those of the answers", f"those of job {job.id}, which is {job.status}"),
             )
         )
-        ready = job.status == "SUCCEEDED" or (job.status == "RUNNING" and spoken)
-        return Sight(
+        ready = job.status == "SUCCEEDED" or (job.status == "RUNNING" and has_output)
+        return ObservedState(
             "ready" if ready or drift else "creating", lineage, job.id, drift, f"job is {job.status}", facts
         )
 
-    def create(self, cloud: Cloud, task: Task) -> str:
+    def create(self, cloud: CloudContext, context: ResourceContext) -> str:
         """Submits under an id that was written down before. Released GPU nodes are asked for again first."""
-        self._bring_back_workers(cloud, task)
-        asyncio.run(self._submit(cloud, task))
+        self._scale_up_workers(cloud, context)
+        asyncio.run(self._submit(cloud, context))
         return ""
 
-    def _bring_back_workers(self, cloud: Cloud, task: Task) -> None:
-        kube = connect(cloud, task.at("project"), task.at("location"), task.at("cluster"))
-        path = self._path(task)
+    def _scale_up_workers(self, cloud: CloudContext, context: ResourceContext) -> None:
+        kube = connect_cluster(
+            cloud, context.location("project"), context.location("location"), context.location("cluster")
+        )
+        path = self._raycluster_path(context)
         live = kube.get(path) if kube else None
         if kube is None or live is None or not head_is_ready(live):
             raise CloudError("busy", "the Ray head is not ready", transient=True)
-        wanted = int(task.spec["workers"])
-        if released(live):
-            asyncio.run(self._worth_waking(cloud, task))
-            task.tell(f"the GPU nodes were released: asking for {wanted} workers again")
-            raise_workers(kube, path, wanted)
+        wanted = int(context.spec["workers"])
+        if is_scaled_down(live):
+            asyncio.run(self._check_before_scale_up(cloud, context))
+            context.emit(f"the GPU nodes were released: asking for {wanted} workers again")
+            scale_workers(kube, path, wanted)
             raise CloudError("busy", "waiting for the workers to come back", transient=True)
-        if workers_ready(live) < wanted:
-            raise CloudError("busy", f"workers ready: {workers_ready(live)} of {wanted}", transient=True)
+        if ready_worker_count(live) < wanted:
+            raise CloudError("busy", f"workers ready: {ready_worker_count(live)} of {wanted}", transient=True)
 
-    async def _worth_waking(self, cloud: Cloud, task: Task) -> None:
+    async def _check_before_scale_up(self, cloud: CloudContext, context: ResourceContext) -> None:
         """Before GPU nodes are asked for again."""
-        async with open_head(cloud, task.resource.where) as head:
-            await _steps_are_left(head, task)
+        async with open_head(cloud, context.resource.parent) as head:
+            await _require_steps_left(head, context)
 
-    async def _submit(self, cloud: Cloud, task: Task) -> None:
-        script = str(task.spec["entrypoint"])
-        metadata = {MARK: self._lineage(task), PARAMETERS: parameters(script), "name": task.name}
+    async def _submit(self, cloud: CloudContext, context: ResourceContext) -> None:
+        script = str(context.spec["entrypoint"])
+        metadata = {
+            OWNER_KEY: self._deployment_id(context),
+            PARAMETERS_KEY: parameters_hash(script),
+            "name": context.name,
+        }
         try:
-            async with open_head(cloud, task.resource.where) as head:
-                await _steps_are_left(head, task)
-                job = await head.jobs.submit(script, job_id(task.request_id), metadata)
+            async with open_head(cloud, context.resource.parent) as head:
+                await _require_steps_left(head, context)
+                job = await head.jobs.submit(script, submission_id(context.request_id), metadata)
         except RayError as error:
-            raise _busy(error) from error
-        cloud.audit(cloud.identity, "POST", "ray:/api/jobs/", job.id, job.status)
+            raise _to_cloud_error(error) from error
+        cloud.audit(cloud.account, "POST", "ray:/api/jobs/", job.id, job.status)
 
-    def delete(self, cloud: Cloud, task: Task, sight: Sight) -> str:
-        asyncio.run(self._stop(cloud, task, sight.identity))
+    def delete(self, cloud: CloudContext, context: ResourceContext, observed: ObservedState) -> str:
+        asyncio.run(self._stop(cloud, context, observed.identity))
         return ""
 
-    async def _stop(self, cloud: Cloud, task: Task, id: str) -> None:
+    async def _stop(self, cloud: CloudContext, context: ResourceContext, id: str) -> None:
         """Stopped and forgotten by Ray; checkpoints and log files on Lustre stay as they are."""
         try:
-            async with open_head(cloud, task.resource.where) as head:
+            async with open_head(cloud, context.resource.parent) as head:
                 await head.jobs.stop(id)
                 for _ in range(100):
                     if (await head.jobs.get(id)).ended:
@@ -134,42 +140,44 @@ class JobDriver(Driver):
                     await asyncio.sleep(0.2)
                 await head.jobs.delete(id)
         except RayError as error:
-            raise _busy(error) from error
+            raise _to_cloud_error(error) from error
 
-    def _lineage(self, task: Task) -> str:
-        return task.lineage
+    def _deployment_id(self, context: ResourceContext) -> str:
+        return context.deployment_id
 
-    def _path(self, task: Task) -> str:
-        return f"/apis/ray.io/v1/namespaces/{task.at('namespace')}/rayclusters/{task.at('raycluster')}"
+    def _raycluster_path(self, context: ResourceContext) -> str:
+        return f"/apis/ray.io/v1/namespaces/{context.location('namespace')}/rayclusters/{context.location('raycluster')}"
 
-    def _raycluster(self, cloud: Cloud, task: Task) -> Mapping[str, Any] | None:
-        kube = connect(cloud, task.at("project"), task.at("location"), task.at("cluster"))
-        return kube.get(self._path(task)) if kube else None
+    def _fetch_raycluster(self, cloud: CloudContext, context: ResourceContext) -> Mapping[str, Any] | None:
+        kube = connect_cluster(
+            cloud, context.location("project"), context.location("location"), context.location("cluster")
+        )
+        return kube.get(self._raycluster_path(context)) if kube else None
 
 
-def judge_end(lineage: str, id: str, status: str, same: bool) -> Sight:
+def ended_job_state(deployment_id: str, id: str, status: str, same_parameters: bool) -> ObservedState:
     """Of a job that has ended and that no head knows any more. `same`: whether it did what the answers ask for now."""
     facts = {"job_id": id, "status": status}
     detail = f"{status}; the Ray head was made anew since and does not know it any more"
-    if status in _ENDED_BADLY:
-        return Sight("failed", lineage, id, detail=detail, facts=facts)
-    if not same:
-        return Sight(detail=_NEW_PARAMETERS, facts=facts)
-    return Sight("ready", lineage, id, detail=detail, facts=facts)
+    if status in _FAILED_STATUSES:
+        return ObservedState("failed", deployment_id, id, detail=detail, outputs=facts)
+    if not same_parameters:
+        return ObservedState(detail=_NEW_PARAMETERS, outputs=facts)
+    return ObservedState("ready", deployment_id, id, detail=detail, outputs=facts)
 
 
-def job_id(request_id: str) -> str:
+def submission_id(request_id: str) -> str:
     """Ray's submission id of a create: derived from what is on disk before the call, so that a lost answer is found."""
     return f"grpo-{request_id}"
 
 
-async def checkpoints(head: Head, folder: str) -> Listing:
+async def read_checkpoint_folder(head: RayHeadConnection, folder: str) -> CheckpointListing:
     """What stands below a checkpoint folder on Lustre, listed by `du` in the head's container."""
     done = await run_in_pod(head, "ray-head", ["du", "-ab", folder])
-    return read(parse_du(done.stdout))
+    return list_from_files(parse_du(done.stdout))
 
 
-def no_step_left(listing: Listing, task_spec: Mapping[str, Any]) -> str:
+def no_steps_left_reason(listing: CheckpointListing, task_spec: Mapping[str, Any]) -> str:
     """Why a run in this folder would have nothing to do, empty when it would: NeMo RL takes the highest step_N by name
     (v0.5.0, checkpoint.py:272), sees that it is at max_num_steps, and ends as if it had succeeded (grpo.py:1063)."""
     latest, last = listing.latest_step, int(task_spec["max_num_steps"])
@@ -178,32 +186,36 @@ def no_step_left(listing: Listing, task_spec: Mapping[str, Any]) -> str:
     return f"{task_spec['checkpoint_dir']} holds step_{latest} already, and the run ends at step {last}: not one step would be made"
 
 
-STEPS_FIX = "raise grpo.max_num_steps, or choose another grpo.checkpoint_dir"
+NO_STEPS_LEFT_REMEDY = "raise grpo.max_num_steps, or choose another grpo.checkpoint_dir"
 
 
-async def _steps_are_left(head: Head, task: Task) -> None:
+async def _require_steps_left(head: RayHeadConnection, context: ResourceContext) -> None:
     """Raises CloudError before a submission that would only pretend to train. A folder that cannot be listed stops nothing."""
     try:
-        why = no_step_left(await checkpoints(head, str(task.spec["checkpoint_dir"])), task.spec)
+        why = no_steps_left_reason(
+            await read_checkpoint_folder(head, str(context.spec["checkpoint_dir"])), context.spec
+        )
     except CloudError as error:
-        task.tell(f"the checkpoint folder could not be listed: {error.title}")
+        context.emit(f"the checkpoint folder could not be listed: {error.title}")
         return
     if why:
-        raise CloudError("conflict", "the run has no step left to make", why, STEPS_FIX)
+        raise CloudError("conflict", "the run has no step left to make", why, NO_STEPS_LEFT_REMEDY)
 
 
-async def _with_resume_point(head: Head, task: Task, sight: Sight) -> Sight:
+async def _with_resume_point(
+    head: RayHeadConnection, context: ResourceContext, observed: ObservedState
+) -> ObservedState:
     """Where the next try goes on: NeMo RL takes the newest complete step_N of the same folder by itself."""
-    step = (await checkpoints(head, str(task.spec["checkpoint_dir"]))).resume_step
+    step = (await read_checkpoint_folder(head, str(context.spec["checkpoint_dir"]))).resume_step
     where = (
         f"the next try goes on from step_{step}"
         if step is not None
         else "no checkpoint is complete: the next try begins anew"
     )
-    return replace(sight, detail=f"{sight.detail}; {where}")
+    return replace(observed, detail=f"{observed.detail}; {where}")
 
 
-async def _has_spoken(head: Head, job: Job) -> bool:
+async def _has_output(head: RayHeadConnection, job: Job) -> bool:
     """Whether the job's log has a first line."""
     if job.status != "RUNNING":
         return False
@@ -216,7 +228,7 @@ async def _has_spoken(head: Head, job: Job) -> bool:
         return False
 
 
-def _busy(error: RayError) -> CloudError:
+def _to_cloud_error(error: RayError) -> CloudError:
     waits = isinstance(error, RayUnreachable)
     return CloudError("busy" if waits else "refused", error.title, error.detail, error.fix, transient=waits)
 

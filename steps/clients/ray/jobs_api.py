@@ -34,11 +34,11 @@ class RayUnreachable(RayError):
     """No answer: refused, cut or too slow. What was asked may have been done."""
 
 
-class RayRefused(RayError):
+class RayAuthError(RayError):
     """The head said no (401, 403)."""
 
 
-class JobUnknown(RayError):
+class RayJobNotFound(RayError):
     """The head does not know the job: never submitted, deleted, or the head is a new one."""
 
 
@@ -72,7 +72,7 @@ def new_job_id(prefix: str = "grpo") -> str:
     return f"{prefix}-{secrets.token_hex(6)}"
 
 
-class RayJobs:
+class RayJobsClient:
     """One Ray head behind `base_url` (a dashboard's address, usually of a forward). Use it as `async with`.
 
     `token`: Ray's own (RAY_AUTH_MODE=token, Ray 2.52 and later), None where the head has none.
@@ -83,7 +83,7 @@ class RayJobs:
         self._token = token
         self._session: aiohttp.ClientSession | None = None
 
-    async def __aenter__(self) -> RayJobs:
+    async def __aenter__(self) -> RayJobsClient:
         return self
 
     async def __aexit__(
@@ -121,32 +121,32 @@ class RayJobs:
         for attempt in range(attempts):
             try:
                 await self._json("POST", "/api/jobs/", json=body)
-                return await self._submitted(job_id, entrypoint)
+                return await self._await_submitted(job_id, entrypoint)
             except JobExists:
-                return await self._submitted(job_id, entrypoint)
+                return await self._await_submitted(job_id, entrypoint)
             except RayUnreachable:
                 if attempt + 1 == attempts:
                     raise
                 await asyncio.sleep(min(0.25 * 2**attempt, 4))
-                if found := await self._find(job_id):
-                    return self._same(found, entrypoint)
+                if found := await self._get_or_none(job_id):
+                    return self._require_same_entrypoint(found, entrypoint)
         raise AssertionError("unreachable")
 
-    async def _submitted(self, job_id: str, entrypoint: str) -> Job:
+    async def _await_submitted(self, job_id: str, entrypoint: str) -> Job:
         """The job just accepted; it is known whether or not this look-up succeeds at once."""
         for pause in (0.2, 0.5, 1.0, 2.0):
-            if found := await self._find(job_id):
-                return self._same(found, entrypoint)
+            if found := await self._get_or_none(job_id):
+                return self._require_same_entrypoint(found, entrypoint)
             await asyncio.sleep(pause)
         return Job(job_id, "PENDING", entrypoint)
 
-    async def _find(self, job_id: str) -> Job | None:
+    async def _get_or_none(self, job_id: str) -> Job | None:
         try:
             return await self.get(job_id)
-        except (JobUnknown, RayUnreachable):
+        except (RayJobNotFound, RayUnreachable):
             return None
 
-    def _same(self, job: Job, entrypoint: str) -> Job:
+    def _require_same_entrypoint(self, job: Job, entrypoint: str) -> Job:
         if job.entrypoint != entrypoint:
             raise JobExists(
                 f"The job {job.id} is another one",
@@ -157,11 +157,13 @@ class RayJobs:
 
     async def get(self, job_id: str) -> Job:
         """The job now. Raises JobUnknown."""
-        return _job(await self._json("GET", f"/api/jobs/{job_id}"))
+        return _parse_job(await self._json("GET", f"/api/jobs/{job_id}"))
 
     async def list_jobs(self) -> list[Job]:
         """All submitted jobs, the newest first."""
-        found = [_job(item) for item in await self._json("GET", "/api/jobs/") if item.get("submission_id")]
+        found = [
+            _parse_job(item) for item in await self._json("GET", "/api/jobs/") if item.get("submission_id")
+        ]
         return sorted(found, key=lambda job: job.started_at or 0, reverse=True)
 
     async def stop(self, job_id: str) -> bool:
@@ -170,7 +172,7 @@ class RayJobs:
 
     async def delete(self, job_id: str) -> None:
         """Makes Ray forget an ended job; its log file stays. One that is unknown already is fine."""
-        with contextlib.suppress(JobUnknown):
+        with contextlib.suppress(RayJobNotFound):
             await self._json("DELETE", f"/api/jobs/{job_id}")
 
     async def nodes(self) -> list[dict[str, Any]]:
@@ -186,7 +188,7 @@ class RayJobs:
 
     async def _json(self, method: str, path: str, **more: Any) -> Any:
         async with self.request(method, self.base_url + path, **more) as answer:
-            await self.check(answer)
+            await self.raise_for_status(answer)
             try:
                 return await answer.json(content_type=None)
             except ValueError as error:
@@ -213,19 +215,19 @@ class RayJobs:
                 "It is asked again; check the network and the head pod if this lasts.",
             ) from error
 
-    async def check(self, answer: aiohttp.ClientResponse) -> None:
+    async def raise_for_status(self, answer: aiohttp.ClientResponse) -> None:
         """Raises the error that a status stands for."""
         if answer.status < 400:
             return
         text = (await answer.text())[:2000]
-        raise _error(
+        raise _error_from_response(
             answer.status, f"{answer.method} {answer.url.path}: {answer.status} {text.strip()[:300]}", text
         )
 
 
-def _error(status: int, detail: str, text: str) -> RayError:
+def _error_from_response(status: int, detail: str, text: str) -> RayError:
     if status in (401, 403):
-        return RayRefused(
+        return RayAuthError(
             "The Ray head refuses the token",
             detail,
             "Read it again from the Secret that is named as the RayCluster.",
@@ -233,7 +235,7 @@ def _error(status: int, detail: str, text: str) -> RayError:
     if "already exists" in text:
         return JobExists("A job has this id already", detail, "Submit under a new id.")
     if status == 404 and "does not exist" in text:
-        return JobUnknown(
+        return RayJobNotFound(
             "The Ray head does not know this job",
             detail,
             "Its head was restarted, or the job was deleted: apply again to go on from the last checkpoint.",
@@ -247,7 +249,7 @@ def _error(status: int, detail: str, text: str) -> RayError:
     return RayError("The Ray head answered with an error", detail, "Look at the head pod's log.")
 
 
-def _job(body: dict[str, Any]) -> Job:
+def _parse_job(body: dict[str, Any]) -> Job:
     started, ended = body.get("start_time"), body.get("end_time")
     return Job(
         id=str(body.get("submission_id") or body.get("job_id")),

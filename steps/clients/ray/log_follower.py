@@ -22,29 +22,29 @@ from grpo_wizard.steps.clients.ray.jobs_api import (
     LOST,
     TERMINAL,
     Job,
-    JobUnknown,
+    RayAuthError,
     RayError,
-    RayJobs,
-    RayRefused,
+    RayJobNotFound,
+    RayJobsClient,
     RayUnreachable,
 )
-from grpo_wizard.steps.clients.ray.log_spool import Spool
+from grpo_wizard.steps.clients.ray.log_spool import LogSpool
 
 if TYPE_CHECKING:
     import aiohttp
 
-_AGENT_TRIES = 3  # failures of the agent, while the dashboard answers, before text stands in
-_AGENT_AGAIN_S = 15.0
-_WHOLE_EVERY_S = 3.0  # the whole text each time: 9 MB take 0.35 s
-_LAST_TRIES = 20  # after the job's end, for the rest of its log
+_AGENT_MAX_FAILURES = 3  # failures of the agent, while the dashboard answers, before text stands in
+_AGENT_RETRY_S = 15.0
+_FULL_READ_INTERVAL_S = 3.0  # the whole text each time: 9 MB take 0.35 s
+_FINAL_READ_ATTEMPTS = 20  # after the job's end, for the rest of its log
 # a process that outlived its job may print for ever; whole passes count, not this time
-_STRAGGLERS_S = 5.0
-_TOO_BIG = 1009
+_TRAILING_OUTPUT_S = 5.0
+_CLOSE_TOO_BIG = 1009
 _SESSION_TIME = re.compile(r"session_(\d{4}-\d\d-\d\d)_(\d\d)-(\d\d)-(\d\d)")
 
 
 @dataclass(frozen=True)
-class Output:
+class LogChunk:
     """Bytes of the log; `offset` is where they stand in the spool."""
 
     offset: int
@@ -52,7 +52,7 @@ class Output:
 
 
 @dataclass(frozen=True)
-class Rewound:
+class Truncated:
     """The spool was cut back to `offset`: what was read from there on comes again, byte for byte."""
 
     offset: int
@@ -77,23 +77,23 @@ class Notice:
     detail: str
 
 
-Following: TypeAlias = Output | Rewound | StatusChange | Notice
+FollowEvent: TypeAlias = LogChunk | Truncated | StatusChange | Notice
 
 
 async def follow(
-    jobs: RayJobs,
+    jobs: RayJobsClient,
     job_id: str,
     spool: Path,
     agent_url: str | None = None,
     *,
-    poll_s: float = 1.0,
-    status_s: float = 2.0,
-) -> AsyncGenerator[Following, None]:
+    poll_interval_s: float = 1.0,
+    status_interval_s: float = 2.0,
+) -> AsyncGenerator[FollowEvent, None]:
     """Follows until the job has ended and its log is complete, or is lost. The spool goes on where it stands.
 
     `agent_url`: the head's agent (port 52365), usually of a second forward; without it text is all there is.
     """
-    follower = _Follower(jobs, job_id, Spool(spool), agent_url, poll_s, status_s)
+    follower = _LogFollower(jobs, job_id, LogSpool(spool), agent_url, poll_interval_s, status_interval_s)
     try:
         async with contextlib.aclosing(follower.run()) as events:
             async for event in events:
@@ -102,12 +102,14 @@ async def follow(
         await follower.close()
 
 
-async def catch_up(jobs: RayJobs, job_id: str, spool: Path, agent_url: str | None = None) -> list[Following]:
+async def catch_up(
+    jobs: RayJobsClient, job_id: str, spool: Path, agent_url: str | None = None
+) -> list[FollowEvent]:
     """One look at the status and at all of the log that there is by now; the spool is complete up to this moment."""
-    follower = _Follower(jobs, job_id, Spool(spool), agent_url, 1.0, 2.0)
-    seen: list[Following] = []
+    follower = _LogFollower(jobs, job_id, LogSpool(spool), agent_url, 1.0, 2.0)
+    seen: list[FollowEvent] = []
     try:
-        seen += [event async for event in follower._ask_status()]
+        seen += [event async for event in follower._poll_status()]
         if follower.status not in ("", LOST):
             seen += [event async for event in follower._read(ended=True)]
     finally:
@@ -115,33 +117,39 @@ async def catch_up(jobs: RayJobs, job_id: str, spool: Path, agent_url: str | Non
     return seen
 
 
-class _Shrunk(Exception):
+class _RemoteLogTruncated(Exception):
     """The head's file is shorter than the spool: it is another file."""
 
 
-class _Follower:
+class _LogFollower:
     def __init__(
-        self, jobs: RayJobs, job_id: str, spool: Spool, agent_url: str | None, poll_s: float, status_s: float
+        self,
+        jobs: RayJobsClient,
+        job_id: str,
+        spool: LogSpool,
+        agent_url: str | None,
+        poll_interval_s: float,
+        status_interval_s: float,
     ) -> None:
         self.jobs, self.job_id, self.spool = jobs, job_id, spool
-        self.poll_s, self.status_s = poll_s, status_s
+        self.poll_interval_s, self.status_interval_s = poll_interval_s, status_interval_s
         self.agent_url = agent_url.rstrip("/") if agent_url else None
         self.mode = "bytes" if agent_url else "tail"
         self.status = ""
-        self._asked_at = -1e9
+        self._status_polled_at = -1e9
         self._failures = 0  # in a row, of the dashboard
         self._agent_failures = 0
-        self._agent_at = self._whole_at = -1e9
+        self._agent_tried_at = self._full_read_at = -1e9
         self._outage = False
         self._stream_end: str | None = None
         self._ws: aiohttp.ClientWebSocketResponse | None = None
         self._skip = 0  # bytes of text that the spool holds already
 
-    async def run(self) -> AsyncGenerator[Following, None]:
+    async def run(self) -> AsyncGenerator[FollowEvent, None]:
         """Status, then output, over and over; the last look at the output comes after the last status."""
         last_tries, ended_at = 0, 0.0
         while True:
-            async for event in self._ask_status():
+            async for event in self._poll_status():
                 yield event
             if self.status == LOST:
                 return
@@ -153,34 +161,34 @@ class _Follower:
                 yield event
             quiet = self.spool.size == before
             ended_at = ended_at or (time.monotonic() if ended else 0.0)
-            if ended and (quiet or self._failing() or time.monotonic() - ended_at > _STRAGGLERS_S):
+            if ended and (quiet or self._failure_count() or time.monotonic() - ended_at > _TRAILING_OUTPUT_S):
                 last_tries += 1
-                if not self._failing():
+                if not self._failure_count():
                     return
-                if last_tries > _LAST_TRIES:
+                if last_tries > _FINAL_READ_ATTEMPTS:
                     yield Notice("incomplete", "the job has ended, but the end of its log cannot be had")
                     return
-            await asyncio.sleep(self._pause(quiet))
+            await asyncio.sleep(self._poll_delay(quiet))
 
-    def _failing(self) -> int:
+    def _failure_count(self) -> int:
         """How often in a row the present way has failed."""
         return max(self._failures, self._agent_failures if self.mode == "bytes" else 0, int(self._outage))
 
-    def _pause(self, quiet: bool) -> float:
-        if failures := self._failing():
+    def _poll_delay(self, quiet: bool) -> float:
+        if failures := self._failure_count():
             return float(min(0.1 * 2 ** min(failures, 6), 5.0))
-        return self.poll_s if quiet else min(self.poll_s, 0.2)
+        return self.poll_interval_s if quiet else min(self.poll_interval_s, 0.2)
 
-    async def _ask_status(self) -> AsyncGenerator[Following, None]:
-        if self.status and time.monotonic() - self._asked_at < self.status_s:
+    async def _poll_status(self) -> AsyncGenerator[FollowEvent, None]:
+        if self.status and time.monotonic() - self._status_polled_at < self.status_interval_s:
             return
         try:
             job = await self.jobs.get(self.job_id)
-        except JobUnknown:
+        except RayJobNotFound:
             self.status = LOST
-            yield StatusChange(LOST, time.time(), None, await self._why_lost())
+            yield StatusChange(LOST, time.time(), None, await self._explain_lost())
             return
-        except RayRefused:
+        except RayAuthError:
             raise
         except RayError as error:
             self._failures += 1
@@ -188,7 +196,7 @@ class _Follower:
                 self._outage = True
                 yield Notice("reconnecting", error.detail)
             return
-        self._asked_at, self._failures = time.monotonic(), 0
+        self._status_polled_at, self._failures = time.monotonic(), 0
         if self._outage:
             self._outage, self._agent_failures = False, 0
             yield Notice("reconnected", f"{self.jobs.base_url} answers again")
@@ -196,7 +204,7 @@ class _Follower:
             self.status = job.status
             yield StatusChange(job.status, time.time(), job, job.message)
 
-    async def _why_lost(self) -> str:
+    async def _explain_lost(self) -> str:
         try:
             session = (await self.jobs.version()).get("session_name", "")
         except RayError:
@@ -205,19 +213,19 @@ class _Follower:
         when = f" at {found[1]} {found[2]}:{found[3]}:{found[4]} (the head's clock)" if found else ""
         return f"The Ray head was restarted{when} and does not know the job."
 
-    async def _read(self, ended: bool) -> AsyncGenerator[Following, None]:
+    async def _read(self, ended: bool) -> AsyncGenerator[FollowEvent, None]:
         """One pass over what is new, by the best way there is."""
         if self._outage:
             return
         if (
             self.mode != "bytes"
             and self.agent_url
-            and (ended or time.monotonic() - self._agent_at > _AGENT_AGAIN_S)
+            and (ended or time.monotonic() - self._agent_tried_at > _AGENT_RETRY_S)
         ):
-            async for event in self._back_to_bytes():
+            async for event in self._resume_range():
                 yield event
         if self.mode == "bytes":
-            async for event in self._read_bytes():
+            async for event in self._read_range():
                 yield event
         if self.mode != "bytes":
             async for event in self._read_text(ended):
@@ -226,25 +234,25 @@ class _Follower:
     # -- bytes
     # ----------------------------------------------------------------------------------------------------
 
-    async def _read_bytes(self) -> AsyncGenerator[Following, None]:
-        if self.spool.size > self.spool.exact:
-            self.spool.cut(self.spool.exact)
-            yield Rewound(self.spool.size)
+    async def _read_range(self) -> AsyncGenerator[FollowEvent, None]:
+        if self.spool.size > self.spool.exact_size:
+            self.spool.truncate(self.spool.exact_size)
+            yield Truncated(self.spool.size)
         try:
-            async for data in self._range(self.spool.size):
-                yield Output(self.spool.append(data, exact=True), data)
+            async for data in self._fetch_range(self.spool.size):
+                yield LogChunk(self.spool.append(data, exact=True), data)
             self._agent_failures = 0
-        except _Shrunk:
-            self.spool.cut(0)
-            yield Rewound(0)
+        except _RemoteLogTruncated:
+            self.spool.truncate(0)
+            yield Truncated(0)
         except RayError as error:
             self._agent_failures += 1
-            self._asked_at = -1e9  # is it the agent alone, or the whole head?
-            if self._agent_failures >= _AGENT_TRIES and not self._outage:
-                self._stand_in("tail")
+            self._status_polled_at = -1e9  # is it the agent alone, or the whole head?
+            if self._agent_failures >= _AGENT_MAX_FAILURES and not self._outage:
+                self._fall_back("tail")
                 yield Notice("text", f"the head's log file cannot be had: {error.detail}")
 
-    async def _range(self, offset: int) -> AsyncGenerator[bytes, None]:
+    async def _fetch_range(self, offset: int) -> AsyncGenerator[bytes, None]:
         """The file's bytes from `offset` to its present end."""
         import aiohttp
 
@@ -256,83 +264,83 @@ class _Follower:
             if answer.status == 416 or (answer.status == 404 and self.status == "PENDING"):
                 total = answer.headers.get("Content-Range", "").rpartition("/")[2]
                 if total.isdigit() and int(total) < offset:
-                    raise _Shrunk
+                    raise _RemoteLogTruncated
                 return
-            await self.jobs.check(answer)
+            await self.jobs.raise_for_status(answer)
             skip = offset if answer.status == 200 else 0  # a server that does not know Range sends all
             async for data in answer.content.iter_any():
                 kept, skip = data[skip:], max(0, skip - len(data))
                 if kept:
                     yield kept
 
-    async def _back_to_bytes(self) -> AsyncGenerator[Following, None]:
+    async def _resume_range(self) -> AsyncGenerator[FollowEvent, None]:
         """Asks the agent again; where it answers, the inexact part of the spool is dropped and read anew."""
-        self._agent_at = time.monotonic()
+        self._agent_tried_at = time.monotonic()
         try:
-            async with contextlib.aclosing(self._range(self.spool.exact)) as pieces:
+            async with contextlib.aclosing(self._fetch_range(self.spool.exact_size)) as pieces:
                 await anext(pieces, None)
-        except (RayError, _Shrunk):
+        except (RayError, _RemoteLogTruncated):
             return
         self.mode, self._agent_failures = "bytes", 0
-        await self._close_tail()
+        await self._close_websocket()
         yield Notice("bytes", "the head's own log file can be read again")
 
     # -- text
     # -----------------------------------------------------------------------------------------------------
 
-    def _stand_in(self, mode: str) -> None:
-        self.mode, self._agent_at = mode, time.monotonic()
+    def _fall_back(self, mode: str) -> None:
+        self.mode, self._agent_tried_at = mode, time.monotonic()
 
-    async def _read_text(self, ended: bool) -> AsyncGenerator[Following, None]:
+    async def _read_text(self, ended: bool) -> AsyncGenerator[FollowEvent, None]:
         try:
             if self.mode == "tail" and not ended:
-                async for event in self._read_tail():
+                async for event in self._read_websocket():
                     yield event
-            elif ended or time.monotonic() - self._whole_at > _WHOLE_EVERY_S:
-                self._whole_at = time.monotonic()
-                async for event in self._read_whole():
+            elif ended or time.monotonic() - self._full_read_at > _FULL_READ_INTERVAL_S:
+                self._full_read_at = time.monotonic()
+                async for event in self._read_full():
                     yield event
             self._failures = 0
         except RayError:
             self._failures += 1
-            await self._close_tail()
+            await self._close_websocket()
 
-    async def _read_whole(self) -> AsyncGenerator[Following, None]:
+    async def _read_full(self) -> AsyncGenerator[FollowEvent, None]:
         """All the text that Ray has; what the spool holds of it is skipped by length."""
-        await self._close_tail()
+        await self._close_websocket()
         async with self.jobs.request("GET", f"{self.jobs.base_url}/api/jobs/{self.job_id}/logs") as answer:
-            await self.jobs.check(answer)
+            await self.jobs.raise_for_status(answer)
             text = str((await answer.json(content_type=None)).get("logs") or "").encode()
         new = text[self.spool.text_length() :]
         if new:
-            yield Output(self.spool.append(new, exact=False), new)
+            yield LogChunk(self.spool.append(new, exact=False), new)
 
-    async def _read_tail(self) -> AsyncGenerator[Following, None]:
+    async def _read_websocket(self) -> AsyncGenerator[FollowEvent, None]:
         """The WebSocket's messages until it is silent for a poll's time or ends."""
         import aiohttp
 
-        ws = self._ws or await self._open_tail()
+        ws = self._ws or await self._open_websocket()
         while True:
             try:
-                message = await ws.receive(timeout=self.poll_s)
+                message = await ws.receive(timeout=self.poll_interval_s)
             except TimeoutError:
                 return
             if message.type is aiohttp.WSMsgType.TEXT:
                 data = message.data.encode()
                 new, self._skip = data[self._skip :], max(0, self._skip - len(data))
                 if new:
-                    yield Output(self.spool.append(new, exact=False), new)
+                    yield LogChunk(self.spool.append(new, exact=False), new)
                 continue
             code = ws.close_code
-            await self._close_tail()
-            if code == _TOO_BIG or message.type is aiohttp.WSMsgType.ERROR:
-                self._stand_in("whole")
+            await self._close_websocket()
+            if code == _CLOSE_TOO_BIG or message.type is aiohttp.WSMsgType.ERROR:
+                self._fall_back("whole")
             # ask the status now: the stream's end says nothing about the job's
-            self._asked_at = -1e9
+            self._status_polled_at = -1e9
             self._stream_end = f"the stream ended (close code {code})"
             return
 
-    async def _open_tail(self) -> aiohttp.ClientWebSocketResponse:
+    async def _open_websocket(self) -> aiohttp.ClientWebSocketResponse:
         import aiohttp
 
         url = f"{self.jobs.base_url}/api/jobs/{self.job_id}/logs/tail"
@@ -345,11 +353,11 @@ class _Follower:
         self._ws, self._skip = ws, self.spool.text_length()
         return ws
 
-    async def _close_tail(self) -> None:
+    async def _close_websocket(self) -> None:
         ws, self._ws = self._ws, None
         if ws is not None:
             await ws.close()
 
     async def close(self) -> None:
-        await self._close_tail()
+        await self._close_websocket()
         self.spool.close()

@@ -8,11 +8,11 @@ from pathlib import Path
 from grpo_wizard.state.errors import WizardError
 
 
-class SpoolError(WizardError):
+class LogSpoolError(WizardError):
     """The local copy cannot be written."""
 
 
-class Spool:
+class LogSpool:
     """An append-only file, 0600. `exact`: up to here the bytes came from the head's file itself.
 
     Behind `exact` they came as text through Ray, which turns carriage returns into newlines: good to read,
@@ -21,44 +21,44 @@ class Spool:
     """
 
     def __init__(self, path: Path) -> None:
-        self.path, self._note = path, path.with_name(path.name + ".exact")
+        self.path, self._exact_size_path = path, path.with_name(path.name + ".exact")
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
-            self.size = self.exact = os.fstat(self._fd).st_size
-            if self._note.exists():
-                self.exact = min(self.size, int(self._note.read_text() or 0))
+            self.size = self.exact_size = os.fstat(self._fd).st_size
+            if self._exact_size_path.exists():
+                self.exact_size = min(self.size, int(self._exact_size_path.read_text() or 0))
         except (OSError, ValueError) as error:
-            raise self._failed(error) from error
+            raise self._write_error(error) from error
 
     def append(self, data: bytes, exact: bool) -> int:
         """Writes at the end; returns the offset of its first byte."""
         start, rest = self.size, memoryview(data)
         try:
-            if not exact and self.exact == self.size:
-                self._note.write_text(str(self.exact))
+            if not exact and self.exact_size == self.size:
+                self._exact_size_path.write_text(str(self.exact_size))
             while rest:
                 written = os.write(self._fd, rest)
                 self.size, rest = self.size + written, rest[written:]
         except OSError as error:
-            raise self._failed(error) from error
+            raise self._write_error(error) from error
         if exact:
-            self.exact = self.size
+            self.exact_size = self.size
         return start
 
-    def cut(self, size: int) -> None:
+    def truncate(self, size: int) -> None:
         """Drops everything behind `size`."""
         try:
             os.ftruncate(self._fd, size)
-            self.size, self.exact = size, min(self.exact, size)
-            if self.exact == self.size:
-                self._note.unlink(missing_ok=True)
+            self.size, self.exact_size = size, min(self.exact_size, size)
+            if self.exact_size == self.size:
+                self._exact_size_path.unlink(missing_ok=True)
         except OSError as error:
-            raise self._failed(error) from error
+            raise self._write_error(error) from error
 
     def text_length(self) -> int:
         """How many bytes Ray's text of it has: a carriage return and newline together become one newline."""
-        pairs, before, left = 0, b"", self.exact
+        pairs, before, left = 0, b"", self.exact_size
         with self.path.open("rb") as file:
             while piece := file.read(min(1 << 20, left)):
                 pairs += piece.count(b"\r\n") + (before == b"\r" and piece[:1] == b"\n")
@@ -69,8 +69,8 @@ class Spool:
         """Closes the file; what was written stays."""
         os.close(self._fd)
 
-    def _failed(self, error: Exception) -> SpoolError:
-        return SpoolError(
+    def _write_error(self, error: Exception) -> LogSpoolError:
+        return LogSpoolError(
             "The copy of the job's log cannot be written",
             f"{self.path}: {error}",
             "Free space there, or choose another home folder with --home.",

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-RUNNING: set[str] = set()
+ACTIVE: set[str] = set()
 
 
-def runs(name: str) -> bool:
+def is_active(name: str) -> bool:
     """Whether a drill runs now."""
-    return name in RUNNING
+    return name in ACTIVE

@@ -22,13 +22,13 @@ class Drill:
     source: str
     inferred: str = ""
 
-    def document(self) -> dict[str, str]:
+    def to_json(self) -> dict[str, str]:
         """As JSON."""
         return asdict(self)
 
 
 _GITHUB = "https://github.com/"
-CATALOGUE: tuple[Drill, ...] = (
+DRILL_CATALOG: tuple[Drill, ...] = (
     Drill(
         "stock-out",
         "The zone has no machines left",
@@ -147,14 +147,14 @@ CATALOGUE: tuple[Drill, ...] = (
         "that the RayCluster goes on saying ready (its conditions latch)",
     ),
 )
-NAMES = tuple(drill.name for drill in CATALOGUE)
+DRILL_NAMES = tuple(drill.name for drill in DRILL_CATALOG)
 
 
-def unknown(names: Iterable[str]) -> str:
+def unknown_drill_error(names: Iterable[str]) -> str:
     """One sentence about the first name that is no drill's; empty where all are known."""
     for name in names:
-        if name not in NAMES:
-            meant = get_close_matches(name, NAMES, 1)
+        if name not in DRILL_NAMES:
+            meant = get_close_matches(name, DRILL_NAMES, 1)
             hint = f" (did you mean {meant[0]}?)" if meant else ""
-            return f"No drill is called {name!r}{hint}; there are: {', '.join(NAMES)}."
+            return f"No drill is called {name!r}{hint}; there are: {', '.join(DRILL_NAMES)}."
     return ""

@@ -11,50 +11,54 @@ from typing import Any
 from grpo_wizard.steps.emulator import process
 
 JSON = dict[str, Any]
-_DRILLS = "/_rehearsal/drills"
-_SOON = 5.0  # seconds that a title line waits for an answer
+_DRILLS_PATH = "/_rehearsal/drills"
+_QUICK_TIMEOUT_S = 5.0  # seconds that a title line waits for an answer
 
 
-def listed(address: process.Address) -> list[JSON]:
+def list_drills(address: process.ServerAddress) -> list[JSON]:
     """Every drill: its texts, `running`, `since`. Raises RehearsalError where the server is gone."""
-    return _changed(address, "GET", _DRILLS)
+    return _request_drills(address, "GET", _DRILLS_PATH)
 
 
-def begin(address: process.Address, names: Iterable[str]) -> list[JSON]:
+def begin(address: process.ServerAddress, names: Iterable[str]) -> list[JSON]:
     """Begins drills. Raises RehearsalError naming those that there are."""
     found: list[JSON] = []
     for name in names:
-        found = _changed(address, "POST", f"{_DRILLS}/{name}")
+        found = _request_drills(address, "POST", f"{_DRILLS_PATH}/{name}")
     return found
 
 
-def end(address: process.Address, names: Iterable[str] = ()) -> list[JSON]:
+def end(address: process.ServerAddress, names: Iterable[str] = ()) -> list[JSON]:
     """Ends drills; all of them where none is named. Raises RehearsalError naming those that there are."""
     found: list[JSON] = []
-    for path in [f"{_DRILLS}/{name}" for name in names] or [_DRILLS]:
-        found = _changed(address, "DELETE", path)
+    for path in [f"{_DRILLS_PATH}/{name}" for name in names] or [_DRILLS_PATH]:
+        found = _request_drills(address, "DELETE", path)
     return found
 
 
-def running(home: Path) -> tuple[str, ...]:
+def active_drills(home: Path) -> tuple[str, ...]:
     """The drills that run in this home's rehearsal; none where none runs. Never raises, and asks nothing but this."""
     try:
-        address = process.known(home)
-        drills = _changed(address, "GET", _DRILLS, _SOON) if address else []
-    except (process.RehearsalError, OSError):
+        address = process.last_known(home)
+        drills = _request_drills(address, "GET", _DRILLS_PATH, _QUICK_TIMEOUT_S) if address else []
+    except (process.EmulatorError, OSError):
         return ()
     return tuple(drill["name"] for drill in drills if drill["running"])
 
 
-def _changed(address: process.Address, method: str, path: str, timeout: float = 30) -> list[JSON]:
+def _request_drills(
+    address: process.ServerAddress, method: str, path: str, timeout: float = 30
+) -> list[JSON]:
     try:
-        drills: list[JSON] = process.ask(address.base_url, address.token, method, path, timeout)["drills"]
+        drills: list[JSON] = process.send_request(address.base_url, address.token, method, path, timeout)[
+            "drills"
+        ]
     except urllib.error.HTTPError as error:
         with error:
             said = json.loads(error.read() or b"{}").get("error", {}).get("message", str(error))
-        raise process.RehearsalError(str(said)) from None
+        raise process.EmulatorError(str(said)) from None
     except (OSError, ValueError) as error:
-        raise process.RehearsalError(
+        raise process.EmulatorError(
             f"The rehearsal at {address.base_url} does not answer ({error})."
         ) from None
     return drills

@@ -14,25 +14,25 @@ RayClusters: `head:DRILL` or `worker:DRILL` is handed to every pod of that sort 
 
 from __future__ import annotations
 
-from grpo_wizard.steps.emulator.drills.active import runs
+from grpo_wizard.steps.emulator.drills.active import is_active
 from grpo_wizard.steps.emulator.server.context import JSON
 
 ANNOTATION = "rehearsal/drill"
-__all__ = ["ANNOTATION", "container", "of", "of_group", "runs"]
+__all__ = ["ANNOTATION", "drill_of", "drill_of_group", "is_active", "target_container"]
 
 
-def of(obj: JSON) -> str:
+def drill_of(obj: JSON) -> str:
     """The drill's word without its argument; empty when there is none."""
     return str((obj["metadata"].get("annotations") or {}).get(ANNOTATION, "")).split(":")[0]
 
 
-def container(obj: JSON) -> str:
+def target_container(obj: JSON) -> str:
     """Which container is meant."""
     word = str((obj["metadata"].get("annotations") or {}).get(ANNOTATION, ""))
     return word.split(":")[1] if ":" in word else str(obj["spec"]["containers"][0]["name"])
 
 
-def of_group(cluster: JSON, what: str) -> str:
+def drill_of_group(cluster: JSON, what: str) -> str:
     """The drill that new pods of this sort (head or worker) of a RayCluster are born with."""
     word = str((cluster["metadata"].get("annotations") or {}).get(ANNOTATION, ""))
     return word.removeprefix(f"{what}:") if word.startswith(f"{what}:") else ""

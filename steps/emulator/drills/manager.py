@@ -8,68 +8,68 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from grpo_wizard.steps.emulator.drills.active import RUNNING
-from grpo_wizard.steps.emulator.drills.catalog import CATALOGUE, unknown
+from grpo_wizard.steps.emulator.drills.active import ACTIVE
+from grpo_wizard.steps.emulator.drills.catalog import DRILL_CATALOG, unknown_drill_error
 from grpo_wizard.steps.emulator.google.shared.self_links import CONTAINER
-from grpo_wizard.steps.emulator.server.context import JSON, KUBES, Record, World
+from grpo_wizard.steps.emulator.server.context import CLUSTERS, JSON, Record, ResourceStore
 
 _SERVICE, _KIND = "rehearsal", "drill"
-_HEALS_S = (
+_RECOVERY_S = (
     600.0  # a pool in ERROR whose machines came after all: some minutes (NVIDIA/aicr issue 2065); inferred
 )
 
 
-def restore(world: World) -> None:
+def restore(store: ResourceStore) -> None:
     """After the world was read: the drills that ran in it run on."""
-    RUNNING.clear()
-    RUNNING.update(record.name for record in world.all(_SERVICE, _KIND))
+    ACTIVE.clear()
+    ACTIVE.update(record.name for record in store.all(_SERVICE, _KIND))
 
 
-def begin(world: World, names: Iterable[str]) -> None:
+def begin(store: ResourceStore, names: Iterable[str]) -> None:
     """Starts drills; one that runs runs on. Raises ValueError with the names that there are."""
     wanted = list(names)
-    if text := unknown(wanted):
+    if text := unknown_drill_error(wanted):
         raise ValueError(text)
     for name in wanted:
-        if name not in RUNNING:
-            body = {"since": round(world.clock.now(), 3)}
-            world.put(Record(_SERVICE, _KIND, name, "", "", name, body, hidden=True))
-            RUNNING.add(name)
-    _wake()
+        if name not in ACTIVE:
+            body = {"since": round(store.clock.now(), 3)}
+            store.put(Record(_SERVICE, _KIND, name, "", "", name, body, hidden=True))
+            ACTIVE.add(name)
+    _notify_clusters()
 
 
-def end(world: World, names: Iterable[str] | None = None) -> list[str]:
+def end(store: ResourceStore, names: Iterable[str] | None = None) -> list[str]:
     """Ends drills, or all of them. Returns those that ran. Raises ValueError with the names that there are."""
-    wanted = sorted(RUNNING) if names is None else list(names)
-    if text := unknown(wanted):
+    wanted = sorted(ACTIVE) if names is None else list(names)
+    if text := unknown_drill_error(wanted):
         raise ValueError(text)
-    ended = [name for name in wanted if name in RUNNING]
+    ended = [name for name in wanted if name in ACTIVE]
     for name in ended:
-        record = world.get(_SERVICE, name)
+        record = store.get(_SERVICE, name)
         if record is not None:
-            world.remove(record)
-        RUNNING.discard(name)
+            store.remove(record)
+        ACTIVE.discard(name)
     if "stock-out" in ended:
-        _heal(world)
-    _wake()
+        _schedule_recovery(store)
+    _notify_clusters()
     return ended
 
 
-def listed(world: World) -> list[JSON]:
+def list_drills(store: ResourceStore) -> list[JSON]:
     """Every drill with its texts, whether it runs, and since when (seconds since the epoch; null: it does not)."""
-    since = {record.name: record.body["since"] for record in world.all(_SERVICE, _KIND)}
+    since = {record.name: record.body["since"] for record in store.all(_SERVICE, _KIND)}
     return [
-        {**drill.document(), "running": drill.name in since, "since": since.get(drill.name)}
-        for drill in CATALOGUE
+        {**drill.to_json(), "running": drill.name in since, "since": since.get(drill.name)}
+        for drill in DRILL_CATALOG
     ]
 
 
-def _heal(world: World) -> None:
-    for pool in world.all(CONTAINER, "node_pool"):
+def _schedule_recovery(store: ResourceStore) -> None:
+    for pool in store.all(CONTAINER, "node_pool"):
         if pool.state == "failed" and "STOCKOUT" in str(pool.body.get("statusMessage")):
-            world.later(_HEALS_S, "container.heal", pool=pool.key)
+            store.schedule(_RECOVERY_S, "container.heal", pool=pool.key)
 
 
-def _wake() -> None:
-    for kube in KUBES.values():
-        kube.pools_changed()
+def _notify_clusters() -> None:
+    for kube in CLUSTERS.values():
+        kube.on_pools_changed()

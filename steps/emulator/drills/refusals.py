@@ -5,27 +5,27 @@ What changes the place itself (quotas, reservations, policies, machines) stands 
 
 from __future__ import annotations
 
-from grpo_wizard.steps.emulator.drills.active import runs
+from grpo_wizard.steps.emulator.drills.active import is_active
 from grpo_wizard.steps.emulator.google.orgpolicy import effects
-from grpo_wizard.steps.emulator.server.context import JSON, ApiError, Call
+from grpo_wizard.steps.emulator.server.context import JSON, ApiCall, ApiError
 from grpo_wizard.steps.emulator.server.errors import error_body
 
 
-def meet(call: Call) -> None:
+def apply_faults(call: ApiCall) -> None:
     """Lets the operation that this call starts fail where a drill or a policy says so. A fault file's word goes first."""
-    if call.operation_error is None and runs("stock-out"):
+    if call.operation_error is None and is_active("stock-out"):
         call.operation_error = _stock_out(call)
     if call.operation_error is None:
-        call.operation_error = effects.failure(call)
+        call.operation_error = effects.operation_failure(call)
 
 
-def _stock_out(call: Call) -> JSON | None:
+def _stock_out(call: ApiCall) -> JSON | None:
     """NVIDIA/aicr issue 2764, akka/akka-core issue 32992."""
-    if call.method_id not in effects.MAKES_NODES:
+    if call.method_id not in effects.NODE_CREATING_METHODS:
         return None
     asked = call.body.get("nodePool", {})
     count = int(asked.get("initialNodeCount") or call.body.get("nodeCount") or 0) or 1
-    zone, project = effects.place(call, asked)
+    zone, project = effects.pool_location(call, asked)
     return {
         "code": 8,
         "message": "Google Compute Engine: Not all instances running in IGM after 35m4.033429035s. "
@@ -35,7 +35,7 @@ def _stock_out(call: Call) -> JSON | None:
     }
 
 
-def unauthenticated(service: str) -> JSON:
+def token_rejected(service: str) -> JSON:
     """`do` of a refused token, as Google and as Kubernetes word it: terraform-provider-google issue 8521."""
     if service == "kubernetes":
         body: JSON = {

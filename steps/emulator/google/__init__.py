@@ -9,7 +9,7 @@ import importlib
 import pkgutil
 
 
-def load() -> None:
+def load_handlers() -> None:
     """Imports every module here, so that all handlers are known."""
     for module in pkgutil.walk_packages(__path__, f"{__name__}."):
         importlib.import_module(module.name)

@@ -9,15 +9,15 @@ from pathlib import Path
 from typing import Any
 
 from grpo_wizard.steps.emulator.kube.api import kinds
-from grpo_wizard.steps.emulator.kube.api.copies import copied
-from grpo_wizard.steps.emulator.kube.api.defaults import suffix
+from grpo_wizard.steps.emulator.kube.api.copies import deep_copy
+from grpo_wizard.steps.emulator.kube.api.defaults import random_suffix
 from grpo_wizard.steps.emulator.kube.api.kinds import Kind
-from grpo_wizard.steps.emulator.kube.api.store import Store, stamp
-from grpo_wizard.steps.emulator.server.context import JSON, Clock, Ground, Heads, lustre_folder
+from grpo_wizard.steps.emulator.kube.api.store import ObjectStore, format_timestamp
+from grpo_wizard.steps.emulator.server.context import JSON, Clock, CloudBackend, RayHeadManager, lustre_folder
 
 
 @dataclass
-class Kube:
+class ClusterContext:
     """One cluster. `notes` is what controllers remember; it is dumped with the objects and must stay plain
     JSON."""
 
@@ -28,89 +28,98 @@ class Kube:
     version: str
     addons: set[str]
     workload_pool: str
-    ground: Ground
-    heads: Heads | None
+    cloud: CloudBackend
+    heads: RayHeadManager | None
     clock: Clock
     ca_path: Path
     token: str
     root: Path
-    store: Store
+    store: ObjectStore
     url: str = ""
-    notes: JSON = field(default_factory=dict)
-    kick: Callable[[], None] = lambda: None  # asks the controllers to look again soon
+    controller_state: JSON = field(default_factory=dict)
+    request_reconcile: Callable[[], None] = lambda: None  # asks the controllers to look again soon
 
-    def note(self, name: str) -> JSON:
+    def controller_state_for(self, name: str) -> JSON:
         """A named drawer of the notes."""
-        drawer: JSON = self.notes.setdefault(name, {})
+        drawer: JSON = self.controller_state.setdefault(name, {})
         return drawer
 
-    def due(self, key: str, seconds: float, least: float = 0.0) -> bool:
+    def timer_expired(self, key: str, seconds: float, min_real_seconds: float = 0.0) -> bool:
         """Starts a timer of `seconds` of the real thing's time (`least` seconds of ours) at the first
         call; True once
         it has run out."""
-        timers = self.note("timers")
+        timers = self.controller_state_for("timers")
         if key not in timers:
-            timers[key] = self.clock.now() + max(self.clock.shrink(seconds), least)
+            timers[key] = self.clock.now() + max(self.clock.scale(seconds), min_real_seconds)
         return bool(timers[key] <= self.clock.now())
 
-    def forget(self, prefix: str) -> None:
+    def cancel_timers(self, prefix: str) -> None:
         """Drops a timer; with a slash at the end, all timers below it."""
-        timers = self.note("timers")
+        timers = self.controller_state_for("timers")
         if not prefix.endswith("/"):
             timers.pop(prefix, None)
             return
         for key in [k for k in timers if k.startswith(prefix)]:
             del timers[key]
 
-    def next_timer(self, looked: float) -> float:
+    def next_timer(self, last_reconciled_at: float) -> float:
         """Seconds until the next timer that had not run out when the controllers last `looked`; else inf."""
         now = self.clock.now()
         return min(
-            (max(at - now, 0.0) for at in self.note("timers").values() if at > looked), default=math.inf
+            (
+                max(at - now, 0.0)
+                for at in self.controller_state_for("timers").values()
+                if at > last_reconciled_at
+            ),
+            default=math.inf,
         )
 
-    def change(self, kind: Kind, obj: JSON, edit: Callable[[JSON], None]) -> JSON:
+    def edit_object(self, kind: Kind, obj: JSON, edit: Callable[[JSON], None]) -> JSON:
         """Edits a copy of the newest state of an object and stores it. Gone objects are passed over."""
-        current = self._newest(kind, obj)
+        current = self._current(kind, obj)
         if current is None:
             return obj
-        new = copied(current)
+        new = deep_copy(current)
         edit(new)
-        return self.store.update(kind, new, own=True)
+        return self.store.update(kind, new, take_ownership=True)
 
-    def _newest(self, kind: Kind, obj: JSON) -> JSON | None:
+    def _current(self, kind: Kind, obj: JSON) -> JSON | None:
         """The same object as it stands now; None when it is gone or another has its name."""
         meta = obj["metadata"]
         found = self.store.find(kind, meta.get("namespace", ""), meta["name"])
         return found if found is not None and found["metadata"]["uid"] == meta["uid"] else None
 
-    def _amend(self, kind: Kind, obj: JSON, fields: JSON) -> JSON:
+    def _replace_fields(self, kind: Kind, obj: JSON, fields: JSON) -> JSON:
         """Sets top fields of a stored object; what is below the others is shared with the old one, not copied."""
-        return self.store.update(kind, {**obj, "metadata": {**obj["metadata"]}, **fields}, own=True)
+        return self.store.update(
+            kind, {**obj, "metadata": {**obj["metadata"]}, **fields}, take_ownership=True
+        )
 
     def set_status(self, kind: Kind, obj: JSON, **fields: Any) -> JSON:
         """Changes status fields when they differ."""
         if all(obj.get("status", {}).get(k) == v for k, v in fields.items()):
             return obj
-        current = self._newest(kind, obj)
+        current = self._current(kind, obj)
         if current is None:
             return obj
-        return self._amend(kind, current, {"status": {**current.get("status", {}), **copied(fields)}})
+        return self._replace_fields(
+            kind, current, {"status": {**current.get("status", {}), **deep_copy(fields)}}
+        )
 
-    def event(
+    def record_event(
         self, kind: Kind, obj: JSON, reason: str, message: str, source: str, *, warning: bool = False
     ) -> None:
         """Books an Event; the same one again only counts up, as the recorder of Kubernetes does."""
         meta = obj["metadata"]
         namespace = meta.get("namespace") or "default"
-        index = self.note("events")
+        index = self.controller_state_for("events")
         key = f"{meta['uid']}/{reason}/{source}/{message}"
         known = self.store.find(kinds.EVENT, namespace, index.get(key, ""))
         now = self.store.now()
         if known is not None:
-            self._amend(kinds.EVENT, known, {"count": known["count"] + 1, "lastTimestamp": now})
+            self._replace_fields(kinds.EVENT, known, {"count": known["count"] + 1, "lastTimestamp": now})
             return
-        name = f"{meta['name']}.{suffix(16)}"
+        name = f"{meta['name']}.{random_suffix(16)}"
         index[key] = name
         about = {
             "kind": kind.kind,
@@ -144,8 +153,8 @@ class Kube:
         uid = obj["metadata"]["uid"]
         return [e for e in self.store.list(kinds.EVENT) if e["involvedObject"].get("uid") == uid]
 
-    def stamp(self) -> str:
-        return stamp(self.clock.now())
+    def timestamp(self) -> str:
+        return format_timestamp(self.clock.now())
 
     def lustre_folder(self, handle: str) -> Path:
         """A Lustre instance's data: beside the clusters' folders, so that it outlives pods and clusters."""

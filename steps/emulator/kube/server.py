@@ -13,19 +13,19 @@ from typing import Any
 from aiohttp import web
 
 from grpo_wizard.steps.emulator.kube.api import kinds, listing
-from grpo_wizard.steps.emulator.kube.api.http import Api
+from grpo_wizard.steps.emulator.kube.api.http import ApiServer
 from grpo_wizard.steps.emulator.kube.api.kinds import kinds_for
-from grpo_wizard.steps.emulator.kube.api.store import Store
+from grpo_wizard.steps.emulator.kube.api.store import ObjectStore
 from grpo_wizard.steps.emulator.kube.controllers import default_objects, loop
-from grpo_wizard.steps.emulator.kube.core import Kube
-from grpo_wizard.steps.emulator.server.context import JSON, Clock, Ground, Heads
+from grpo_wizard.steps.emulator.kube.core import ClusterContext
+from grpo_wizard.steps.emulator.server.context import JSON, Clock, CloudBackend, RayHeadManager
 
 _LOG = logging.getLogger(__name__)
 MAX_BODY = 3 * 1024 * 1024  # etcd's and the API server's own limit
 
 
 @dataclass(kw_only=True)
-class KubeCluster:
+class EmulatedCluster:
     """Implements contract.KubeServer.
 
     `fault` is an aiohttp middleware that sees every request first (House.middleware: idle clock, record,
@@ -42,23 +42,23 @@ class KubeCluster:
     version: str
     addons: set[str]
     workload_pool: str
-    ground: Ground
-    heads: Heads | None
+    cloud: CloudBackend
+    heads: RayHeadManager | None
     clock: Clock
     ssl_context: SSLContext
     ca_path: Path
     token: str
     root: Path
     port: int | None = None
-    saved: JSON | None = None
+    saved_state: JSON | None = None
     on_change: Callable[[], None] = lambda: None
     record: Callable[[JSON], None] | None = None
-    fault: Callable[..., Any] | None = None
-    kube: Kube = field(init=False)
+    fault_middleware: Callable[..., Any] | None = None
+    context: ClusterContext = field(init=False)
 
     def __post_init__(self) -> None:
-        store = Store(kinds_for(self.addons), self.clock)
-        self.kube = Kube(
+        store = ObjectStore(kinds_for(self.addons), self.clock)
+        self.context = ClusterContext(
             self.project,
             self.location,
             self.name,
@@ -66,7 +66,7 @@ class KubeCluster:
             self.version,
             self.addons,
             self.workload_pool,
-            self.ground,
+            self.cloud,
             self.heads,
             self.clock,
             self.ca_path,
@@ -74,21 +74,21 @@ class KubeCluster:
             self.root,
             store,
         )
-        if self.saved:
-            store.load(self.saved["store"])
-            self.kube.notes = self.saved["notes"]
-        self.kube.note("keys").setdefault("tokens", secrets.token_hex(16))
+        if self.saved_state:
+            store.load(self.saved_state["store"])
+            self.context.controller_state = self.saved_state["notes"]
+        self.context.controller_state_for("keys").setdefault("tokens", secrets.token_hex(16))
         store.listeners.add(lambda _: self.on_change())
-        self._manager = loop.Manager(self.kube)
+        self._manager = loop.ControllerManager(self.context)
         self._runner: web.AppRunner | None = None
 
     async def start(self) -> str:
         """Opens the port and lets the controllers run. Returns https://127.0.0.1:PORT."""
         self.root.mkdir(parents=True, exist_ok=True, mode=0o700)
-        api = Api(self.kube)
-        middlewares = [self.fault] if self.fault else []
+        api = ApiServer(self.context)
+        middlewares = [self.fault_middleware] if self.fault_middleware else []
         if self.record:
-            middlewares.append(self._recorded)
+            middlewares.append(self._recording_middleware)
         app = web.Application(client_max_size=MAX_BODY, middlewares=middlewares)
         app.router.add_route("*", "/{path:.*}", api.handle)
         self._runner = web.AppRunner(
@@ -97,10 +97,10 @@ class KubeCluster:
         await self._runner.setup()
         await self._listen(self._runner)
         self.port = int(self._runner.addresses[0][1])
-        self.kube.url = f"https://127.0.0.1:{self.port}"
-        default_objects.furnish(self.kube)
+        self.context.url = f"https://127.0.0.1:{self.port}"
+        default_objects.create_default_objects(self.context)
         self._manager.start()
-        return self.kube.url
+        return self.context.url
 
     async def _listen(self, runner: web.AppRunner) -> None:
         """On the port that it had before; on a free one where another program has taken that meanwhile."""
@@ -118,7 +118,7 @@ class KubeCluster:
                 await site.stop()
 
     @property
-    def _recorded(self) -> Any:
+    def _recording_middleware(self) -> Any:
         @web.middleware
         async def watch(request: web.Request, handler: Any) -> web.StreamResponse:
             response: web.StreamResponse = await handler(request)
@@ -129,7 +129,7 @@ class KubeCluster:
                     "method": request.method,
                     "path": request.path,
                     "query": dict(request.query),
-                    "body": listing.masked(await request.read()),
+                    "body": listing.mask_secrets(await request.read()),
                     "status": response.status,
                 }
             )
@@ -145,24 +145,24 @@ class KubeCluster:
 
     def dump(self) -> JSON:
         """Objects and notes, for the world's file."""
-        return {"store": self.kube.store.dump(), "notes": self.kube.notes}
+        return {"store": self.context.store.dump(), "notes": self.context.controller_state}
 
     def rows(self) -> list[JSON]:
         """What /_rehearsal/world lists of this cluster."""
-        return listing.rows(self.kube)
+        return listing.rows(self.context)
 
     def count(self) -> int:
         """How many rows that list has."""
-        return listing.count(self.kube)
+        return listing.count(self.context)
 
     def nodes(self) -> list[JSON]:
         """The Node objects as they stand."""
-        return self.kube.store.list(kinds.NODE)
+        return self.context.store.list(kinds.NODE)
 
-    def upgraded(self, version: str) -> None:
+    def on_control_plane_upgraded(self, version: str) -> None:
         """The control plane runs another version now."""
-        self.version = self.kube.version = version
+        self.version = self.context.version = version
 
-    def pools_changed(self) -> None:
+    def on_pools_changed(self) -> None:
         """The container service says that a pool came, went or was resized."""
-        self.kube.kick()
+        self.context.request_reconcile()

@@ -14,21 +14,21 @@ from typing import Any
 
 from grpo_wizard.steps.emulator.server.context import PodView
 
-MARK = "GRPO_WIZARD_HEAD"
+TAG_ENV = "GRPO_WIZARD_HEAD"
 # Nothing of the server's own environment reaches a pod but these.
-_PASSED_ON = ("HOME", "LANG", "LC_ALL", "TMPDIR", "USER", "LOGNAME", "SYSTEMROOT")
+_INHERITED_ENV = ("HOME", "LANG", "LC_ALL", "TMPDIR", "USER", "LOGNAME", "SYSTEMROOT")
 # One loopback address for every part of Ray; without it Ray puts this machine's own address in place of
 # 127.0.0.1, and the GCS, the
 # raylet and the metrics exporters listen on it (Ray 2.60, services.resolve_ip_for_localhost; measured: all
 # listeners on 127.0.0.1).
-_LOOPBACK = {
+_LOOPBACK_ENV = {
     "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",
     "DASHBOARD_METRIC_PORT": "0",
     "AUTOSCALER_METRIC_PORT": "0",
 }
 
 
-def mapped(path: str, mounts: dict[str, Path]) -> str:
+def map_path(path: str, mounts: dict[str, Path]) -> str:
     """The local path of a pod's path below a mount; any other text as it is."""
     for mount in sorted(mounts, key=len, reverse=True):
         if path == mount or path.startswith(mount.rstrip("/") + "/"):
@@ -36,25 +36,25 @@ def mapped(path: str, mounts: dict[str, Path]) -> str:
     return path
 
 
-def assemble(folder: Path) -> Path:
+def write_nemo_home(folder: Path) -> Path:
     """Writes NEMO_RL_HOME below `folder`: the toy, the base configuration, a file for each recipe. Returns
     it."""
     home = folder / "nemo-rl"
-    with as_file(files("grpo_wizard.assets").joinpath("toy")) as toy:
+    with as_file(files("grpo_wizard.assets").joinpath("toy_trainer")) as toy:
         shutil.copytree(toy / "home", home, dirs_exist_ok=True, ignore=shutil.ignore_patterns("__pycache__"))
     recipes = home / "examples/configs/recipes/llm"
     recipes.mkdir(parents=True, exist_ok=True)
     for row in json.loads(
-        files("grpo_wizard.assets").joinpath("catalogue/recipes.json").read_text(encoding="utf-8")
+        files("grpo_wizard.assets").joinpath("catalog/recipes.json").read_text(encoding="utf-8")
     )["recipes"]:
         # JSON is YAML, so no YAML writer is needed.
         (recipes / f"{row['recipe']}.yaml").write_text(
-            json.dumps(recipe_file(row), indent=2) + "\n", encoding="utf-8"
+            json.dumps(recipe_config(row), indent=2) + "\n", encoding="utf-8"
         )
     return home
 
 
-def recipe_file(row: dict[str, Any]) -> dict[str, Any]:
+def recipe_config(row: dict[str, Any]) -> dict[str, Any]:
     """A recipe in NeMo RL's keys, laid over grpo_math_1B.yaml."""
     mcore = row["backend"] == "mcore"
     parallel = {
@@ -106,13 +106,13 @@ def _colocated(row: dict[str, Any]) -> dict[str, Any]:
     return {"enabled": False, "resources": {"num_nodes": 1, "gpus_per_node": row["gpus_per_node"]}}
 
 
-def shim(folder: Path) -> Path:
+def write_shims(folder: Path) -> Path:
     """A folder for PATH that holds `uv`, `python` and `python3`: this environment's Python under the
     container's names."""
     here = folder / "bin"
     here.mkdir(parents=True, exist_ok=True)
     python = shlex.quote(sys.executable)
-    with as_file(files("grpo_wizard.assets").joinpath("toy/uv.py")) as script:
+    with as_file(files("grpo_wizard.assets").joinpath("toy_trainer/uv.py")) as script:
         commands = {"uv": f"{python} {shlex.quote(str(script))}", "python": python, "python3": python}
     for name, command in commands.items():
         (here / name).write_text(f'#!/bin/sh\nexec {command} "$@"\n', encoding="utf-8")
@@ -120,13 +120,13 @@ def shim(folder: Path) -> Path:
     return here
 
 
-def environment(pod: PodView, folder: Path, mark: str) -> dict[str, str]:
+def container_environment(pod: PodView, folder: Path, tag: str) -> dict[str, str]:
     """What the pod's processes see: its own variables with paths mapped, PATH with the shim first, and
     nothing else of ours."""
-    passed = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
-    own = {name: mapped(value, pod.mounts) for name, value in pod.env.items()}
+    passed = {name: os.environ[name] for name in _INHERITED_ENV if name in os.environ}
+    own = {name: map_path(value, pod.mounts) for name, value in pod.env.items()}
     path = os.pathsep.join(
         [str(folder / "bin"), str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)]
     )
     mounts = {mount: str(place) for mount, place in pod.mounts.items()}
-    return {**passed, **own, **_LOOPBACK, "PATH": path, MARK: mark, "TOY_MOUNTS": json.dumps(mounts)}
+    return {**passed, **own, **_LOOPBACK_ENV, "PATH": path, TAG_ENV: tag, "TOY_MOUNTS": json.dumps(mounts)}

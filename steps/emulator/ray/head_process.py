@@ -18,23 +18,23 @@ from pathlib import Path
 import aiohttp
 import psutil
 
-from grpo_wizard.steps.emulator.ray.head_home import assemble, environment, shim
-from grpo_wizard.steps.emulator.ray.processes import end, is_alive
+from grpo_wizard.steps.emulator.ray.head_home import container_environment, write_nemo_home, write_shims
+from grpo_wizard.steps.emulator.ray.processes import is_alive, terminate_processes
 from grpo_wizard.steps.emulator.server.context import PodView
 
-DASHBOARD, AGENT = 8265, 52365
+DASHBOARD_PORT, AGENT_PORT = 8265, 52365
 _log = logging.getLogger(__name__)
-_START_S = 120.0
-_LOOK_S = 5.0
-_MISSES = 4
-_STORE_BYTES = 100_000_000
+_START_TIMEOUT_S = 120.0
+_HEALTH_CHECK_S = 5.0
+_MAX_FAILED_CHECKS = 4
+_OBJECT_STORE_BYTES = 100_000_000
 # A job needs its supervisor and its actors; the toy's ask for none. More than the machine has: Ray only
 # counts.
 _CPUS = 8
-_GUARD = Path(__file__).with_name("supervisor.py")
+_SUPERVISOR_SCRIPT = Path(__file__).with_name("supervisor.py")
 
 
-def short_folder() -> Path:
+def create_short_folder() -> Path:
     """A private folder with a short path: a Unix socket's must fit 104 bytes (macOS), and Ray adds 60.
 
     Ray's own folder goes below it, because Ray opens that to everybody (mode 0777, measured).
@@ -43,7 +43,7 @@ def short_folder() -> Path:
     return Path(tempfile.mkdtemp(prefix="gw", dir=base if len(base) <= 20 else "/tmp"))
 
 
-def reserve() -> socket.socket:
+def reserve_port() -> socket.socket:
     """A loopback port that nobody else gets; connections to it are refused until the head takes it."""
     held = socket.socket()
     held.bind(("127.0.0.1", 0))
@@ -51,25 +51,25 @@ def reserve() -> socket.socket:
 
 
 def free_port() -> int:
-    with reserve() as held:
+    with reserve_port() as held:
         return int(held.getsockname()[1])
 
 
 @dataclass
-class Guarded:
-    """A command below head_guard.py: it ends, with all its processes, when our end of the pipe closes."""
+class SupervisedProcess:
+    """A command below supervisor.py: it ends, with all its processes, when our end of the pipe closes."""
 
-    mark: str
+    tag: str
     folder: Path
-    note: Path  # {pid, created, mark, folder}: for the next server, should this one be killed
+    pid_file: Path  # {pid, created, mark, folder}: for the next server, should this one be killed
     process: asyncio.subprocess.Process | None = None
 
     async def start(self, command: list[str], env: dict[str, str], log: Path) -> None:
         with log.open("ab") as out:
             self.process = await asyncio.create_subprocess_exec(
                 sys.executable,
-                str(_GUARD),
-                self.mark,
+                str(_SUPERVISOR_SCRIPT),
+                self.tag,
                 str(self.folder),
                 *command,
                 env=env,
@@ -80,8 +80,8 @@ class Guarded:
                 start_new_session=True,
             )
         created = psutil.Process(self.process.pid).create_time()
-        written = {"pid": self.process.pid, "created": created, "mark": self.mark, "folder": str(self.folder)}
-        self.note.write_text(json.dumps(written), encoding="utf-8")
+        written = {"pid": self.process.pid, "created": created, "mark": self.tag, "folder": str(self.folder)}
+        self.pid_file.write_text(json.dumps(written), encoding="utf-8")
 
     @property
     def alive(self) -> bool:
@@ -93,11 +93,11 @@ class Guarded:
             self.process.stdin.close()
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self.process.wait(), 20)
-        await asyncio.to_thread(end, self.mark, str(self.folder))
-        self.note.unlink(missing_ok=True)
+        await asyncio.to_thread(terminate_processes, self.tag, str(self.folder))
+        self.pid_file.unlink(missing_ok=True)
 
 
-def sweep(folder: Path) -> int:
+def kill_orphans(folder: Path) -> int:
     """Ends what a server that was killed left behind, by its notes. Returns how many processes that were."""
     ended = 0
     for note in folder.glob("*.json"):
@@ -105,7 +105,7 @@ def sweep(folder: Path) -> int:
             left = json.loads(note.read_text(encoding="utf-8"))
             if is_alive(left["pid"], left["created"]):
                 _log.warning("ending what process %s of an earlier server left", left["pid"])
-            ended += end(left["mark"], left["folder"])
+            ended += terminate_processes(left["mark"], left["folder"])
             if (Path(left["folder"]) / left["mark"]).exists():
                 shutil.rmtree(left["folder"], ignore_errors=True)
         note.unlink(missing_ok=True)
@@ -113,71 +113,73 @@ def sweep(folder: Path) -> int:
 
 
 @dataclass
-class Head:
+class LocalRayHead:
     """The Ray head of one pod. Its ports are fixed before it runs, so that a sidecar can ask for it."""
 
     pod: PodView
     home: Path  # <root>/heads/<pod>: NEMO_RL_HOME, shim, logs
     faults: Path
-    held: dict[int, socket.socket] = field(default_factory=lambda: {DASHBOARD: reserve(), AGENT: reserve()})
+    reserved_sockets: dict[int, socket.socket] = field(
+        default_factory=lambda: {DASHBOARD_PORT: reserve_port(), AGENT_PORT: reserve_port()}
+    )
     ports: dict[int, int] = field(default_factory=dict)
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
-    guarded: Guarded | None = None
-    watcher: asyncio.Task[None] | None = None
+    supervised: SupervisedProcess | None = None
+    health_task: asyncio.Task[None] | None = None
 
     def __post_init__(self) -> None:
-        self.ports = {port: int(held.getsockname()[1]) for port, held in self.held.items()}
+        self.ports = {port: int(held.getsockname()[1]) for port, held in self.reserved_sockets.items()}
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self.ports[DASHBOARD]}"
+        return f"http://127.0.0.1:{self.ports[DASHBOARD_PORT]}"
 
     @property
     def alive(self) -> bool:
-        return self.guarded is not None and self.guarded.alive
+        return self.supervised is not None and self.supervised.alive
 
     async def start(self) -> None:
         """Returns when dashboard and agent answer. Raises ConnectionError."""
-        if self.guarded is not None:  # what an earlier one left
+        if self.supervised is not None:  # what an earlier one left
             await self.stop()
             # Its agent's port cannot be had again for a minute (TIME_WAIT; Ray's agent then runs without
             # HTTP and says nothing).
-            self.ports[AGENT] = free_port()
-        folder, mark = short_folder(), secrets.token_hex(8)
+            self.ports[AGENT_PORT] = free_port()
+        folder, mark = create_short_folder(), secrets.token_hex(8)
         (folder / mark).touch()
-        self.guarded = Guarded(mark, folder, self.home.with_name(f"{self.home.name}.json"))
-        for held in self.held.values():
+        self.supervised = SupervisedProcess(mark, folder, self.home.with_name(f"{self.home.name}.json"))
+        for held in self.reserved_sockets.values():
             held.close()
-        await self.guarded.start(
+        await self.supervised.start(
             self._command(folder / "r"), self._environment(folder, mark), self.home / "ray-start.log"
         )
         try:
-            await asyncio.wait_for(self._until_it_answers(), _START_S)
+            await asyncio.wait_for(self._wait_until_ready(), _START_TIMEOUT_S)
         except (TimeoutError, ConnectionError):
             await self.stop()
             raise ConnectionError(
                 f"The Ray head of pod {self.pod.name} did not start: see {self.home / 'ray-start.log'}."
             ) from None
-        self.watcher = asyncio.create_task(self._watch(self.guarded))
+        self.health_task = asyncio.create_task(self._monitor_health(self.supervised))
 
-    def _environment(self, folder: Path, mark: str) -> dict[str, str]:
+    def _environment(self, folder: Path, tag: str) -> dict[str, str]:
         private = self.home / "home"
         private.mkdir(parents=True, exist_ok=True)
-        shim(self.home)
+        write_shims(self.home)
         ray = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_TMPDIR": str(folder / "r")}
         if self.pod.token is not None:
             key = folder / "auth_token"
             key.touch(0o600)
             key.write_text(self.pod.token, encoding="utf-8")
             ray |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN_PATH": str(key)}
-        own = environment(self.pod, self.home, mark)
+        own = container_environment(self.pod, self.home, tag)
         own.pop("RAY_AUTH_TOKEN", None)  # it would reach runtime_env through NeMo RL; the file does not
         own.pop("RAY_ADDRESS", None)
         return {
             **own,
             **ray,
             "HOME": str(private),
-            "NEMO_RL_HOME": str(assemble(self.home)),
+            "NEMO_RL_HOME": str(write_nemo_home(self.home)),
             "TOY_FAULTS": str(self.faults),
         }
 
@@ -186,8 +188,8 @@ class Head:
             "node-ip-address": "127.0.0.1",
             "port": 0,
             "dashboard-host": "127.0.0.1",
-            "dashboard-port": self.ports[DASHBOARD],
-            "dashboard-agent-listen-port": self.ports[AGENT],
+            "dashboard-port": self.ports[DASHBOARD_PORT],
+            "dashboard-agent-listen-port": self.ports[AGENT_PORT],
             "include-dashboard": "true",
             "metrics-export-port": free_port(),
             "ray-client-server-port": free_port(),
@@ -195,7 +197,7 @@ class Head:
             "max-worker-port": 0,
             "num-cpus": _CPUS,
             "num-gpus": 0,
-            "object-store-memory": _STORE_BYTES,
+            "object-store-memory": _OBJECT_STORE_BYTES,
             "temp-dir": folder,
         }
         words = [f"--{name}={value}" for name, value in options.items()]
@@ -210,18 +212,18 @@ class Head:
             *words,
         ]
 
-    async def _until_it_answers(self) -> None:
+    async def _wait_until_ready(self) -> None:
         async with aiohttp.ClientSession() as session:
             while True:
                 if not self.alive:
                     raise ConnectionError("ray start ended")
-                if await self._answers(session):
+                if await self._is_healthy(session):
                     return
                 await asyncio.sleep(0.2)
 
-    async def _answers(self, session: aiohttp.ClientSession) -> bool:
+    async def _is_healthy(self, session: aiohttp.ClientSession) -> bool:
         headers = {"Authorization": f"Bearer {self.pod.token}"} if self.pod.token else {}
-        agent = f"http://127.0.0.1:{self.ports[AGENT]}/api/local_raylet_healthz"
+        agent = f"http://127.0.0.1:{self.ports[AGENT_PORT]}/api/local_raylet_healthz"
         try:
             for url in (f"{self.url}/api/version", agent):
                 async with session.get(url, headers=headers, timeout=aiohttp.ClientTimeout(5)) as answer:
@@ -231,30 +233,30 @@ class Head:
             return False
         return True
 
-    async def _watch(self, guarded: Guarded) -> None:
+    async def _monitor_health(self, supervised: SupervisedProcess) -> None:
         """Ends the head when it has stopped answering, so that the next connection starts another (`ray
         start --block` can outlive it)."""
         missed = 0
         async with aiohttp.ClientSession() as session:
-            while missed < _MISSES and guarded.alive:
-                await asyncio.sleep(_LOOK_S)
-                missed = 0 if await self._answers(session) else missed + 1
+            while missed < _MAX_FAILED_CHECKS and supervised.alive:
+                await asyncio.sleep(_HEALTH_CHECK_S)
+                missed = 0 if await self._is_healthy(session) else missed + 1
         _log.warning("the Ray head of pod %s has gone", self.pod.name)
-        await guarded.stop()
+        await supervised.stop()
 
     async def stop(self) -> None:
         """Ends it with all it started; its short folder goes."""
-        if self.watcher is not None:
-            self.watcher.cancel()
-        guarded, self.guarded = self.guarded, None
+        if self.health_task is not None:
+            self.health_task.cancel()
+        guarded, self.supervised = self.supervised, None
         if guarded is not None:
             await guarded.stop()
             await asyncio.to_thread(shutil.rmtree, guarded.folder, True)
-        for held in self.held.values():
+        for held in self.reserved_sockets.values():
             held.close()
 
 
-def private(folder: Path) -> Path:
+def private_folder(folder: Path) -> Path:
     """The folder, made if need be, for nobody else to read."""
     folder.mkdir(parents=True, exist_ok=True)
     os.chmod(folder, 0o700)  # noqa: PTH101

@@ -6,34 +6,45 @@ import asyncio
 import shutil
 from pathlib import Path
 
-from grpo_wizard.steps.emulator.ray.head_process import AGENT, DASHBOARD, Head, private, sweep
-from grpo_wizard.steps.emulator.ray.sidecar import Sidecar, runnable
+from grpo_wizard.steps.emulator.ray.head_process import (
+    AGENT_PORT,
+    DASHBOARD_PORT,
+    LocalRayHead,
+    kill_orphans,
+    private_folder,
+)
+from grpo_wizard.steps.emulator.ray.sidecar import SidecarProcess, is_runnable
 from grpo_wizard.steps.emulator.server.context import PodView
 
-Key = tuple[str, str, str]
+PodKey = tuple[str, str, str]
 
 
-class RayHeads:
+class LocalRayHeadManager:
     """contract.Heads. `root` is the rehearsal's own folder; `speed` divides the sidecars' minutes, never
     the job's."""
 
     def __init__(self, root: Path, enabled: bool = True, limit: int = 2, speed: float = 1.0) -> None:
-        self._root, self._enabled, self._limit, self._speed = private(root / "heads"), enabled, limit, speed
+        self._root, self._enabled, self._limit, self._speed = (
+            private_folder(root / "heads"),
+            enabled,
+            limit,
+            speed,
+        )
         self._faults = root / "job-faults.json"
-        self._heads: dict[Key, Head] = {}
-        self._sidecars: dict[Key, dict[str, Sidecar]] = {}
+        self._heads: dict[PodKey, LocalRayHead] = {}
+        self._sidecars: dict[PodKey, dict[str, SidecarProcess]] = {}
         self._starting = asyncio.Lock()
-        sweep(self._root)
+        kill_orphans(self._root)
 
     async def connect(self, pod: PodView, port: int) -> tuple[str, int]:
         """Loopback address that serves the pod's `port`; starts the head when it does not run. Raises
         ConnectionError."""
         if not self._enabled:
             raise ConnectionError("This rehearsal runs no Ray (--ray none).")
-        if port not in (DASHBOARD, AGENT):
+        if port not in (DASHBOARD_PORT, AGENT_PORT):
             raise ConnectionError(
                 f"Nothing listens on port {port} of pod {pod.name}: "
-                f"a rehearsal serves {DASHBOARD} and {AGENT}."
+                f"a rehearsal serves {DASHBOARD_PORT} and {AGENT_PORT}."
             )
         head = self._head(pod)
         async with head.lock:
@@ -42,7 +53,7 @@ class RayHeads:
                 await self._start(pod, head)
         return "127.0.0.1", self._head(pod).ports[port]
 
-    async def _start(self, pod: PodView, head: Head) -> None:
+    async def _start(self, pod: PodView, head: LocalRayHead) -> None:
         async with (
             self._starting
         ):  # one after the other: the limit is counted, and two cold starts would only slow each other
@@ -54,13 +65,13 @@ class RayHeads:
                 )
             await head.start()
 
-    def _head(self, pod: PodView) -> Head:
+    def _head(self, pod: PodView) -> LocalRayHead:
         key = (pod.cluster, pod.namespace, pod.name)
         if key not in self._heads:
-            self._heads[key] = Head(pod, private(self._folder(key)), self._faults)
+            self._heads[key] = LocalRayHead(pod, private_folder(self._folder(key)), self._faults)
         return self._heads[key]
 
-    def _folder(self, key: Key) -> Path:
+    def _folder(self, key: PodKey) -> Path:
         return self._root / ".".join(part.replace("/", "_") for part in key)
 
     async def start_sidecar(self, pod: PodView, container: str, argv: list[str], env: dict[str, str]) -> None:
@@ -68,14 +79,14 @@ class RayHeads:
         is left alone."""
         key = (pod.cluster, pod.namespace, pod.name)
         mine = self._sidecars.setdefault(key, {})
-        if not runnable(argv, pod) or container in mine:
+        if not is_runnable(argv, pod) or container in mine:
             return
-        mine[container] = Sidecar(
-            pod, container, argv, env, private(self._folder(key)), self._head(pod).url, self._speed
+        mine[container] = SidecarProcess(
+            pod, container, argv, env, private_folder(self._folder(key)), self._head(pod).url, self._speed
         )
         mine[container].start()
 
-    async def pod_gone(self, cluster: str, namespace: str, name: str) -> None:
+    async def on_pod_deleted(self, cluster: str, namespace: str, name: str) -> None:
         """Ends the pod's head and sidecars; the pod's own disk goes with it."""
         key = (cluster, namespace, name)
         sidecars, head = self._sidecars.pop(key, {}), self._heads.pop(key, None)
@@ -87,4 +98,4 @@ class RayHeads:
 
     async def close(self) -> None:
         """Ends everything. Nothing of it is left when this returns."""
-        await asyncio.gather(*(self.pod_gone(*key) for key in {*self._heads, *self._sidecars}))
+        await asyncio.gather(*(self.on_pod_deleted(*key) for key in {*self._heads, *self._sidecars}))

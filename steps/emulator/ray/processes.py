@@ -10,38 +10,38 @@ from collections.abc import Iterable
 
 import psutil
 
-_PATIENCE_S = 3.0
+_GRACE_PERIOD_S = 3.0
 
 
-def ours(mark: str, folder: str) -> list[psutil.Process]:
+def find_processes(tag: str, folder: str) -> list[psutil.Process]:
     """Live processes that carry `mark` in their environment, or `folder` in their command line. Never this
     one."""
     return [
         process
         for process in psutil.process_iter()
-        if process.pid != os.getpid() and _is_ours(process, mark, folder)
+        if process.pid != os.getpid() and _belongs_to(process, tag, folder)
     ]
 
 
-def _is_ours(process: psutil.Process, mark: str, folder: str) -> bool:
+def _belongs_to(process: psutil.Process, tag: str, folder: str) -> bool:
     try:
         if process.status() == psutil.STATUS_ZOMBIE:
             return False
         # A colleague's process is not readable, and is not ours.
-        return mark in process.environ().values() or any(folder in word for word in process.cmdline())
+        return tag in process.environ().values() or any(folder in word for word in process.cmdline())
     except (psutil.Error, OSError):
         return False
 
 
-def end(mark: str, folder: str, roots: Iterable[int] = ()) -> int:
+def terminate_processes(tag: str, folder: str, roots: Iterable[int] = ()) -> int:
     """Ends them all, children of `roots` too, until none is left. Returns how many there were.
 
     First politely, then by SIGKILL; again for what started meanwhile. Never `ray stop`: it ends every Ray
     on the machine.
     """
     ended: set[int] = set()
-    for patience in (_PATIENCE_S, 0.0, 0.0, 0.0, 0.0):
-        found = {process.pid: process for process in [*ours(mark, folder), *_descendants(roots)]}
+    for patience in (_GRACE_PERIOD_S, 0.0, 0.0, 0.0, 0.0):
+        found = {process.pid: process for process in [*find_processes(tag, folder), *_descendants(roots)]}
         if not found:
             break
         ended |= found.keys()
@@ -55,11 +55,11 @@ def end(mark: str, folder: str, roots: Iterable[int] = ()) -> int:
 def _wait(processes: list[psutil.Process], seconds: float) -> None:
     """psutil.wait_procs would take the exit codes that asyncio waits for."""
     until = time.monotonic() + seconds
-    while time.monotonic() < until and any(_runs(process) for process in processes):
+    while time.monotonic() < until and any(_is_running(process) for process in processes):
         time.sleep(0.05)
 
 
-def _runs(process: psutil.Process) -> bool:
+def _is_running(process: psutil.Process) -> bool:
     try:
         return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
     except psutil.Error:

@@ -8,23 +8,23 @@ import secrets
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from grpo_wizard.steps.emulator.ray.head_home import environment, mapped, shim
-from grpo_wizard.steps.emulator.ray.head_process import Guarded, private
+from grpo_wizard.steps.emulator.ray.head_home import container_environment, map_path, write_shims
+from grpo_wizard.steps.emulator.ray.head_process import SupervisedProcess, private_folder
 from grpo_wizard.steps.emulator.server.context import PodView
 
 _INTERPRETERS = ("python", "python3")
 # A rehearsal's minutes are shorter; at full speed no shorter than this, or a job would be ended before it
 # has begun.
-_MOST = 120.0
+_MAX_TIME_DIVISOR = 120.0
 
 
-def runnable(argv: list[str], pod: PodView) -> bool:
+def is_runnable(argv: list[str], pod: PodView) -> bool:
     """Only Python with a script from a mount is run on this machine; other sidecars are images that are not
     here."""
-    return len(argv) >= 2 and argv[0] in _INTERPRETERS and mapped(argv[1], pod.mounts) != argv[1]
+    return len(argv) >= 2 and argv[0] in _INTERPRETERS and map_path(argv[1], pod.mounts) != argv[1]
 
 
-class Sidecar:
+class SidecarProcess:
     """One container of one pod."""
 
     def __init__(
@@ -37,32 +37,32 @@ class Sidecar:
         ray_url: str,
         speed: float,
     ) -> None:
-        self._pod, self._argv = pod, [mapped(word, pod.mounts) for word in argv]
-        self._home = private(home / container)
+        self._pod, self._argv = pod, [map_path(word, pod.mounts) for word in argv]
+        self._home = private_folder(home / container)
         self._name, self._env, self._ray_url, self._speed = container, env, ray_url, speed
-        self._guarded: Guarded | None = None
+        self._supervised: SupervisedProcess | None = None
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        self._task = asyncio.create_task(self._keep())
+        self._task = asyncio.create_task(self._run_and_restart())
 
-    async def _keep(self) -> None:
+    async def _run_and_restart(self) -> None:
         wait = 1.0
         while True:
             mark = secrets.token_hex(8)
-            self._guarded = Guarded(
+            self._supervised = SupervisedProcess(
                 mark, self._home, self._home.with_name(f"{self._home.parent.name}.{self._name}.json")
             )
-            await self._guarded.start(self._argv, self._environment(mark), self._home / "log")
-            assert self._guarded.process is not None
-            await self._guarded.process.wait()
+            await self._supervised.start(self._argv, self._environment(mark), self._home / "log")
+            assert self._supervised.process is not None
+            await self._supervised.process.wait()
             await asyncio.sleep(wait)
             wait = min(60.0, wait * 2)
 
-    def _environment(self, mark: str) -> dict[str, str]:
-        shim(self._home)
+    def _environment(self, tag: str) -> dict[str, str]:
+        write_shims(self._home)
         kube = urlsplit(self._pod.kube_url)
-        account = private(self._home / "serviceaccount")
+        account = private_folder(self._home / "serviceaccount")
         for name, text in (
             ("token", self._pod.service_account_token),
             ("namespace", self._pod.namespace),
@@ -75,9 +75,9 @@ class Sidecar:
             (self._home / "auth_token").touch(0o600)
             (self._home / "auth_token").write_text(self._pod.token, encoding="utf-8")
             ray["RAY_AUTH_TOKEN_PATH"] = str(self._home / "auth_token")
-        own = {name: mapped(value, self._pod.mounts) for name, value in self._env.items()}
+        own = {name: map_path(value, self._pod.mounts) for name, value in self._env.items()}
         return {
-            **environment(self._pod, self._home, mark),
+            **container_environment(self._pod, self._home, tag),
             **own,
             **ray,
             "HOME": str(self._home),
@@ -85,11 +85,11 @@ class Sidecar:
             "KUBERNETES_SERVICE_HOST": kube.hostname or "",
             "KUBERNETES_SERVICE_PORT": str(kube.port or 443),
             "SERVICE_ACCOUNT_DIR": str(account),
-            "TIME_DIVISOR": f"{min(self._speed, _MOST):g}",
+            "TIME_DIVISOR": f"{min(self._speed, _MAX_TIME_DIVISOR):g}",
         }
 
     async def stop(self) -> None:
         if self._task is not None:
             self._task.cancel()
-        if self._guarded is not None:
-            await self._guarded.stop()
+        if self._supervised is not None:
+            await self._supervised.stop()

@@ -1,7 +1,7 @@
 """A guard between the server and what it starts: runs a command, and ends its whole process tree when the
 server goes.
 
-Usage: python head_guard.py MARK FOLDER COMMAND... The server holds the other end of standard input: it
+Usage: python supervisor.py MARK FOLDER COMMAND... The server holds the other end of standard input: it
 closes when the server
 ends in whatever way, `kill -9` too, and then nothing must be left. FOLDER is removed at the end when MARK's
 file is in it.
@@ -18,13 +18,13 @@ import threading
 from pathlib import Path
 
 if __package__:
-    from grpo_wizard.steps.emulator.ray.processes import end
+    from grpo_wizard.steps.emulator.ray.processes import terminate_processes
 else:  # started by its path
     sys.path.insert(0, str(Path(__file__).parent))
-    from processes import end  # type: ignore[import-not-found,no-redef]
+    from processes import terminate_processes  # type: ignore[import-not-found,no-redef]
 
 
-def main(mark: str, folder: str, command: list[str]) -> int:
+def main(tag: str, folder: str, command: list[str]) -> int:
     """The command's exit code, or 0 when the server went first."""
     over = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
@@ -34,8 +34,8 @@ def main(mark: str, folder: str, command: list[str]) -> int:
     threading.Thread(target=_wait_for_child, args=(child, over), daemon=True).start()
     over.wait()
     code = child.poll()
-    end(mark, folder, (child.pid, os.getpid()))
-    if (Path(folder) / mark).exists():
+    terminate_processes(tag, folder, (child.pid, os.getpid()))
+    if (Path(folder) / tag).exists():
         shutil.rmtree(folder, ignore_errors=True)
     return code or 0
 

@@ -22,19 +22,19 @@ from multidict import CIMultiDict
 
 from grpo_wizard.steps.emulator.server import payload
 from grpo_wizard.steps.emulator.server.context import ApiError
-from grpo_wizard.steps.emulator.server.dispatch import Asked, Dispatcher
-from grpo_wizard.steps.emulator.server.errors import error_body, internal
-from grpo_wizard.steps.emulator.server.recorder import OPERATION_ERROR, Wire
-from grpo_wizard.steps.emulator.server.routes import PREFIXES, Place
+from grpo_wizard.steps.emulator.server.dispatch import Dispatcher, RawRequest
+from grpo_wizard.steps.emulator.server.errors import error_body, internal_error
+from grpo_wizard.steps.emulator.server.recorder import OPERATION_ERROR, RecorderMiddleware
+from grpo_wizard.steps.emulator.server.routes import SERVICES_BY_PREFIX, Route
 
 JSON = dict[str, Any]
-_MOST = 1000
-_PATHS = {"compute.googleapis.com": ("/batch/compute/v1", "/batch/compute/beta")}
-_BAD = "Failed to parse batch request, error: {}."
+_MAX_CALLS = 1000
+_BATCH_PATHS = {"compute.googleapis.com": ("/batch/compute/v1", "/batch/compute/beta")}
+_BAD_BATCH_TEXT = "Failed to parse batch request, error: {}."
 
 
 @dataclass(frozen=True)
-class Part:
+class BatchPart:
     """One call of a batch."""
 
     content_id: str
@@ -45,58 +45,64 @@ class Part:
     body: bytes
 
 
-def is_batch(method: str, place: Place) -> bool:
+def is_batch(method: str, route: Route) -> bool:
     """Whether a request goes to its API's batch endpoint."""
-    paths = _PATHS.get(place.service, ("/batch",) if place.service.endswith(".googleapis.com") else ())
-    return method == "POST" and place.path in paths
+    paths = _BATCH_PATHS.get(route.service, ("/batch",) if route.service.endswith(".googleapis.com") else ())
+    return method == "POST" and route.path in paths
 
 
-async def answer(request: web.Request, place: Place, dispatcher: Dispatcher, wire: Wire) -> web.Response:
+async def answer_batch(
+    request: web.Request, route: Route, dispatcher: Dispatcher, middleware: RecorderMiddleware
+) -> web.Response:
     """Answers each call and joins the answers, each with the id of its question. Raises ApiError 400 for no batch."""
     parts = split(request.headers.get("Content-Type", ""), await request.read())
-    replies = [(part, await _one(part, request, place, dispatcher, wire)) for part in parts]
-    return _joined(replies)
+    replies = [(part, await _answer_part(part, request, route, dispatcher, middleware)) for part in parts]
+    return _join_replies(replies)
 
 
-def split(content_type: str, raw: bytes) -> list[Part]:
+def split(content_type: str, raw: bytes) -> list[BatchPart]:
     """The calls of a batch's body. Raises ApiError 400 where it is none, or holds too many."""
     message = BytesParser().parsebytes(f"Content-Type: {content_type}\r\n\r\n".encode() + raw)
     if not message.is_multipart():
-        raise _refusal("the body is not multipart/mixed")
+        raise _bad_batch("the body is not multipart/mixed")
     parts = [part for part in message.get_payload() if isinstance(part, Message)]
     if not parts:
-        raise _refusal("the body holds no call")
-    if len(parts) > _MOST:  # the limit is documented, the sentence is inferred
-        raise _refusal(f"the batch holds {len(parts)} calls; the maximum is {_MOST}")
-    return [_part(part) for part in parts]
+        raise _bad_batch("the body holds no call")
+    if len(parts) > _MAX_CALLS:  # the limit is documented, the sentence is inferred
+        raise _bad_batch(f"the batch holds {len(parts)} calls; the maximum is {_MAX_CALLS}")
+    return [_parse_part(part) for part in parts]
 
 
-def _refusal(why: str) -> ApiError:
-    return ApiError(400, _BAD.format(why), "INVALID_ARGUMENT", "badRequest")
+def _bad_batch(reason: str) -> ApiError:
+    return ApiError(400, _BAD_BATCH_TEXT.format(reason), "INVALID_ARGUMENT", "badRequest")
 
 
-def _part(part: Message) -> Part:
+def _parse_part(part: Message) -> BatchPart:
     raw = part.get_payload(decode=True)
     head, _, body = (raw if isinstance(raw, bytes) else b"").replace(b"\r\n", b"\n").partition(b"\n\n")
     first, *lines = head.decode(errors="replace").split("\n")
     words = first.split(" ")
     if len(words) < 2:
-        raise _refusal("a part holds no request line")
+        raise _bad_batch("a part holds no request line")
     try:
         url = urlsplit(words[1])
     except ValueError:
-        raise _refusal(f"'{words[1]}' is no address") from None
+        raise _bad_batch(f"'{words[1]}' is no address") from None
     headers = CIMultiDict({k.strip(): v.strip() for k, _, v in (line.partition(":") for line in lines) if k})
     query = parse_qs(url.query, keep_blank_values=True)
-    return Part(str(part.get("Content-ID", "")), words[0].upper(), url.path, query, headers, body)
+    return BatchPart(str(part.get("Content-ID", "")), words[0].upper(), url.path, query, headers, body)
 
 
-async def _one(
-    part: Part, request: web.Request, place: Place, dispatcher: Dispatcher, wire: Wire
+async def _answer_part(
+    part: BatchPart,
+    request: web.Request,
+    route: Route,
+    dispatcher: Dispatcher,
+    middleware: RecorderMiddleware,
 ) -> tuple[int, Any]:
     """Status and body of one call; faults and the record know it as if it had come alone."""
-    inner = Place(place.service, _googles_own(place.service, part.path), place.host)
-    do = wire.fault(place.service, part.method, inner.path)
+    inner = Route(route.service, _strip_service_prefix(route.service, part.path), route.base_url)
+    do = middleware.match_fault(route.service, part.method, inner.path)
     await asyncio.sleep(do.get("delay_s", 0))
     headers = CIMultiDict(request.headers)
     headers.update(part.headers)
@@ -104,35 +110,35 @@ async def _one(
         status, body = do["status"], do.get("body", {})
     else:
         error = do.get(OPERATION_ERROR)
-        asked = Asked(inner, part.method, part.query, part.body, headers, error)
-        status, body = await _asked(asked, dispatcher)
+        asked = RawRequest(inner, part.method, part.query, part.body, headers, error)
+        status, body = await _dispatch(asked, dispatcher)
     query = {name: values[0] if len(values) == 1 else values for name, values in part.query.items()}
-    wire.recorder.write(place.service, part.method, inner.path, query, _body(part.body), status)
+    middleware.recorder.write(route.service, part.method, inner.path, query, _parse_body(part.body), status)
     return status, body
 
 
-async def _asked(asked: Asked, dispatcher: Dispatcher) -> tuple[int, Any]:
+async def _dispatch(raw: RawRequest, dispatcher: Dispatcher) -> tuple[int, Any]:
     try:
-        body = await dispatcher.answer(asked)
+        body = await dispatcher.dispatch(raw)
         return 204 if body is None else 200, body
     except ApiError as error:
-        return error.code, error_body(asked.place.service, error)
+        return error.code, error_body(raw.route.service, error)
     except Exception:
-        broken = internal(asked.http_method, asked.place.path)
-        return broken.code, error_body(asked.place.service, broken)
+        broken = internal_error(raw.http_method, raw.route.path)
+        return broken.code, error_body(raw.route.service, broken)
 
 
-def _googles_own(service: str, path: str) -> str:
+def _strip_service_prefix(service: str, path: str) -> str:
     """A call's path without the prefix by which this server tells APIs apart (`/container/v1/…`)."""
-    for prefix, known in PREFIXES.items():
+    for prefix, known in SERVICES_BY_PREFIX.items():
         if known == service and path.startswith(f"/{prefix}/"):
             return path.removeprefix(f"/{prefix}")
     return path
 
 
-def _body(raw: bytes) -> Any:
+def _parse_body(raw: bytes) -> Any:
     try:
-        return payload.read(raw)
+        return payload.parse_body(raw)
     except ApiError:
         return raw.decode(errors="replace")
 
@@ -141,12 +147,12 @@ def _printable(text: str) -> str:
     return "".join(letter for letter in text if " " <= letter <= "~")
 
 
-def _phrase(status: int) -> str:
+def _reason_phrase(status: int) -> str:
     """A fault's status may be one that nobody named."""
     return HTTPStatus(status).phrase if status in set(HTTPStatus) else "Unknown"
 
 
-def _joined(replies: list[tuple[Part, tuple[int, Any]]]) -> web.Response:
+def _join_replies(replies: list[tuple[BatchPart, tuple[int, Any]]]) -> web.Response:
     boundary = f"batch_{secrets.token_urlsafe(16)}"
     pieces = []
     for part, (status, body) in replies:
@@ -155,7 +161,7 @@ def _joined(replies: list[tuple[Part, tuple[int, Any]]]) -> web.Response:
         head = (
             f"--{boundary}\r\nContent-Type: application/http\r\n"
             f"Content-ID: <response-{_printable(part.content_id).strip('<>')}>\r\n\r\n"
-            f"HTTP/1.1 {status} {_phrase(status)}\r\n{kind}Content-Length: {len(raw)}\r\n\r\n"
+            f"HTTP/1.1 {status} {_reason_phrase(status)}\r\n{kind}Content-Length: {len(raw)}\r\n\r\n"
         )
         pieces.append(head.encode() + raw + b"\r\n")
     whole = b"".join(pieces) + f"--{boundary}--\r\n".encode()

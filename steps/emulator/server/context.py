@@ -62,10 +62,10 @@ class Clock(Protocol):
     speed: float
 
     def now(self) -> float: ...  # seconds since the epoch, world time is wall time
-    def shrink(self, seconds: float) -> float: ...  # how long that takes here
+    def scale(self, seconds: float) -> float: ...  # how long that takes here
 
 
-class World(Protocol):
+class ResourceStore(Protocol):
     """The store. One asyncio thread, so no locks; every change is saved to the world's file soon after."""
 
     clock: Clock
@@ -81,29 +81,29 @@ class World(Protocol):
         project: str | None = None,
         location: str | None = None,
     ) -> list[Record]: ...
-    def later(self, seconds: float, event: str, **args: Any) -> None:
+    def schedule(self, seconds: float, event: str, **args: Any) -> None:
         """Calls the handler registered with @happens(event) after `seconds` of the real thing's time ÷ speed.
 
         Kept in the file: survives restarts.
         """
 
-    def at(
+    def schedule_at(
         self, moment: float, event: str, **args: Any
     ) -> None: ...  # the same, at a time that no speed divides
     def project_number(self, project: str) -> str: ...  # "0" where there is no such project
     def project_id(self, project: str) -> str: ...  # of an id or a number
-    def next(self) -> int: ...  # a number never given before in this world
-    def changed(
+    def next_number(self) -> int: ...  # a number never given before in this world
+    def mark_dirty(
         self,
     ) -> None: ...  # save soon; the server calls it after every writing request and every event
-    def answering(self) -> None: ...  # save now: a write is about to be answered
+    def flush(self) -> None: ...  # save now: a write is about to be answered
 
 
 @dataclass
-class Call:
+class ApiCall:
     """One request that passed the checks against the discovery document."""
 
-    world: World
+    store: ResourceStore
     service: str
     method_id: str  # discovery id, e.g. compute.networks.insert
     http_method: str
@@ -111,7 +111,7 @@ class Call:
     params: dict[str, Any]  # path and query parameters, typed as the document says
     body: JSON
     caller: str  # e-mail of the identity
-    host: str  # how to build links: scheme://host that the caller used
+    base_url: str  # how to build links: scheme://host that the caller used
     operation_error: JSON | None = (
         None  # a fault's `operation_error`: what the operation that this call starts shall end with
     )
@@ -121,13 +121,13 @@ class Call:
 
 
 Handler = Callable[
-    [Call], JSON | Awaitable[JSON]
+    [ApiCall], JSON | Awaitable[JSON]
 ]  # an awaitable (operations' `wait`) is awaited by the server
 HANDLERS: dict[str, Handler] = {}
-EVENTS: dict[str, Callable[..., None]] = {}
+EVENT_HANDLERS: dict[str, Callable[..., None]] = {}
 
 
-def serves(*method_ids: str) -> Callable[[Handler], Handler]:
+def handles(*method_ids: str) -> Callable[[Handler], Handler]:
     """Registers the function that answers these discovery methods."""
 
     def register(handler: Handler) -> Handler:
@@ -138,11 +138,11 @@ def serves(*method_ids: str) -> Callable[[Handler], Handler]:
     return register
 
 
-def happens(event: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+def on_event(event: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Registers what a `World.later` event does: called as handler(world, **args)."""
 
     def register(handler: Callable[..., None]) -> Callable[..., None]:
-        EVENTS[event] = handler
+        EVENT_HANDLERS[event] = handler
         return handler
 
     return register
@@ -164,7 +164,7 @@ class PodView:
     service_account_token: str  # of the pod's ServiceAccount
 
 
-class Heads(Protocol):
+class RayHeadManager(Protocol):
     """Real Ray heads on this machine, started at the first connection (implemented in heads.py)."""
 
     async def connect(self, pod: PodView, port: int) -> tuple[str, int]:
@@ -178,31 +178,31 @@ class Heads(Protocol):
         """Runs a sidecar's own command here; paths under a mount are mapped."""
         ...
 
-    async def pod_gone(self, cluster: str, namespace: str, name: str) -> None: ...
+    async def on_pod_deleted(self, cluster: str, namespace: str, name: str) -> None: ...
     async def close(self) -> None: ...
 
 
-class Ground(Protocol):
+class CloudBackend(Protocol):
     """What Kubernetes asks of the cloud below it (implemented beside the container service)."""
 
     def pools(
         self, cluster_key: str
     ) -> list[JSON]: ...  # node pools as container.googleapis.com returns them
-    def take_node(self, cluster_key: str, pool: str) -> str | None:
+    def allocate_node(self, cluster_key: str, pool: str) -> str | None:
         """Consumes capacity for one more node.
 
         None when granted, else why not, worded as GKE's autoscaler event.
         """
         ...
 
-    def give_node(self, cluster_key: str, pool: str, zone: str = "") -> None: ...
-    def sizes(self, cluster_key: str, pool: str) -> dict[str, int]:
+    def release_node(self, cluster_key: str, pool: str, zone: str = "") -> None: ...
+    def node_counts(self, cluster_key: str, pool: str) -> dict[str, int]:
         """Zone -> nodes that the pool has by now (its share of initialNodeCount, setSize, take_node and
         give_node): what Kubernetes should show.
         """
         ...
 
-    def lustre(self, volume_handle: str) -> JSON | None: ...  # "project/zone/name" -> the instance
+    def lustre_instance(self, volume_handle: str) -> JSON | None: ...  # "project/zone/name" -> the instance
     def lustre_port(
         self, cluster_key: str
     ) -> int: ...  # on which a cluster's nodes speak Lustre: 988 or 6988
@@ -219,21 +219,23 @@ class KubeServer(Protocol):
     def rows(self) -> list[JSON]: ...
     def count(self) -> int: ...  # how many rows there are
     def nodes(self) -> list[JSON]: ...  # Node objects: the machines that Compute lists
-    def pools_changed(self) -> None: ...  # a node pool came, went, was resized or upgraded
-    def upgraded(self, version: str) -> None: ...  # the control plane's new version
+    def on_pools_changed(self) -> None: ...  # a node pool came, went, was resized or upgraded
+    def on_control_plane_upgraded(self, version: str) -> None: ...  # the control plane's new version
 
 
-KUBES: dict[str, KubeServer] = {}
+CLUSTERS: dict[str, KubeServer] = {}
 """Key of a cluster's record -> its running Kubernetes. google/kubeground.py fills and empties it as clusters
 come and go; the server reads `rows()` and `dump()` from it. What `dump()` gave is kept in the cluster's
 `Record.extra["kube"]` and handed back on a restart."""
 
 
-Named = Callable[[Any], tuple[str, str]]  # aiohttp request -> (service, path) for the record and the faults
+RequestIdentifier = Callable[
+    [Any], tuple[str, str]
+]  # aiohttp request -> (service, path) for the record and the faults
 
 
 @dataclass
-class House:
+class ServerContext:
     """What the server process hands its parts: the private folder, the token, TLS, the wire's eyes and ears.
 
     Set before any handler runs.
@@ -243,16 +245,16 @@ class House:
     token: str  # the one token of this server
     caller: str  # e-mail of the identity behind it
     ca_file: Path  # PEM of the private CA
-    server_context: Callable[
+    create_tls_context: Callable[
         ..., SSLContext
     ]  # server_context("127.0.0.1", "kubernetes.default") -> TLS with a fresh certificate
-    middleware: Callable[
-        [Named, Callable[[Any], None]], Any
+    build_middleware: Callable[
+        [RequestIdentifier, Callable[[Any], None]], Any
     ]  # aiohttp middleware: idle clock, record, faults; 2nd: called after each request
-    record: Callable[
+    record_request: Callable[
         [str, str, str, JSON, Any, int], None
     ]  # service, method, path, query, body, status: one line for --record
-    heads: Heads  # with --ray none it refuses to connect
+    heads: RayHeadManager  # with --ray none it refuses to connect
 
 
 def lustre_folder(clusters: Path, handle: str) -> Path:
@@ -260,14 +262,14 @@ def lustre_folder(clusters: Path, handle: str) -> Path:
     return clusters / "lustre" / handle.replace("/", "_")
 
 
-_HOUSE: list[House] = []
+_HOUSE: list[ServerContext] = []
 
 
-def house() -> House:
+def server_context() -> ServerContext:
     """The surroundings of this process."""
     return _HOUSE[-1]
 
 
-def set_house(it: House) -> None:
+def set_server_context(context: ServerContext) -> None:
     """Called once by the server at its start."""
-    _HOUSE[:] = [it]
+    _HOUSE[:] = [context]

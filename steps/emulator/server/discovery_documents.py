@@ -45,16 +45,16 @@ class Method:
     parameters: JSON
     request: str | None  # schema of the body
     response: str | None
-    body_at: str = ""  # where violations of the body are said to be; "" is its top
+    body_path: str = ""  # where violations of the body are said to be; "" is its top
     segments: int | None = None  # of the path; None: any number
 
     @cached_property
-    def literal(self) -> int:
+    def literal_length(self) -> int:
         """Characters that are not variable: the more, the more exact the match."""
-        patterns = re.sub(r"\{([^}]*)\}", lambda m: self._shape(m.group(1)), self.template)
+        patterns = re.sub(r"\{([^}]*)\}", lambda m: self._variable_pattern(m.group(1)), self.template)
         return len(re.sub(r"\[\^/\]\+|\.\*", "", patterns))
 
-    def _shape(self, variable: str) -> str:
+    def _variable_pattern(self, variable: str) -> str:
         pattern = self.parameters.get(variable[1:], {}).get("pattern", "") if variable[0] == "+" else ""
         return str(pattern).strip("^$")
 
@@ -94,24 +94,26 @@ class Document:
     service: str
     prefix: str
     schemas: dict[str, JSON]
-    common: JSON  # query parameters that every method takes
+    common_parameters: JSON  # query parameters that every method takes
     methods: list[Method]
     _buckets: dict[tuple[str, int | None], list[Method]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        for method in sorted(self.methods, key=lambda m: -m.literal):
+        for method in sorted(self.methods, key=lambda m: -m.literal_length):
             self._buckets.setdefault((method.http_method, method.segments), []).append(method)
-        self._by_path = lru_cache(maxsize=4096)(self._find)
+        self._cached_find = lru_cache(maxsize=4096)(self._find)
 
     def find(self, http_method: str, path: str) -> tuple[Method, dict[str, str]] | None:
         """The method that answers `path`, with its path parameters."""
-        return self._by_path(http_method, path)
+        return self._cached_find(http_method, path)
 
     def _find(self, http_method: str, path: str) -> tuple[Method, dict[str, str]] | None:
-        found = (self._first(http_method, count, path) for count in (path.count("/"), None))
-        return max((one for one in found if one), key=lambda one: one[0].literal, default=None)
+        found = (self._first_match(http_method, count, path) for count in (path.count("/"), None))
+        return max((one for one in found if one), key=lambda one: one[0].literal_length, default=None)
 
-    def _first(self, http_method: str, count: int | None, path: str) -> tuple[Method, dict[str, str]] | None:
+    def _first_match(
+        self, http_method: str, count: int | None, path: str
+    ) -> tuple[Method, dict[str, str]] | None:
         for method in self._buckets.get((http_method, count), []):
             params = method.match(path)
             if params is not None:
@@ -119,49 +121,49 @@ class Document:
         return None
 
 
-def document(service: str, path: str) -> Document | None:
+def find_document(service: str, path: str) -> Document | None:
     """The document that covers `path` of `service` (a host's name), None where there is none."""
     for prefix in DOCUMENTS.get(service, {}):
         if not prefix or path.startswith((f"/{prefix}/", f"/{prefix}:")):
-            return load(service, prefix)
+            return load_document(service, prefix)
     return None
 
 
 @cache
-def load(service: str, prefix: str) -> Document:
+def load_document(service: str, prefix: str) -> Document:
     """Reads or derives a document once per process (compute.v1: 5 MB, about 60 ms)."""
     name = DOCUMENTS[service][prefix]
-    raw = _packaged(name) if name else _derived(service, prefix)
+    raw = _read_packaged(name) if name else _derive(service, prefix)
     base = raw.get("servicePath", "")
-    methods = [_method(spec, base) for spec in _walk(raw)]
+    methods = [_method(spec, base) for spec in _walk_methods(raw)]
     return Document(service, prefix, raw.get("schemas", {}), raw.get("parameters", {}), methods)
 
 
-def _packaged(name: str) -> JSON:
+def _read_packaged(name: str) -> JSON:
     folder = importlib.resources.files("googleapiclient") / "discovery_cache" / "documents"
     document: JSON = json.loads((folder / f"{name}.json").read_bytes())
     return document
 
 
-def _derived(service: str, version: str) -> JSON:
+def _derive(service: str, version: str) -> JSON:
     if service in ("huggingface.co", "api.wandb.ai"):
-        from grpo_wizard.steps.emulator.server.external_documents import PLAIN
+        from grpo_wizard.steps.emulator.server.external_documents import HANDWRITTEN_DOCUMENTS
 
-        return PLAIN[service]
-    from grpo_wizard.steps.emulator.server.proto_documents import derive
+        return HANDWRITTEN_DOCUMENTS[service]
+    from grpo_wizard.steps.emulator.server.proto_documents import derive_document
 
-    return derive(service, version)
+    return derive_document(service, version)
 
 
-def _walk(node: JSON) -> Iterator[JSON]:
+def _walk_methods(node: JSON) -> Iterator[JSON]:
     yield from node.get("methods", {}).values()
     for child in node.get("resources", {}).values():
-        yield from _walk(child)
+        yield from _walk_methods(child)
 
 
 def _method(spec: JSON, base: str) -> Method:
     flat = base + str(spec.get("flatPath") or spec["path"])
-    parameters = spec.get("parameters", {}) | _unlisted(spec)
+    parameters = spec.get("parameters", {}) | _undocumented_parameters(spec)
     loose = any(
         ".*" in p.get("pattern", "") or ("{+" + n in spec["path"] and "pattern" not in p)
         for n, p in parameters.items()
@@ -174,12 +176,12 @@ def _method(spec: JSON, base: str) -> Method:
         parameters=parameters,
         request=request,
         response=spec.get("response", {}).get("$ref"),
-        body_at=spec.get("bodyAt", _body_at(base, request)),
+        body_path=spec.get("bodyAt", _body_path(base, request)),
         segments=None if loose else flat.count("/") + 1,
     )
 
 
-def _unlisted(spec: JSON) -> JSON:
+def _undocumented_parameters(spec: JSON) -> JSON:
     """What a method takes though the document does not list it.
 
     Compute's v1 document of 2026-11 tells callers of its lists to set `returnPartialSuccess`, and gcloud does, but only
@@ -189,7 +191,7 @@ def _unlisted(spec: JSON) -> JSON:
     return {"returnPartialSuccess": {"type": "boolean", "location": "query"}} if lists else {}
 
 
-def _body_at(base: str, request: str | None) -> str:
+def _body_path(base: str, request: str | None) -> str:
     """Google names a body that is one field of the request by that field, which is the message's name in
     snake case.
 

@@ -13,7 +13,7 @@ from grpo_wizard.steps.emulator.server.context import ApiError
 
 JSON = dict[str, Any]
 _log = logging.getLogger(__name__)
-_STATUS = {
+_STATUS_BY_CODE = {
     400: "INVALID_ARGUMENT",
     401: "UNAUTHENTICATED",
     403: "PERMISSION_DENIED",
@@ -27,7 +27,7 @@ _STATUS = {
     503: "UNAVAILABLE",
     504: "DEADLINE_EXCEEDED",
 }
-_REASON = {
+_REASON_BY_CODE = {
     400: "badRequest",
     401: "authError",
     403: "forbidden",
@@ -39,7 +39,7 @@ _REASON = {
     501: "notImplemented",
     503: "backendError",
 }
-_LOGIN = "See https://developers.google.com/identity/sign-in/web/devconsole-project."
+_LOGIN_HELP = "See https://developers.google.com/identity/sign-in/web/devconsole-project."
 
 
 def error_body(service: str, error: ApiError) -> JSON:
@@ -54,14 +54,14 @@ def error_body(service: str, error: ApiError) -> JSON:
     body: JSON = {
         "code": error.code,
         "message": error.message,
-        "status": error.status or _STATUS.get(error.code, "UNKNOWN"),
+        "status": error.status or _STATUS_BY_CODE.get(error.code, "UNKNOWN"),
     }
     if service == "compute.googleapis.com":
         body["errors"] = [
             {
                 "message": error.message,
                 "domain": "global",
-                "reason": error.reason or _REASON.get(error.code, "unknown"),
+                "reason": error.reason or _REASON_BY_CODE.get(error.code, "unknown"),
             }
         ]
     if error.details:
@@ -69,7 +69,7 @@ def error_body(service: str, error: ApiError) -> JSON:
     return {"error": body}
 
 
-def respond(body: Any, status: int = 200, *, pretty: bool = False) -> web.Response:
+def json_response(body: Any, status: int = 200, *, pretty: bool = False) -> web.Response:
     """A JSON answer; 204 without a body for None."""
     if body is None:
         return web.Response(status=204)
@@ -88,15 +88,15 @@ def wants_pretty(query: Mapping[str, str]) -> bool:
     return asked.lower() not in ("false", "0")
 
 
-def internal(method: str, path: str) -> ApiError:
+def internal_error(method: str, path: str) -> ApiError:
     """500 for an exception that is being handled; the log gets its trace."""
     _log.exception("%s %s", method, path)
     return ApiError(500, "Internal error encountered. The rehearsal's log has the trace.", "INTERNAL")
 
 
-def refuse(service: str, error: ApiError, *, pretty: bool = False) -> web.Response:
+def error_response(service: str, error: ApiError, *, pretty: bool = False) -> web.Response:
     """An error as an answer."""
-    response = respond(error_body(service, error), error.code, pretty=pretty)
+    response = json_response(error_body(service, error), error.code, pretty=pretty)
     if error.code == 401:
         response.headers["WWW-Authenticate"] = 'Bearer realm="https://accounts.google.com/"'
     if service == "huggingface.co":
@@ -106,12 +106,12 @@ def refuse(service: str, error: ApiError, *, pretty: bool = False) -> web.Respon
     return response
 
 
-def unauthenticated(given: bool, service: str) -> ApiError:
+def unauthenticated_error(has_token: bool, service: str) -> ApiError:
     """401 for a wrong token, or for none."""
-    reason = "ACCESS_TOKEN_TYPE_UNSUPPORTED" if given else "CREDENTIALS_MISSING"
+    reason = "ACCESS_TOKEN_TYPE_UNSUPPORTED" if has_token else "CREDENTIALS_MISSING"
     text = (
         "Request had invalid authentication credentials."
-        if given
+        if has_token
         else "Request is missing required authentication credential."
     )
     detail = {
@@ -123,7 +123,7 @@ def unauthenticated(given: bool, service: str) -> ApiError:
     return ApiError(
         401,
         f"{text} Expected OAuth 2 access token, login cookie or other valid authentication credential. "
-        f"{_LOGIN}",
+        f"{_LOGIN_HELP}",
         "UNAUTHENTICATED",
         "authError",
         [detail],

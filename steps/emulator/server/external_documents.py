@@ -15,7 +15,7 @@ def _get(method_id: str, path: str, parameters: JSON | None = None) -> JSON:
     return {"id": method_id, "path": path, "httpMethod": "GET", "parameters": parameters or {}}
 
 
-PLAIN: dict[str, JSON] = {
+HANDWRITTEN_DOCUMENTS: dict[str, JSON] = {
     "huggingface.co": {
         "methods": {
             "whoami": _get("huggingface.whoami", "api/whoami-v2"),

@@ -11,58 +11,61 @@ from typing import Any
 
 from grpo_wizard.steps.emulator.server.context import JSON, ApiError
 from grpo_wizard.steps.emulator.server.discovery_documents import Document, Method
-from grpo_wizard.steps.emulator.server.schema_checks import camel
+from grpo_wizard.steps.emulator.server.schema_checks import to_camel_case
 
-Tree = dict[str, Any]  # field -> Tree, or None for all of it
+FieldMask = dict[str, Any]  # field -> Tree, or None for all of it
 _TOKEN = re.compile(r"\s*([(),]|[^\s(),/.]+|[/.])")
-HEADER = "X-Goog-FieldMask"
+FIELD_MASK_HEADER = "X-Goog-FieldMask"
 
 
-def asked(query: Mapping[str, list[str]], headers: Mapping[str, str]) -> str:
+def requested_mask(query: Mapping[str, list[str]], headers: Mapping[str, str]) -> str:
     """The mask that a request brings; empty where it wants the whole answer."""
-    return next((query[name][-1] for name in ("fields", "$fields") if name in query), headers.get(HEADER, ""))
+    return next(
+        (query[name][-1] for name in ("fields", "$fields") if name in query),
+        headers.get(FIELD_MASK_HEADER, ""),
+    )
 
 
-def mask(document: Document, method: Method, text: str) -> Tree | None:
+def parse_mask(document: Document, method: Method, text: str) -> FieldMask | None:
     """A mask as a tree; None for everything. Raises ApiError 400 naming a field that the answer does not have."""
     if not text.strip():
         return None
     tokens = _TOKEN.findall(text)
     if "".join(tokens) != re.sub(r"\s+", "", text):
-        raise _unknown(text)
-    tree = _list(tokens, text)
+        raise _unknown_path(text)
+    tree = _parse_list(tokens, text)
     if tokens:
-        raise _unknown(text)
+        raise _unknown_path(text)
     if method.response is None:
         return tree
-    return _resolved(document, {"$ref": method.response}, tree, "")
+    return _resolve_names(document, {"$ref": method.response}, tree, "")
 
 
-def _list(tokens: list[str], text: str) -> Tree:
-    tree: Tree = {}
+def _parse_list(tokens: list[str], text: str) -> FieldMask:
+    tree: FieldMask = {}
     while True:
-        _merge(tree, _item(tokens, text))
+        _merge(tree, _parse_item(tokens, text))
         if not tokens or tokens[0] != ",":
             return tree
         tokens.pop(0)
 
 
-def _item(tokens: list[str], text: str) -> Tree:
+def _parse_item(tokens: list[str], text: str) -> FieldMask:
     if not tokens or tokens[0] in "(),/.":
-        raise _unknown(text)
+        raise _unknown_path(text)
     name, below = tokens.pop(0), None
     if tokens and tokens[0] in "/.":
         tokens.pop(0)
-        below = _item(tokens, text)
+        below = _parse_item(tokens, text)
     elif tokens and tokens[0] == "(":
         tokens.pop(0)
-        below = _list(tokens, text)
+        below = _parse_list(tokens, text)
         if not tokens or tokens.pop(0) != ")":
-            raise _unknown(text)
+            raise _unknown_path(text)
     return {name: below}
 
 
-def _merge(tree: Tree, more: Tree) -> None:
+def _merge(tree: FieldMask, more: FieldMask) -> None:
     for name, below in more.items():
         if name in tree and tree[name] is not None and below is not None:
             _merge(tree[name], below)
@@ -70,19 +73,19 @@ def _merge(tree: Tree, more: Tree) -> None:
             tree[name] = None if name in tree else below
 
 
-def _resolved(document: Document, schema: JSON, tree: Tree, at: str) -> Tree:
+def _resolve_names(document: Document, schema: JSON, tree: FieldMask, at: str) -> FieldMask:
     """The tree with the fields' own spelling (a mask may say `next_page_token`)."""
-    found: Tree = {}
+    found: FieldMask = {}
     for name, below in tree.items():
         path = f"{at}.{name}".lstrip(".")
-        known, inner = _field(document, schema, name)
+        known, inner = _find_field(document, schema, name)
         if inner is None:
-            raise _unknown(path)
-        found[known] = below if below is None else _resolved(document, inner, below, path)
+            raise _unknown_path(path)
+        found[known] = below if below is None else _resolve_names(document, inner, below, path)
     return found
 
 
-def _field(document: Document, schema: JSON, name: str) -> tuple[str, JSON | None]:
+def _find_field(document: Document, schema: JSON, name: str) -> tuple[str, JSON | None]:
     """A field's spelling and schema; no schema where there is no such field."""
     while "$ref" in schema or schema.get("type") == "array":
         schema = document.schemas.get(schema["$ref"], {}) if "$ref" in schema else schema.get("items", {})
@@ -91,34 +94,34 @@ def _field(document: Document, schema: JSON, name: str) -> tuple[str, JSON | Non
     properties = schema.get("properties", {})
     if name == "*" and properties:
         return name, {"type": "any"}
-    known = name if name in properties else camel(name)
+    known = name if name in properties else to_camel_case(name)
     return known, properties.get(known)
 
 
-def cut(tree: Tree | None, value: Any) -> Any:
+def apply_mask(mask: FieldMask | None, value: Any) -> Any:
     """What a mask leaves of an answer."""
-    if tree is None:
+    if mask is None:
         return value
     if isinstance(value, list):
-        return [cut(tree, one) for one in value]
+        return [apply_mask(mask, one) for one in value]
     if not isinstance(value, dict):
         return value
     return {
-        name: cut(tree.get(name, tree.get("*")), item)
+        name: apply_mask(mask.get(name, mask.get("*")), item)
         for name, item in value.items()
-        if name in tree or "*" in tree
+        if name in mask or "*" in mask
     }
 
 
-def item_field(document: Document, method: Method, path: str) -> JSON | None:
+def list_item_field(document: Document, method: Method, path: str) -> JSON | None:
     """Schema of a field of what a list lists (`network`, `labels.owner`); None where it has none of that name."""
-    schema: JSON | None = _items(document, method)
+    schema: JSON | None = _item_schema(document, method)
     for name in path.split("."):
-        schema = _field(document, schema, name)[1] if schema is not None else None
+        schema = _find_field(document, schema, name)[1] if schema is not None else None
     return schema
 
 
-def _items(document: Document, method: Method) -> JSON | None:
+def _item_schema(document: Document, method: Method) -> JSON | None:
     items = document.schemas.get(method.response or "", {}).get("properties", {}).get("items")
     if items is None or items.get("type") == "array":
         return items
@@ -127,7 +130,7 @@ def _items(document: Document, method: Method) -> JSON | None:
     return lists[0] if lists else None
 
 
-def _unknown(path: str) -> ApiError:
+def _unknown_path(path: str) -> ApiError:
     why = f"Error expanding 'fields' parameter. Cannot find matching fields for path '{path}'."
     detail = {
         "@type": "type.googleapis.com/google.rpc.BadRequest",

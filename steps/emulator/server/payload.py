@@ -12,8 +12,8 @@ from typing import Any, NoReturn
 
 from grpo_wizard.steps.emulator.server.context import ApiError
 
-_AROUND = 20  # characters shown on either side
-_SAID = {
+_CONTEXT_CHARS = 20  # characters shown on either side
+_MESSAGES = {
     "Expecting property name enclosed in double quotes": "Expected an object key or }.",
     "Illegal trailing comma before end of object": "Expected an object key or }.",
     "Expecting ':' delimiter": "Expected : between key:value pair.",
@@ -22,36 +22,36 @@ _SAID = {
 }
 
 
-def read(raw: bytes) -> Any:
+def parse_body(raw: bytes) -> Any:
     """What a body says; None for an empty one. Raises ApiError 400 for what is no JSON, or too deep."""
     if not raw.strip():
         return None
     try:
-        return json.loads(raw, parse_constant=_constant)
+        return json.loads(raw, parse_constant=_reject_constant)
     except json.JSONDecodeError as wrong:
-        raise _refusal(_sentence(wrong), wrong.doc, wrong.pos) from None
+        raise _parse_error(_error_message(wrong), wrong.doc, wrong.pos) from None
     except UnicodeDecodeError:
-        raise _refusal("Encountered non UTF-8 code points.", "", 0) from None
+        raise _parse_error("Encountered non UTF-8 code points.", "", 0) from None
     except RecursionError:
-        raise _refusal("Message too deep. Max recursion depth reached.", "", 0) from None
+        raise _parse_error("Message too deep. Max recursion depth reached.", "", 0) from None
 
 
-def _constant(name: str) -> NoReturn:
+def _reject_constant(name: str) -> NoReturn:
     """NaN and Infinity are no JSON, though Python reads them."""
     raise json.JSONDecodeError("Expecting value", name, 0)
 
 
-def _sentence(wrong: json.JSONDecodeError) -> str:
+def _error_message(wrong: json.JSONDecodeError) -> str:
     at_end = wrong.pos >= len(wrong.doc.rstrip())
     if wrong.msg == "Expecting value":
         return "Unexpected end of string. Expected a value." if at_end else "Unexpected token."
     if wrong.msg == "Expecting ',' delimiter":
         text = "Expected , or ] after array value." if _in_array(wrong.doc[: wrong.pos]) else ""
-        return _ended(at_end, text or "Expected , or } after key:value pair.")
-    return _ended(at_end, _SAID.get(wrong.msg, "Unexpected token."))
+        return _at_end_message(at_end, text or "Expected , or } after key:value pair.")
+    return _at_end_message(at_end, _MESSAGES.get(wrong.msg, "Unexpected token."))
 
 
-def _ended(at_end: bool, text: str) -> str:
+def _at_end_message(at_end: bool, text: str) -> str:
     return f"Unexpected end of string. {text}" if at_end and text.startswith("Expected") else text
 
 
@@ -67,9 +67,9 @@ def _in_array(before: str) -> bool:
     return bool(open_) and open_[-1] == "["
 
 
-def _refusal(sentence: str, text: str, at: int) -> ApiError:
-    begin = max(0, at - _AROUND)
-    shown = f"\n{text[begin : at + _AROUND]}\n{' ' * (at - begin)}^"
+def _parse_error(sentence: str, text: str, at: int) -> ApiError:
+    begin = max(0, at - _CONTEXT_CHARS)
+    shown = f"\n{text[begin : at + _CONTEXT_CHARS]}\n{' ' * (at - begin)}^"
     return ApiError(
         400, f"Invalid JSON payload received. {sentence}{shown}", "INVALID_ARGUMENT", "parseError"
     )

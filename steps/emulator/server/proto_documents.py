@@ -25,20 +25,25 @@ _PACKAGES = {
 }
 # Packages whose clients send enums as integers to services that have a discovery document, which knows no
 # numbers.
-_NUMBERED = {
+_ENUM_PACKAGES = {
     ("container.googleapis.com", "v1"): "google.cloud.container_v1",
     ("container.googleapis.com", "v1beta1"): "google.cloud.container_v1beta1",
     ("serviceusage.googleapis.com", "v1"): "google.cloud.service_usage_v1",
     ("cloudresourcemanager.googleapis.com", "v3"): "google.cloud.resourcemanager_v3",
     ("cloudbilling.googleapis.com", "v1"): "google.cloud.billing_v1",
 }
-_STRINGS = {
+_STRING_FORMATS = {
     "google.protobuf.Timestamp": "google-datetime",
     "google.protobuf.Duration": "google-duration",
     "google.protobuf.FieldMask": "google-fieldmask",
 }
-_OPEN = ("google.protobuf.Struct", "google.protobuf.Any", "google.protobuf.Value", "google.rpc.Status")
-_SCALARS: dict[int, JSON] = {  # google.protobuf.FieldDescriptor.TYPE_*
+_FREE_FORM_TYPES = (
+    "google.protobuf.Struct",
+    "google.protobuf.Any",
+    "google.protobuf.Value",
+    "google.rpc.Status",
+)
+_SCALAR_SCHEMAS: dict[int, JSON] = {  # google.protobuf.FieldDescriptor.TYPE_*
     1: {"type": "number", "format": "double"},
     2: {"type": "number", "format": "float"},
     3: {"type": "string", "format": "int64"},
@@ -76,7 +81,7 @@ _MIXINS: dict[str, tuple[str, JSON]] = {  # requests that google.api_core brings
     "SetIamPolicy": ("Policy", {}),
     "TestIamPermissions": ("TestIamPermissionsResponse", {}),
 }
-_COMMON: JSON = {
+_COMMON_PARAMETERS: JSON = {
     name: {"type": "string"}
     for name in (
         "$.xgafv",
@@ -94,7 +99,7 @@ _COMMON: JSON = {
 }
 
 
-def derive(service: str, version: str) -> JSON:
+def derive_document(service: str, version: str) -> JSON:
     """A discovery-shaped document of a service of _PACKAGES."""
     package, module, name = _PACKAGES[service, version]
     types = importlib.import_module(package)
@@ -107,17 +112,19 @@ def derive(service: str, version: str) -> JSON:
     for attribute in sorted(vars(base)):
         if attribute.startswith("_Base"):
             for number, option in enumerate(getattr(base, attribute)._get_http_options()):
-                spec = _spec(
+                spec = _method_spec(
                     service, types, attribute.removeprefix("_Base"), option, getattr(base, attribute), schemas
                 )
                 methods[f"{attribute}{number}"] = spec
-    for known, properties in _WELLKNOWN.items():
+    for known, properties in _WELL_KNOWN_SCHEMAS.items():
         schemas[known] = {"id": known, "type": "object", "properties": properties}
-    return {"schemas": schemas, "methods": methods, "parameters": _COMMON}
+    return {"schemas": schemas, "methods": methods, "parameters": _COMMON_PARAMETERS}
 
 
-def _spec(service: str, types: Any, rpc: str, option: JSON, base: Any, schemas: dict[str, JSON]) -> JSON:
-    path, patterns = _path(option["uri"])
+def _method_spec(
+    service: str, types: Any, rpc: str, option: JSON, base: Any, schemas: dict[str, JSON]
+) -> JSON:
+    path, patterns = _discovery_path(option["uri"])
     request = getattr(types, f"{rpc}Request", None)
     fields = {f.json_name: f for f in request.pb().DESCRIPTOR.fields} if request else {}
     body = option.get("body")
@@ -127,14 +134,14 @@ def _spec(service: str, types: Any, rpc: str, option: JSON, base: Any, schemas: 
     }
     for name, descriptor in fields.items():
         if body != "*" and descriptor.name != body and name not in parameters:
-            parameters[name] = _schema(descriptor, schemas) | {
+            parameters[name] = _field_schema(descriptor, schemas) | {
                 "location": "query",
                 "required": name in required,
             }
     for name, mixin in _MIXINS.get(rpc, ("", {}))[1].items():
         parameters[name] = mixin | {"location": "query"}
     spec: JSON = {
-        "id": _id(service, option["uri"], rpc),
+        "id": _method_id(service, option["uri"], rpc),
         "path": path,
         "httpMethod": option["method"].upper(),
         "parameters": parameters,
@@ -142,19 +149,19 @@ def _spec(service: str, types: Any, rpc: str, option: JSON, base: Any, schemas: 
     spec["flatPath"] = re.sub(r"\{\+[^}]*\}", lambda m: patterns[m.group()[2:-1]].strip("^$"), path).replace(
         "[^/]+", "X"
     )
-    spec["response"] = {"$ref": _response(types, rpc, schemas)}
+    spec["response"] = {"$ref": _response_schema(types, rpc, schemas)}
     if body and request:
         message = (
             request.pb().DESCRIPTOR
             if body == "*"
             else next(f.message_type for f in fields.values() if f.name == body)
         )
-        spec["request"] = {"$ref": _message(message, schemas)}
+        spec["request"] = {"$ref": _add_message(message, schemas)}
         spec["bodyAt"] = "" if body == "*" else body
     return spec
 
 
-def _path(uri: str) -> tuple[str, dict[str, str]]:
+def _discovery_path(uri: str) -> tuple[str, dict[str, str]]:
     """Discovery's path of a google.api.http template, and the pattern of each variable."""
     patterns: dict[str, str] = {}
 
@@ -167,7 +174,7 @@ def _path(uri: str) -> tuple[str, dict[str, str]]:
     return re.sub(r"\{([^}]*)\}", variable, uri).removeprefix("/"), patterns
 
 
-def _id(service: str, uri: str, rpc: str) -> str:
+def _method_id(service: str, uri: str, rpc: str) -> str:
     """Discovery's id.
 
     Collections of the path, then the verb (`lustre.projects.locations.instances.create`).
@@ -180,42 +187,42 @@ def _id(service: str, uri: str, rpc: str) -> str:
     return ".".join([service.split(".")[0], *collections, verb])
 
 
-def _response(types: Any, rpc: str, schemas: dict[str, JSON]) -> str:
+def _response_schema(types: Any, rpc: str, schemas: dict[str, JSON]) -> str:
     if rpc in _MIXINS:
         return _MIXINS[rpc][0]
     for name in (f"{rpc}Response", re.sub(r"^(Get|Create|Update)", "", rpc)):
         message = getattr(types, name, None)
         # The quota services answer at once; Lustre's writes answer with an operation.
         if message is not None and (rpc.startswith(("Get", "List")) or "quotas" in types.__name__):
-            return _message(message.pb().DESCRIPTOR, schemas)
+            return _add_message(message.pb().DESCRIPTOR, schemas)
     return "Operation"
 
 
-def _message(descriptor: Any, schemas: dict[str, JSON]) -> str:
+def _add_message(descriptor: Any, schemas: dict[str, JSON]) -> str:
     """Adds a message and what it holds to `schemas`; returns its name there."""
     name: str = descriptor.full_name.split(".", 4)[-1].replace(".", "")
     if name not in schemas:
         schemas[name] = {"id": name, "type": "object", "properties": {}}
-        schemas[name]["properties"] |= {f.json_name: _schema(f, schemas) for f in descriptor.fields}
+        schemas[name]["properties"] |= {f.json_name: _field_schema(f, schemas) for f in descriptor.fields}
     return name
 
 
-def _schema(field: Any, schemas: dict[str, JSON]) -> JSON:
+def _field_schema(field: Any, schemas: dict[str, JSON]) -> JSON:
     if field.message_type is not None and field.message_type.GetOptions().map_entry:
         return {
             "type": "object",
-            "additionalProperties": _single(field.message_type.fields_by_name["value"], schemas),
+            "additionalProperties": _element_schema(field.message_type.fields_by_name["value"], schemas),
         }
-    single = _single(field, schemas)
-    return {"type": "array", "items": single} if _repeated(field) else single
+    single = _element_schema(field, schemas)
+    return {"type": "array", "items": single} if _is_repeated(field) else single
 
 
-def _repeated(field: Any) -> bool:
+def _is_repeated(field: Any) -> bool:
     known = getattr(field, "is_repeated", None)
     return bool(known) if known is not None else field.label == field.LABEL_REPEATED
 
 
-def _single(field: Any, schemas: dict[str, JSON]) -> JSON:
+def _element_schema(field: Any, schemas: dict[str, JSON]) -> JSON:
     if field.enum_type is not None:
         return {
             "type": "string",
@@ -223,63 +230,67 @@ def _single(field: Any, schemas: dict[str, JSON]) -> JSON:
             "enumNumbers": {v.number: v.name for v in field.enum_type.values},
         }
     if field.message_type is None:
-        return dict(_SCALARS[field.type])
+        return dict(_SCALAR_SCHEMAS[field.type])
     full = field.message_type.full_name
-    if full in _STRINGS:
-        return {"type": "string", "format": _STRINGS[full]}
-    if full in _OPEN:
+    if full in _STRING_FORMATS:
+        return {"type": "string", "format": _STRING_FORMATS[full]}
+    if full in _FREE_FORM_TYPES:
         return {"type": "object", "additionalProperties": {"type": "any"}}
     wrapped = re.fullmatch(r"google\.protobuf\.(\w+)Value", full)
     if wrapped:
-        return dict(_SCALARS[field.message_type.fields_by_name["value"].type])
-    return {"$ref": _message(field.message_type, schemas)}
+        return dict(_SCALAR_SCHEMAS[field.message_type.fields_by_name["value"].type])
+    return {"$ref": _add_message(field.message_type, schemas)}
 
 
-_TEXT: JSON = {"type": "string"}
-_OBJECT: JSON = {"type": "object", "additionalProperties": {"type": "any"}}
+_STRING_SCHEMA: JSON = {"type": "string"}
+_OBJECT_SCHEMA: JSON = {"type": "object", "additionalProperties": {"type": "any"}}
 # The schemas of long-running operations, locations and policies, as discovery writes them.
-_WELLKNOWN: dict[str, JSON] = {
+_WELL_KNOWN_SCHEMAS: dict[str, JSON] = {
     "Empty": {},
-    "Status": {"code": {"type": "integer"}, "message": _TEXT, "details": {"type": "array", "items": _OBJECT}},
+    "Status": {
+        "code": {"type": "integer"},
+        "message": _STRING_SCHEMA,
+        "details": {"type": "array", "items": _OBJECT_SCHEMA},
+    },
     "Operation": {
-        "name": _TEXT,
+        "name": _STRING_SCHEMA,
         "done": {"type": "boolean"},
-        "metadata": _OBJECT,
-        "response": _OBJECT,
+        "metadata": _OBJECT_SCHEMA,
+        "response": _OBJECT_SCHEMA,
         "error": {"$ref": "Status"},
     },
     "ListOperationsResponse": {
         "operations": {"type": "array", "items": {"$ref": "Operation"}},
-        "nextPageToken": _TEXT,
-        "unreachable": {"type": "array", "items": _TEXT},
+        "nextPageToken": _STRING_SCHEMA,
+        "unreachable": {"type": "array", "items": _STRING_SCHEMA},
     },
     "Location": {
-        "name": _TEXT,
-        "locationId": _TEXT,
-        "displayName": _TEXT,
-        "labels": _OBJECT,
-        "metadata": _OBJECT,
+        "name": _STRING_SCHEMA,
+        "locationId": _STRING_SCHEMA,
+        "displayName": _STRING_SCHEMA,
+        "labels": _OBJECT_SCHEMA,
+        "metadata": _OBJECT_SCHEMA,
     },
     "ListLocationsResponse": {
         "locations": {"type": "array", "items": {"$ref": "Location"}},
-        "nextPageToken": _TEXT,
+        "nextPageToken": _STRING_SCHEMA,
     },
     "Policy": {
         "version": {"type": "integer"},
-        "etag": _TEXT,
-        "bindings": {"type": "array", "items": _OBJECT},
+        "etag": _STRING_SCHEMA,
+        "bindings": {"type": "array", "items": _OBJECT_SCHEMA},
     },
-    "TestIamPermissionsResponse": {"permissions": {"type": "array", "items": _TEXT}},
+    "TestIamPermissionsResponse": {"permissions": {"type": "array", "items": _STRING_SCHEMA}},
 }
 
 
 @cache
-def numbers(service: str, version: str) -> dict[tuple[str, ...], dict[int, str]]:
+def enum_numbers(service: str, version: str) -> dict[tuple[str, ...], dict[int, str]]:
     """Enum's names (sorted) -> number -> name, of a package in _NUMBERED.
 
     Empty where the service has none.
     """
-    package = _NUMBERED.get((service, version))
+    package = _ENUM_PACKAGES.get((service, version))
     if package is None:
         return {}
     types = importlib.import_module(package)

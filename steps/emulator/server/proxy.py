@@ -15,12 +15,12 @@ import ssl
 import weakref
 from collections.abc import Callable
 
-from grpo_wizard.steps.emulator.server.tls import PROXIED
+from grpo_wizard.steps.emulator.server.tls import PROXIED_DOMAINS
 
-_MOST = 65536  # bytes of a CONNECT's head
+_MAX_HEAD_BYTES = 65536  # bytes of a CONNECT's head
 
 
-class Front(asyncio.Protocol):
+class ProxyProtocol(asyncio.Protocol):
     """One accepted connection until it is known what it is."""
 
     def __init__(
@@ -30,7 +30,7 @@ class Front(asyncio.Protocol):
         token: str,
         trusted: weakref.WeakSet[asyncio.BaseTransport],
     ) -> None:
-        self._factory, self._tls, self._token, self._trusted = factory, tls, token, trusted
+        self._factory, self._tls, self._token, self._authenticated = factory, tls, token, trusted
         self._buffer = b""
         self._transport: asyncio.Transport | None = None
         self._task: asyncio.Task[None] | None = None
@@ -46,8 +46,8 @@ class Front(asyncio.Protocol):
         if not b"CONNECT ".startswith(self._buffer[:8]):
             self._hand_over(transport)
         elif b"\r\n\r\n" in self._buffer:
-            self._connect(transport)
-        elif len(self._buffer) > _MOST:
+            self._handle_connect(transport)
+        elif len(self._buffer) > _MAX_HEAD_BYTES:
             transport.abort()
 
     def _hand_over(self, transport: asyncio.Transport) -> None:
@@ -56,20 +56,20 @@ class Front(asyncio.Protocol):
         protocol.connection_made(transport)
         protocol.data_received(self._buffer)
 
-    def _connect(self, transport: asyncio.Transport) -> None:
+    def _handle_connect(self, transport: asyncio.Transport) -> None:
         lines = self._buffer.partition(b"\r\n\r\n")[0].decode("latin-1").split("\r\n")
         target = lines[0].split(" ")[1] if lines[0].count(" ") >= 2 else ""
         host, _, port = target.rpartition(":")
         headers = {k.strip().lower(): v.strip() for k, _, v in (line.partition(":") for line in lines[1:])}
         password = proxy_password(headers.get("proxy-authorization", ""))
         if password is not None and not hmac.compare_digest(password.encode(), self._token.encode()):
-            self._refuse(
+            self._reject(
                 transport,
                 "407 Proxy Authentication Required",
                 "The proxy password is not the rehearsal's token.",
             )
-        elif port != "443" or not any(host == name or host.endswith("." + name) for name in PROXIED):
-            self._refuse(
+        elif port != "443" or not any(host == name or host.endswith("." + name) for name in PROXIED_DOMAINS):
+            self._reject(
                 transport,
                 "403 Forbidden",
                 f"The rehearsal stands in for Google, Hugging Face and W&B, not for {target}.",
@@ -78,18 +78,18 @@ class Front(asyncio.Protocol):
             transport.pause_reading()  # what comes next is TLS, not ours; start_tls goes on reading
             transport.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
             self._task = asyncio.get_running_loop().create_task(
-                self._encrypt(transport, password is not None)
+                self._start_tls(transport, password is not None)
             )
 
-    def _refuse(self, transport: asyncio.Transport, status: str, text: str) -> None:
+    def _reject(self, transport: asyncio.Transport, status: str, text: str) -> None:
         transport.write(
             f"HTTP/1.1 {status}\r\nContent-Type: text/plain\r\nContent-Length: {len(text)}\r\n"
             f"Connection: close\r\n\r\n{text}".encode()
         )
         transport.close()
 
-    async def _encrypt(self, transport: asyncio.Transport, trusted: bool) -> None:
-        protocol, early = self._factory(), _Early()
+    async def _start_tls(self, transport: asyncio.Transport, trusted: bool) -> None:
+        protocol, early = self._factory(), _EarlyData()
         try:
             inner = await asyncio.get_running_loop().start_tls(transport, early, self._tls, server_side=True)
         except (OSError, ssl.SSLError):
@@ -97,14 +97,14 @@ class Front(asyncio.Protocol):
             return
         if inner is not None and not inner.is_closing():
             if trusted:
-                self._trusted.add(inner)
+                self._authenticated.add(inner)
             inner.set_protocol(protocol)
             protocol.connection_made(inner)
             if early.data:
                 protocol.data_received(early.data)
 
 
-class _Early(asyncio.Protocol):
+class _EarlyData(asyncio.Protocol):
     """Keeps what arrives between the handshake's end and the hand-over."""
 
     def __init__(self) -> None:

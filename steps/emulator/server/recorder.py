@@ -24,39 +24,39 @@ from grpo_wizard.steps.emulator.kube.api import protobuf
 
 JSON = dict[str, Any]
 _log = logging.getLogger(__name__)
-Named = Callable[[web.Request], tuple[str, str]]
-Work = Callable[[web.Request], Awaitable[web.StreamResponse]]
+RequestIdentifier = Callable[[web.Request], tuple[str, str]]
+RequestHandler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 OPERATION_ERROR = (
     "operation_error"  # request[...]: what the operation that this request starts shall end with
 )
 METHOD_ID = "method_id"
-_SIGN_IN = "oauth2.googleapis.com"  # what is sent there opens doors: it is not recorded
-_LOOKS = ("/_rehearsal/status", "/_rehearsal/drills")  # looking on is no use of the place
+_TOKEN_SERVICE = "oauth2.googleapis.com"  # what is sent there opens doors: it is not recorded
+_UNCOUNTED_PATHS = ("/_rehearsal/status", "/_rehearsal/drills")  # looking on is no use of the place
 _MASK = "***"
-_MATCH = {"service", "method", "path", "nth"}
-_DO = {"status", "body", "headers", "drop", "delay_s", "operation_error", "truncate"}
+_MATCH_KEYS = {"service", "method", "path", "nth"}
+_ACTION_KEYS = {"status", "body", "headers", "drop", "delay_s", "operation_error", "truncate"}
 
 
 @dataclass
-class Fault:
+class RequestFault:
     """One entry of the fault file."""
 
     match: JSON
-    do: JSON
-    seen: int = 0
+    action: JSON
+    match_count: int = 0
 
-    def hits(self, service: str, method: str, path: str) -> bool:
+    def matches(self, service: str, method: str, path: str) -> bool:
         """Whether this request is the one; counts it where service, method and path match."""
         for value, wanted in ((service, self.match.get("service")), (path, self.match.get("path"))):
             if wanted is not None and not fnmatch.fnmatchcase(value, wanted):
                 return False
         if self.match.get("method", method).upper() != method:
             return False
-        self.seen += 1
-        return self.match.get("nth") in (None, self.seen)
+        self.match_count += 1
+        return self.match.get("nth") in (None, self.match_count)
 
 
-def read_faults(path: Path | None) -> list[Fault]:
+def read_faults(path: Path | None) -> list[RequestFault]:
     """The entries of a fault file. Raises ValueError with one sentence that names the entry and the key."""
     entries = json.loads(path.read_text()) if path else []
     if type(entries) is not list:
@@ -68,17 +68,17 @@ def read_faults(path: Path | None) -> list[Fault]:
             or not isinstance(entry.get("do"), dict)
         ):
             raise ValueError(f"Fault {number}: wants an object with `match` and `do`.")
-        wrong = (set(entry.get("match", {})) - _MATCH) | (set(entry["do"]) - _DO)
+        wrong = (set(entry.get("match", {})) - _MATCH_KEYS) | (set(entry["do"]) - _ACTION_KEYS)
         if wrong:
             raise ValueError(f"Fault {number}: unknown key {sorted(wrong)[0]!r}.")
-    return [Fault(entry.get("match", {}), entry["do"]) for entry in entries]
+    return [RequestFault(entry.get("match", {}), entry["do"]) for entry in entries]
 
 
 class Recorder:
     """Appends one JSON line a request to a file; Secret data are masked, headers never written."""
 
     def __init__(self, path: Path | None) -> None:
-        self._file = open(path, "a", buffering=1, opener=_for_its_owner) if path else None  # noqa: SIM115
+        self._file = open(path, "a", buffering=1, opener=_open_private) if path else None  # noqa: SIM115
 
     def write(self, service: str, method: str, path: str, query: JSON, body: Any, status: int) -> None:
         if self._file is not None:
@@ -87,7 +87,7 @@ class Recorder:
                 "method": method,
                 "path": path,
                 "query": query,
-                "body": _MASK if _writes_secret(service, path, body) else masked(body),
+                "body": _MASK if _is_partial_secret(service, path, body) else mask_secrets(body),
                 "status": status,
             }
             try:
@@ -96,25 +96,25 @@ class Recorder:
                 _log.error("the record of requests cannot be written: %s", error)
 
     @property
-    def on(self) -> bool:
+    def enabled(self) -> bool:
         return self._file is not None
 
 
-def _for_its_owner(path: str, flags: int) -> int:
+def _open_private(path: str, flags: int) -> int:
     """What was asked of the cloud is nobody else's to read."""
     return os.open(path, flags, 0o600)
 
 
-def _writes_secret(service: str, path: str, body: Any) -> bool:
+def _is_partial_secret(service: str, path: str, body: Any) -> bool:
     """A body sent to a Secret that does not say so itself: a patch, or something that is not JSON."""
     whole = isinstance(body, dict) and body.get("kind") in ("Secret", "DeleteOptions")
     return service == "kubernetes" and "/secrets" in path and body is not None and not whole
 
 
-def masked(body: Any) -> Any:
+def mask_secrets(body: Any) -> Any:
     """The body with the data of Kubernetes Secrets replaced, in lists and last-applied annotations too."""
     if isinstance(body, list):
-        return [masked(item) for item in body]
+        return [mask_secrets(item) for item in body]
     if not isinstance(body, dict):
         return body
     if body.get("kind") == "Secret" or (
@@ -131,102 +131,110 @@ def masked(body: Any) -> Any:
         body.get("metadata", {}).get("annotations", {}).pop(
             "kubectl.kubernetes.io/last-applied-configuration", None
         )
-    return {key: masked(value) if isinstance(value, dict | list) else value for key, value in body.items()}
+    return {
+        key: mask_secrets(value) if isinstance(value, dict | list) else value for key, value in body.items()
+    }
 
 
 @dataclass
-class Wire:
+class RecorderMiddleware:
     """Counts, records and faults of one server process."""
 
     recorder: Recorder
-    faults: list[Fault]
-    last: float = field(default_factory=time.monotonic)
-    running: int = 0
-    requests: int = 0
-    refusal: Callable[[str, web.Request], JSON] = (
+    faults: list[RequestFault]
+    last_request_at: float = field(default_factory=time.monotonic)
+    in_flight: int = 0
+    request_count: int = 0
+    token_fault: Callable[[str, web.Request], JSON] = (
         lambda service, request: {}
     )  # what a drill does to a request
 
-    def fault(self, service: str, method: str, path: str) -> JSON:
+    def match_fault(self, service: str, method: str, path: str) -> JSON:
         """What shall happen to this request: `do` of the first entry that hits; {} for none.
 
         Every entry counts.
         """
-        return next((f.do for f in [f for f in self.faults if f.hits(service, method, path)]), {})
+        return next((f.action for f in [f for f in self.faults if f.matches(service, method, path)]), {})
 
-    def idle(self) -> float:
+    def idle_seconds(self) -> float:
         """Seconds since the last request; 0 while one runs (a watch or a stream counts)."""
-        return 0.0 if self.running else time.monotonic() - self.last
+        return 0.0 if self.in_flight else time.monotonic() - self.last_request_at
 
-    def middleware(self, named: Named, after: Callable[[web.Request], None]) -> Any:
+    def build(self, identify: RequestIdentifier, on_done: Callable[[web.Request], None]) -> Any:
         """An aiohttp middleware.
 
         `named` gives a request's service and Google path; `after` is called when one is done.
         """
 
         @web.middleware
-        async def watch(request: web.Request, handler: Work) -> web.StreamResponse:
-            if request.method == "GET" and request.path in _LOOKS:
+        async def watch(request: web.Request, handler: RequestHandler) -> web.StreamResponse:
+            if request.method == "GET" and request.path in _UNCOUNTED_PATHS:
                 return await handler(request)
-            self.running += 1
-            self.requests += 1
+            self.in_flight += 1
+            self.request_count += 1
             try:
-                return await self._through(request, handler, *named(request))
+                return await self._process(request, handler, *identify(request))
             finally:
-                self.running -= 1
-                self.last = time.monotonic()
-                after(request)
+                self.in_flight -= 1
+                self.last_request_at = time.monotonic()
+                on_done(request)
 
         return watch
 
-    async def _through(
-        self, request: web.Request, handler: Work, service: str, path: str
+    async def _process(
+        self, request: web.Request, handler: RequestHandler, service: str, path: str
     ) -> web.StreamResponse:
         own = path.startswith("/_rehearsal")
-        do = {} if own else self.fault(service, request.method, path) or self.refusal(service, request)
+        do = (
+            {}
+            if own
+            else self.match_fault(service, request.method, path) or self.token_fault(service, request)
+        )
         await asyncio.sleep(do.get("delay_s", 0))
         if do.get("drop") == "before":
-            return _cut(request)
+            return _drop_connection(request)
         if OPERATION_ERROR in do:
             request[OPERATION_ERROR] = do[OPERATION_ERROR]
-        response = _answer(do) if "status" in do else await handler(request)
-        if self.recorder.on and not own and service != _SIGN_IN:
+        response = _fault_response(do) if "status" in do else await handler(request)
+        if self.recorder.enabled and not own and service != _TOKEN_SERVICE:
             query = {k: v[0] if len(v) == 1 else v for k in request.query for v in [request.query.getall(k)]}
-            self.recorder.write(service, request.method, path, query, await _body(request), response.status)
+            self.recorder.write(
+                service, request.method, path, query, await _request_body(request), response.status
+            )
         if do.get("drop") in ("after", True):
-            return _cut(request)
+            return _drop_connection(request)
         if "truncate" in do and isinstance(response, web.Response):
-            return await _truncated(request, response, do["truncate"])
+            return await _send_truncated(request, response, do["truncate"])
         return response
 
 
-def _answer(do: JSON) -> web.Response:
+def _fault_response(do: JSON) -> web.Response:
     body = do.get("body", {})
     text, kind = (body, "text/html") if isinstance(body, str) else (json.dumps(body), "application/json")
     headers = {"Content-Type": kind} | {k: str(v) for k, v in do.get("headers", {}).items()}
     return web.Response(status=do["status"], body=text.encode(), headers=headers)
 
 
-async def _body(request: web.Request) -> Any:
+async def _request_body(request: web.Request) -> Any:
     if not request.can_read_body and not request._read_bytes:
         return None
     raw = await request.read()
     try:
-        if request.content_type == protobuf.MEDIA:
+        if request.content_type == protobuf.MEDIA_TYPE:
             return protobuf.decode(raw)
         return json.loads(raw) if raw else None
     except ValueError:
         return raw.decode(errors="replace")
 
 
-def _cut(request: web.Request) -> web.Response:
+def _drop_connection(request: web.Request) -> web.Response:
     """Ends the connection without an answer."""
     if request.transport is not None:
         request.transport.abort()
     return web.Response(status=500)
 
 
-async def _truncated(request: web.Request, response: web.Response, count: int) -> web.StreamResponse:
+async def _send_truncated(request: web.Request, response: web.Response, count: int) -> web.StreamResponse:
     """Promises the whole body, sends its first `count` bytes, ends the connection."""
     body = response.body if isinstance(response.body, bytes) else b""
     headers = {"Content-Type": response.content_type, "Content-Length": str(len(body))}

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from aiohttp import web
 
-PREFIXES = {
+SERVICES_BY_PREFIX = {
     "container": "container.googleapis.com",
     "lustre": "lustre.googleapis.com",
     "serviceusage": "serviceusage.googleapis.com",
@@ -26,7 +26,7 @@ _COMPUTE = "compute.googleapis.com"
 
 
 @dataclass(frozen=True)
-class Place:
+class Route:
     """Where a request goes.
 
     `service` is "" where it is for nobody known; `key` a token that came in the path.
@@ -34,29 +34,31 @@ class Place:
 
     service: str
     path: str
-    host: str  # scheme://host for links
-    key: str = ""
+    base_url: str  # scheme://host for links
+    path_token: str = ""
 
 
-def locate(request: web.Request) -> Place:
+def resolve_route(request: web.Request) -> Route:
     """`/_rehearsal/*` is the service `rehearsal`."""
     path = request.rel_url.raw_path
     host = (request.headers.get("Host") or "").partition(":")[0].lower()
     if host.endswith((".googleapis.com", "huggingface.co", "wandb.ai")):
-        return Place(_by_host(host, path), path, f"https://{host}")
+        return Route(_service_of_host(host, path), path, f"https://{host}")
     base = f"http://{request.headers.get('Host', '127.0.0.1')}"
     if path.startswith("/_rehearsal"):
-        return Place("rehearsal", path, base)
+        return Route("rehearsal", path, base)
     if path.startswith(("/compute/", "/batch/compute/")):
-        return Place(_COMPUTE, path, base)
+        return Route(_COMPUTE, path, base)
     prefix, _, rest = path.lstrip("/").partition("/")
     key = ""
     if rest.startswith("~"):  # a token in the path, for clients that use Authorization for another one
         key, _, rest = rest[1:].partition("/")
-    return Place(PREFIXES.get(prefix, ""), f"/{rest}" if prefix in PREFIXES else path, base, key)
+    return Route(
+        SERVICES_BY_PREFIX.get(prefix, ""), f"/{rest}" if prefix in SERVICES_BY_PREFIX else path, base, key
+    )
 
 
-def _by_host(host: str, path: str) -> str:
+def _service_of_host(host: str, path: str) -> str:
     if host == "www.googleapis.com":  # older clients and Compute's own links
         return _COMPUTE if path.startswith(("/compute/", "/batch/compute/")) else ""
     return host

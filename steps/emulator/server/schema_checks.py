@@ -17,7 +17,7 @@ from grpo_wizard.steps.emulator.server.discovery_documents import Document, Meth
 
 JSON = dict[str, Any]
 _COMPUTE = "compute.googleapis.com"
-_EVERYWHERE = {
+_SYSTEM_PARAMETERS = {
     "$alt",
     "$.xgafv",
     "$prettyPrint",
@@ -28,7 +28,7 @@ _EVERYWHERE = {
     "$httpHeaders",
     "$req",
 }
-_INTEGER = {
+_INTEGER_RANGES = {
     "int32": (-(2**31), 2**31 - 1),
     "uint32": (0, 2**32 - 1),
     "int64": (-(2**63), 2**63 - 1),
@@ -36,113 +36,126 @@ _INTEGER = {
 }
 
 
-_SCALARS = {"string", "integer", "number", "boolean"}
-_MOMENT = re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d{1,9})?([Zz]|[+-]\d\d:\d\d)")
-_SPAN = re.compile(r"-?\d+(\.\d{1,9})?s")
+_SCALAR_TYPES = {"string", "integer", "number", "boolean"}
+_TIMESTAMP = re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d{1,9})?([Zz]|[+-]\d\d:\d\d)")
+_DURATION = re.compile(r"-?\d+(\.\d{1,9})?s")
 
 
-def snake(name: str) -> str:
+def to_snake_case(name: str) -> str:
     """`initialNodeCount` -> `initial_node_count`."""
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
 
 
-def camel(name: str) -> str:
+def to_camel_case(name: str) -> str:
     """`initial_node_count` -> `initialNodeCount`."""
     return re.sub(r"_([a-z0-9])", lambda m: m.group(1).upper(), name)
 
 
-class _Checker:
+class _SchemaValidator:
     """Walks one value; `found` collects (field, sentence) of every violation."""
 
     def __init__(self, document: Document) -> None:
         self.document = document
-        self.found: list[tuple[str, str]] = []
+        self.violations: list[tuple[str, str]] = []
 
-    def value(self, schema: JSON, value: Any, at: str, name: str = "") -> Any:
+    def validate_value(self, schema: JSON, value: Any, at: str, name: str = "") -> Any:
         """A value in its normal form; `name` is its field's as the caller spelt it."""
-        if isinstance(value, list | dict) and not self._shape(schema, value, at, name):
+        if isinstance(value, list | dict) and not self._check_shape(schema, value, at, name):
             return None
         if "$ref" in schema:
-            return self.message(self.document.schemas.get(schema["$ref"], {}), value, at)
+            return self.validate_message(self.document.schemas.get(schema["$ref"], {}), value, at)
         if "enum" in schema and schema.get("type") == "string":
             return self._enum(schema, value, at)
         check: Callable[[JSON, Any, str], Any] | None = getattr(self, f"_{schema.get('type', 'any')}", None)
         return check(schema, value, at) if check else value
 
-    def _shape(self, schema: JSON, value: Any, at: str, spelt: str) -> bool:
+    def _check_shape(self, schema: JSON, value: Any, at: str, spelt: str) -> bool:
         """Whether a list or an object may stand here; says so where it may not."""
         place, _, name = at.rpartition(".")
         name = re.sub(r"\[\d+\]$", "", name)
         if isinstance(value, list) and schema.get("type") not in ("array", "any"):
             if "additionalProperties" in schema:
                 why = f"Cannot bind a list to map for field '{spelt}'."
-                self._say(place, f"Invalid value{_at(place)} (Map), {why}")
+                self._report(place, f"Invalid value{_location_suffix(place)} (Map), {why}")
             else:
-                self._say(place, _unknown(spelt, place, "Proto field is not repeating, cannot start list."))
+                self._report(
+                    place, _unknown_field(spelt, place, "Proto field is not repeating, cannot start list.")
+                )
             return False
-        if isinstance(value, dict) and schema.get("type") in _SCALARS:
-            self._say(place, f"Invalid value{_at(place)} ({name}), Starting an object on a scalar field")
+        if isinstance(value, dict) and schema.get("type") in _SCALAR_TYPES:
+            self._report(
+                place,
+                f"Invalid value{_location_suffix(place)} ({name}), Starting an object on a scalar field",
+            )
             return False
         return True
 
-    def message(self, schema: JSON, value: Any, at: str) -> Any:
+    def validate_message(self, schema: JSON, value: Any, at: str) -> Any:
         properties = schema.get("properties")
         if properties is None:
             return self._object(schema, value, at)
         if not isinstance(value, dict):
-            return self._wrong(at, f"type.googleapis.com/{schema.get('id', 'Message')}", value)
+            return self._report_invalid(at, f"type.googleapis.com/{schema.get('id', 'Message')}", value)
         clean: JSON = {}
         for name, item in value.items():
-            known = name if name in properties else camel(name)
+            known = name if name in properties else to_camel_case(name)
             if known not in properties:
-                self._say(at, _unknown(name, at, "Cannot find field."))
+                self._report(at, _unknown_field(name, at, "Cannot find field."))
             elif item is not None:  # proto JSON: null is the same as absent
-                clean[known] = self.value(properties[known], item, f"{at}.{snake(known)}".lstrip("."), name)
+                clean[known] = self.validate_value(
+                    properties[known], item, f"{at}.{to_snake_case(known)}".lstrip("."), name
+                )
         return clean
 
     def _object(self, schema: JSON, value: Any, at: str) -> Any:
         if "properties" in schema:
-            return self.message(schema, value, at)
+            return self.validate_message(schema, value, at)
         if not isinstance(value, dict):
-            return self._wrong(at, "Map", value)
+            return self._report_invalid(at, "Map", value)
         inner = schema.get("additionalProperties", {})
-        return {key: self.value(inner, item, f'{at}["{key}"]') for key, item in value.items()}
+        return {key: self.validate_value(inner, item, f'{at}["{key}"]') for key, item in value.items()}
 
     def _array(self, schema: JSON, value: Any, at: str) -> Any:
         if not isinstance(value, list):
-            return self._wrong(at, "List", value)
-        return [self.value(schema.get("items", {}), item, f"{at}[{i}]") for i, item in enumerate(value)]
+            return self._report_invalid(at, "List", value)
+        return [
+            self.validate_value(schema.get("items", {}), item, f"{at}[{i}]") for i, item in enumerate(value)
+        ]
 
     def _string(self, schema: JSON, value: Any, at: str) -> Any:
         form = schema.get("format", "")
-        if form in _INTEGER:
-            number = self._number_in(form, value, at)
+        if form in _INTEGER_RANGES:
+            number = self._parse_integer(form, value, at)
             return str(number) if number is not None else None
         if not isinstance(value, str):
-            return self._wrong(at, {"byte": "TYPE_BYTES"}.get(form, "TYPE_STRING"), value)
-        return self._formed(form, value, at)
+            return self._report_invalid(at, {"byte": "TYPE_BYTES"}.get(form, "TYPE_STRING"), value)
+        return self._check_format(form, value, at)
 
-    def _formed(self, form: str, value: str, at: str) -> Any:
+    def _check_format(self, form: str, value: str, at: str) -> Any:
         field = f"Field '{at.rpartition('.')[2]}'"
-        if form == "byte" and not _base64(value):
-            self._say(at, f'Invalid value{_at(at)} (TYPE_BYTES), Base64 decoding failed for "{value}"')
-        elif form == "google-datetime" and not _MOMENT.fullmatch(value):
-            why = "Illegal timestamp format; timestamps must end with 'Z' or have a valid timezone offset."
-            self._say(
-                at, f"Invalid value{_at(at)} (type.googleapis.com/google.protobuf.Timestamp), {field}, {why}"
+        if form == "byte" and not _is_base64(value):
+            self._report(
+                at, f'Invalid value{_location_suffix(at)} (TYPE_BYTES), Base64 decoding failed for "{value}"'
             )
-        elif form == "google-duration" and not _SPAN.fullmatch(value):
+        elif form == "google-datetime" and not _TIMESTAMP.fullmatch(value):
+            why = "Illegal timestamp format; timestamps must end with 'Z' or have a valid timezone offset."
+            self._report(
+                at,
+                f"Invalid value{_location_suffix(at)} (type.googleapis.com/google.protobuf.Timestamp), {field}, {why}",
+            )
+        elif form == "google-duration" and not _DURATION.fullmatch(value):
             why = "Illegal duration format; duration must end with 's'"
-            self._say(
-                at, f"Invalid value{_at(at)} (type.googleapis.com/google.protobuf.Duration), {field}, {why}"
+            self._report(
+                at,
+                f"Invalid value{_location_suffix(at)} (type.googleapis.com/google.protobuf.Duration), {field}, {why}",
             )
         return value
 
     def _integer(self, schema: JSON, value: Any, at: str) -> Any:
-        return self._number_in(schema.get("format", "int32"), value, at)
+        return self._parse_integer(schema.get("format", "int32"), value, at)
 
-    def _number_in(self, form: str, value: Any, at: str) -> int | None:
-        low, high = _INTEGER.get(form, _INTEGER["int64"])
+    def _parse_integer(self, form: str, value: Any, at: str) -> int | None:
+        low, high = _INTEGER_RANGES.get(form, _INTEGER_RANGES["int64"])
         try:
             # A float cannot hold Compute's 64-bit ids: only what came as a number is compared as one.
             whole = isinstance(value, str) or float(value) == int(value)
@@ -150,45 +163,49 @@ class _Checker:
         except (TypeError, ValueError, OverflowError):
             number = None
         if number is None or not low <= number <= high:
-            self._wrong(at, f"TYPE_{form.upper()}", value)
+            self._report_invalid(at, f"TYPE_{form.upper()}", value)
             return None
         return number
 
     def _number(self, schema: JSON, value: Any, at: str) -> Any:
         try:
-            return float(value) if not isinstance(value, bool) else self._wrong(at, "TYPE_DOUBLE", value)
+            return (
+                float(value)
+                if not isinstance(value, bool)
+                else self._report_invalid(at, "TYPE_DOUBLE", value)
+            )
         except (TypeError, ValueError):
-            return self._wrong(at, "TYPE_DOUBLE", value)
+            return self._report_invalid(at, "TYPE_DOUBLE", value)
 
     def _boolean(self, schema: JSON, value: Any, at: str) -> Any:
-        return value if isinstance(value, bool) else self._wrong(at, "TYPE_BOOL", value)
+        return value if isinstance(value, bool) else self._report_invalid(at, "TYPE_BOOL", value)
 
     def _enum(self, schema: JSON, value: Any, at: str) -> Any:
         if isinstance(value, str) and value.isdigit():
             value = int(value)
         if isinstance(value, int) and not isinstance(value, bool):
-            value = self._numbers(schema).get(value, value)
+            value = self._enum_numbers(schema).get(value, value)
         if value not in schema["enum"]:
-            return self._wrong(at, "TYPE_ENUM", value)
+            return self._report_invalid(at, "TYPE_ENUM", value)
         return value
 
-    def _numbers(self, schema: JSON) -> Mapping[int, str]:
+    def _enum_numbers(self, schema: JSON) -> Mapping[int, str]:
         if "enumNumbers" in schema:
             numbered: Mapping[int, str] = schema["enumNumbers"]
             return numbered
-        from grpo_wizard.steps.emulator.server.proto_documents import numbers
+        from grpo_wizard.steps.emulator.server.proto_documents import enum_numbers
 
-        known = numbers(self.document.service, self.document.prefix)
+        known = enum_numbers(self.document.service, self.document.prefix)
         names = set(schema["enum"])
         # The document and the package are of different months: the best match is the enum that shares most
         # names.
         best = max(known, key=lambda other: (len(names & set(other)), -len(other)), default=())
         return known.get(best, {}) if len(names & set(best)) * 2 > len(names) else {}
 
-    def _say(self, at: str, sentence: str) -> None:
-        self.found.append((at, sentence))
+    def _report(self, at: str, message: str) -> None:
+        self.violations.append((at, message))
 
-    def _wrong(self, at: str, kind: str, value: Any) -> None:
+    def _report_invalid(self, at: str, kind: str, value: Any) -> None:
         shown = (
             f'"{value}"'
             if isinstance(value, str)
@@ -196,18 +213,18 @@ class _Checker:
             if isinstance(value, bool)
             else str(value)
         )
-        self._say(at, f"Invalid value{_at(at)} ({kind}), {shown}")
+        self._report(at, f"Invalid value{_location_suffix(at)} ({kind}), {shown}")
 
 
-def _at(place: str) -> str:
+def _location_suffix(place: str) -> str:
     return f" at '{place}'" if place else ""
 
 
-def _unknown(name: object, place: str, why: str) -> str:
-    return f'Invalid JSON payload received. Unknown name "{name}"{_at(place)}: {why}'
+def _unknown_field(name: object, place: str, why: str) -> str:
+    return f'Invalid JSON payload received. Unknown name "{name}"{_location_suffix(place)}: {why}'
 
 
-def _base64(text: str) -> bool:
+def _is_base64(text: str) -> bool:
     plain = text.translate(str.maketrans("-_", "+/")).rstrip("=")
     try:
         base64.b64decode(plain + "=" * (-len(plain) % 4), validate=True)
@@ -229,27 +246,27 @@ def check_body(document: Document, method: Method, body: Any) -> JSON:
     Raises ApiError 400 naming every wrong field.
     """
     if body is not None and not isinstance(body, dict):
-        raise bad_request([("", _unknown("", "", "Root element must be a message."))])
+        raise bad_request([("", _unknown_field("", "", "Root element must be a message."))])
     if method.request is None:
         if body:
-            raise bad_request([("", _unknown(name, "", "Cannot find field.")) for name in body])
+            raise bad_request([("", _unknown_field(name, "", "Cannot find field.")) for name in body])
         return {}
     # gcloud asks a group for its machines with {}: a message of options may be empty, a resource may not.
     options = body is not None and method.request.endswith("Request")
     if not body and not options and document.service == _COMPUTE:
         raise ApiError(400, "Required field 'resource' not specified", "INVALID_ARGUMENT", "required")
-    checker = _Checker(document)
+    checker = _SchemaValidator(document)
     schema = document.schemas.get(method.request, {})
-    clean: JSON = checker.message(schema, body if body is not None else {}, method.body_at) or {}
-    if checker.found:
-        raise bad_request(checker.found)
+    clean: JSON = checker.validate_message(schema, body if body is not None else {}, method.body_path) or {}
+    if checker.violations:
+        raise bad_request(checker.violations)
     for name, spec in schema.get("properties", {}).items():
         if method.id in spec.get("annotations", {}).get("required", []) and name not in clean:
-            raise _missing(document, name, spec)
+            raise _missing_field(document, name, spec)
     return clean
 
 
-def _missing(document: Document, name: str, spec: JSON) -> ApiError:
+def _missing_field(document: Document, name: str, spec: JSON) -> ApiError:
     if document.service != _COMPUTE or "pattern" not in spec:
         return bad_request([(name, f"Required field '{name}' not specified")])
     text = f"Invalid value for field 'resource.{name}': ''. Must be a match of regex '(?:{spec['pattern']})'"
@@ -270,14 +287,14 @@ def check_query(document: Document, method: Method, query: Mapping[str, list[str
 
     Raises ApiError 400 for unknown, ill-typed and missing ones.
     """
-    checker = _Checker(document)
+    checker = _SchemaValidator(document)
     typed: dict[str, Any] = {}
     for name, values in query.items():
-        known = name if name in method.parameters else camel(name)
+        known = name if name in method.parameters else to_camel_case(name)
         if known in method.parameters:
-            typed[known] = _parameter(checker, method.parameters[known], values, snake(known))
-        elif name not in document.common and name not in _EVERYWHERE:
-            checker.found.append(
+            typed[known] = _parse_parameter(checker, method.parameters[known], values, to_snake_case(known))
+        elif name not in document.common_parameters and name not in _SYSTEM_PARAMETERS:
+            checker.violations.append(
                 (
                     "",
                     f'Invalid JSON payload received. Unknown name "{name}": Cannot bind query parameter. '
@@ -286,40 +303,40 @@ def check_query(document: Document, method: Method, query: Mapping[str, list[str
             )
     for name, spec in method.parameters.items():
         if spec.get("location") == "query" and spec.get("required") and not typed.get(name):
-            checker.found.append((name, f"Required field '{name}' not specified"))
-    if checker.found:
-        raise bad_request(checker.found)
+            checker.violations.append((name, f"Required field '{name}' not specified"))
+    if checker.violations:
+        raise bad_request(checker.violations)
     return typed
 
 
-def _parameter(checker: _Checker, spec: JSON, values: list[str], at: str) -> Any:
+def _parse_parameter(checker: _SchemaValidator, spec: JSON, values: list[str], at: str) -> Any:
     if spec.get("repeated"):
         return [
-            _parameter(checker, {k: v for k, v in spec.items() if k != "repeated"}, [value], at)
+            _parse_parameter(checker, {k: v for k, v in spec.items() if k != "repeated"}, [value], at)
             for value in values
         ]
     if spec.get("type") == "array":
-        return [_parameter(checker, spec["items"], [value], at) for value in values]
+        return [_parse_parameter(checker, spec["items"], [value], at) for value in values]
     value: Any = values[-1]
     if spec.get("type") == "boolean":
         value = {"true": True, "false": False}.get(value.lower(), value)
     if "enum" in spec and value.isdigit():
         value = int(value)
-    return checker.value(spec, value, at)
+    return checker.validate_value(spec, value, at)
 
 
-def known_part(document: Document, message: str | None, body: JSON) -> JSON:
+def drop_unknown_fields(document: Document, message: str | None, body: JSON) -> JSON:
     """A message without what a version of the API does not have (`imageSpaceGb` of v1 in beta, `folderMap` of beta in v1)."""
     if message not in document.schemas:
         return body
-    kept: JSON = _Checker(document).message(document.schemas[message], body, "")
+    kept: JSON = _SchemaValidator(document).validate_message(document.schemas[message], body, "")
     return kept
 
 
-def answer_violations(document: Document, method: Method, answer: Any) -> list[str]:
+def response_violations(document: Document, method: Method, answer: Any) -> list[str]:
     """What an answer says that its schema does not allow (for the tests: the server checks itself)."""
     if method.response is None:
         return []
-    checker = _Checker(document)
-    checker.message(document.schemas.get(method.response, {}), answer, "")
-    return [text for _, text in checker.found]
+    checker = _SchemaValidator(document)
+    checker.validate_message(document.schemas.get(method.response, {}), answer, "")
+    return [text for _, text in checker.violations]

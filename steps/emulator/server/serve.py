@@ -22,26 +22,31 @@ from aiohttp import web
 
 from grpo_wizard.steps.emulator import environment, google
 from grpo_wizard.steps.emulator.drills import manager
-from grpo_wizard.steps.emulator.drills.catalog import unknown
-from grpo_wizard.steps.emulator.google.container.kubernetes_backend import revive
-from grpo_wizard.steps.emulator.google.shared.seed import CALLER, seed
-from grpo_wizard.steps.emulator.process import Address, RehearsalError, folder, normal_speed
-from grpo_wizard.steps.emulator.ray.heads import RayHeads
+from grpo_wizard.steps.emulator.drills.catalog import unknown_drill_error
+from grpo_wizard.steps.emulator.google.container.kubernetes_backend import restart_clusters
+from grpo_wizard.steps.emulator.google.shared.seed import CALLER, create_initial_state
+from grpo_wizard.steps.emulator.process import EmulatorError, ServerAddress, normalize_speed, server_folder
+from grpo_wizard.steps.emulator.ray.heads import LocalRayHeadManager
 from grpo_wizard.steps.emulator.server.app import Application, kube_urls
-from grpo_wizard.steps.emulator.server.context import KUBES, Heads, House, set_house
+from grpo_wizard.steps.emulator.server.context import (
+    CLUSTERS,
+    RayHeadManager,
+    ServerContext,
+    set_server_context,
+)
 from grpo_wizard.steps.emulator.server.dispatch import Dispatcher
-from grpo_wizard.steps.emulator.server.proxy import Front
-from grpo_wizard.steps.emulator.server.recorder import Recorder, Wire, read_faults
-from grpo_wizard.steps.emulator.server.tls import Authority, write_private
-from grpo_wizard.steps.emulator.store.gc_tuning import Sweeps
-from grpo_wizard.steps.emulator.store.world import FastClock, Store
+from grpo_wizard.steps.emulator.server.proxy import ProxyProtocol
+from grpo_wizard.steps.emulator.server.recorder import Recorder, RecorderMiddleware, read_faults
+from grpo_wizard.steps.emulator.server.tls import CertificateAuthority, write_private
+from grpo_wizard.steps.emulator.store.gc_tuning import GcTuning
+from grpo_wizard.steps.emulator.store.world import PersistentStore, ScaledClock
 
 _log = logging.getLogger(__name__)
-_LOOK_S = 1.0  # how often it is looked whether the server is idle
+_IDLE_CHECK_S = 1.0  # how often it is looked whether the server is idle
 
 
 @dataclass(frozen=True)
-class Options:
+class ServerOptions:
     """What `rehearsal serve` was asked for. `port` 0: a free one. `idle_minutes` 0: never ends by itself."""
 
     home: Path
@@ -56,20 +61,20 @@ class Options:
     drills: tuple[str, ...] = ()
 
 
-def run(options: Options, out: TextIO) -> None:
+def run_server(options: ServerOptions, out: TextIO) -> None:
     """Serves until stopped, idle for too long, or told by a signal.
 
     Raises RehearsalError where this home has a server already, OSError naming a file that cannot be written or read.
     """
     for path in (options.env_file, options.record):
-        _can_be_written(path)
-    root = folder(options.home)
+        _require_writable(path)
+    root = server_folder(options.home)
     root.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with _alone(root):
+    with _exclusive_lock(root):
         asyncio.run(_serve(options, root, out))
 
 
-def _can_be_written(path: Path | None) -> None:
+def _require_writable(path: Path | None) -> None:
     """Before anything is started; what only writing shows is raised then."""
     if path is not None and not path.parent.is_dir():
         raise FileNotFoundError(errno.ENOENT, f"there is no folder {path.parent}", str(path))
@@ -77,7 +82,7 @@ def _can_be_written(path: Path | None) -> None:
         raise IsADirectoryError(errno.EISDIR, "it is a folder", str(path))
 
 
-def _say_ready(options: Options, out: TextIO) -> None:
+def _print_ready(options: ServerOptions, out: TextIO) -> None:
     """For people: programs read the JSON line, and nothing else."""
     if not out.isatty():
         return
@@ -95,13 +100,13 @@ def _say_ready(options: Options, out: TextIO) -> None:
 
 
 @contextlib.contextmanager
-def _alone(root: Path) -> Iterator[None]:
+def _exclusive_lock(root: Path) -> Iterator[None]:
     descriptor = os.open(root / "serve.lock", os.O_RDWR | os.O_CREAT, 0o600)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         os.close(descriptor)
-        raise RehearsalError(
+        raise EmulatorError(
             f"A rehearsal server already runs for {root.parent}: `grpo-wizard rehearsal status` shows it."
         ) from None
     try:
@@ -110,60 +115,62 @@ def _alone(root: Path) -> Iterator[None]:
         os.close(descriptor)
 
 
-async def _serve(options: Options, root: Path, out: TextIO) -> None:
+async def _serve(options: ServerOptions, root: Path, out: TextIO) -> None:
     over = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, over.set)
-    google.load()
-    authority = Authority(root)
-    token = _token(root / "token")
-    if text := unknown(options.drills):
+    google.load_handlers()
+    authority = CertificateAuthority(root)
+    token = _load_or_create_token(root / "token")
+    if text := unknown_drill_error(options.drills):
         raise ValueError(text)
-    wire = Wire(Recorder(options.record), read_faults(options.faults))
-    speed = normal_speed(options.speed)
-    world = Store(root / "world.json", FastClock(float("inf") if speed == "max" else float(speed)))
-    heads = RayHeads(root, options.ray == "real", speed=world.clock.speed)
-    set_house(
-        House(
+    wire = RecorderMiddleware(Recorder(options.record), read_faults(options.faults))
+    speed = normalize_speed(options.speed)
+    world = PersistentStore(
+        root / "world.json", ScaledClock(float("inf") if speed == "max" else float(speed))
+    )
+    heads = LocalRayHeadManager(root, options.ray == "real", speed=world.clock.speed)
+    set_server_context(
+        ServerContext(
             root,
             token,
             CALLER,
-            authority.file,
-            authority.server_context,
-            wire.middleware,
+            authority.ca_file,
+            authority.create_tls_context,
+            wire.build,
             wire.recorder.write,
             heads,
         )
     )
     if not world.load():
-        seed(world)
+        create_initial_state(world)
     manager.restore(world)
     manager.begin(world, options.drills)
     app = Application(world, wire, Dispatcher(world, CALLER, options.check_answers), token, over.set)
-    await revive(world)
-    sweeps = Sweeps()
-    sweeps.begin()
-    runner = web.AppRunner(app.web, access_log=None, shutdown_timeout=1.0)
+    await restart_clusters(world)
+    sweeps = GcTuning()
+    sweeps.start()
+    runner = web.AppRunner(app.web_app, access_log=None, shutdown_timeout=1.0)
     await runner.setup()
     try:
         listener = await _listen(runner, app, authority, token, options.port or _last_port(root))
         base_url = f"http://127.0.0.1:{listener.sockets[0].getsockname()[1]}"
-        env = environment.of(base_url, root, token, authority.file)
-        address = Address(base_url, os.getpid(), str(root / "token"), speed, kube_urls(world), env)
+        env = environment.client_environment(base_url, root, token, authority.ca_file)
+        address = ServerAddress(base_url, os.getpid(), str(root / "token"), speed, kube_urls(world), env)
         app.address = address
         write_private(root / "port", str(listener.sockets[0].getsockname()[1]).encode())
         write_private(root / "address.tmp", json.dumps(asdict(address)).encode())
         (root / "address.tmp").replace(root / "address.json")
         if options.env_file:
-            write_private(options.env_file, environment.script(env).encode())
-        world.changed()
-        print(address.line(), file=out, flush=True)
-        _say_ready(options, out)
-        await _until(over, wire, options.idle_minutes, sweeps)
+            write_private(options.env_file, environment.export_script(env).encode())
+        world.mark_dirty()
+        print(address.to_json(), file=out, flush=True)
+        _print_ready(options, out)
+        await _run_until_stopped(over, wire, options.idle_minutes, sweeps)
         listener.close()
     finally:
-        sweeps.end()
-        await _end(runner, world, heads, root)
+        sweeps.stop()
+        await _shut_down(runner, world, heads, root)
 
 
 def _last_port(root: Path) -> int:
@@ -174,38 +181,42 @@ def _last_port(root: Path) -> int:
 
 
 async def _listen(
-    runner: web.AppRunner, app: Application, authority: Authority, token: str, port: int
+    runner: web.AppRunner, app: Application, authority: CertificateAuthority, token: str, port: int
 ) -> asyncio.Server:
-    tls = authority.server_context()
+    tls = authority.create_tls_context()
     factory = runner.server
     assert factory is not None
     try:
         return await asyncio.get_running_loop().create_server(
-            lambda: Front(factory, tls, token, app.trusted), "127.0.0.1", abs(port), backlog=512
+            lambda: ProxyProtocol(factory, tls, token, app.authenticated), "127.0.0.1", abs(port), backlog=512
         )
     except OSError as error:
         if port < 0:
             return await _listen(runner, app, authority, token, 0)
-        raise RehearsalError(
+        raise EmulatorError(
             f"Port {port} of 127.0.0.1 cannot be used ({error.strerror}): take another with --port, or "
             "none for a free one."
         ) from None
 
 
-async def _until(over: asyncio.Event, wire: Wire, idle_minutes: float, sweeps: Sweeps) -> None:
-    while not over.is_set():
-        if idle_minutes and wire.idle() > idle_minutes * 60:
+async def _run_until_stopped(
+    stopped: asyncio.Event, wire: RecorderMiddleware, idle_minutes: float, gc_tuning: GcTuning
+) -> None:
+    while not stopped.is_set():
+        if idle_minutes and wire.idle_seconds() > idle_minutes * 60:
             _log.warning("no request for %g minutes: ending", idle_minutes)
             return
-        sweeps.look(wire.idle())
+        gc_tuning.collect_if_idle(wire.idle_seconds())
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(over.wait(), _LOOK_S)
+            await asyncio.wait_for(stopped.wait(), _IDLE_CHECK_S)
 
 
-async def _end(runner: web.AppRunner, world: Store, heads: Heads, root: Path) -> None:
+async def _shut_down(
+    runner: web.AppRunner, store: PersistentStore, heads: RayHeadManager, root: Path
+) -> None:
     """Everything that was started here ends; the world is saved first, with its clusters as they are."""
-    world.save()
-    for kube in list(KUBES.values()):
+    store.save()
+    for kube in list(CLUSTERS.values()):
         with contextlib.suppress(Exception):
             await kube.stop()
     await heads.close()
@@ -213,7 +224,7 @@ async def _end(runner: web.AppRunner, world: Store, heads: Heads, root: Path) ->
     (root / "address.json").unlink(missing_ok=True)
 
 
-def _token(path: Path) -> str:
+def _load_or_create_token(path: Path) -> str:
     """The home's token, made at the first start and kept.
 
     Environments and kubeconfigs written earlier stay good.

@@ -10,43 +10,47 @@ import hmac
 
 from aiohttp import web
 
-from grpo_wizard.steps.emulator.drills.active import runs
-from grpo_wizard.steps.emulator.drills.refusals import unauthenticated
-from grpo_wizard.steps.emulator.server.context import JSON, house
+from grpo_wizard.steps.emulator.drills.active import is_active
+from grpo_wizard.steps.emulator.drills.refusals import token_rejected
+from grpo_wizard.steps.emulator.server.context import JSON, server_context
 
-SERVICE = "oauth2.googleapis.com"
-_FRESH = ".fresh"  # what tells a token that a refresh gave from the one of the start
-_SECONDS = 3599
+TOKEN_SERVICE = "oauth2.googleapis.com"
+_REFRESHED_SUFFIX = ".fresh"  # what tells a token that a refresh gave from the one of the start
+_TOKEN_LIFETIME_S = 3599
 
 
-def accepted(given: str, token: str) -> bool:
+def is_valid_token(given: str, token: str) -> bool:
     """The server's token, or one that a refresh made of it."""
-    return hmac.compare_digest(given.removesuffix(_FRESH).encode(), token.encode())
+    return hmac.compare_digest(given.removesuffix(_REFRESHED_SUFFIX).encode(), token.encode())
 
 
-def refusal(service: str, request: web.Request) -> JSON:
+def token_fault(service: str, request: web.Request) -> JSON:
     """`do` of a request whose token counts as run out; {} for all others. Pods' own tokens are not concerned."""
-    google = service.endswith(".googleapis.com") and service != SERVICE
+    google = service.endswith(".googleapis.com") and service != TOKEN_SERVICE
     bearer = request.headers.get("Authorization", "").removeprefix("Bearer ")
-    if runs("expired-credentials") and (google or (service == "kubernetes" and _own(bearer))):
-        return unauthenticated(service)
+    if is_active("expired-credentials") and (google or (service == "kubernetes" and _is_user_token(bearer))):
+        return token_rejected(service)
     # gcloud (it comes by Google's host names) renews its tokens by itself, and is given a bare one here.
     here = not (request.headers.get("Host") or "").partition(":")[0].endswith(".googleapis.com")
-    if runs("token-expired") and google and here and not bearer.endswith(_FRESH):
-        return unauthenticated(service)
+    if is_active("token-expired") and google and here and not bearer.endswith(_REFRESHED_SUFFIX):
+        return token_rejected(service)
     return {}
 
 
-def _own(bearer: str) -> bool:
-    return accepted(bearer, house().token)
+def _is_user_token(bearer: str) -> bool:
+    return is_valid_token(bearer, server_context().token)
 
 
-async def renew(request: web.Request, path: str) -> tuple[int, JSON]:
+async def refresh_token(request: web.Request, path: str) -> tuple[int, JSON]:
     """(status, body) of a refresh, worded as Google's token service does."""
     form = await request.post()
     if path != "/token" or form.get("grant_type") != "refresh_token":
         return 400, {"error": "unsupported_grant_type", "error_description": "Invalid grant_type."}
-    if runs("expired-credentials"):
+    if is_active("expired-credentials"):
         return 400, {"error": "invalid_grant", "error_description": "Token has been expired or revoked."}
-    token = {"access_token": house().token + _FRESH, "expires_in": _SECONDS, "token_type": "Bearer"}
+    token = {
+        "access_token": server_context().token + _REFRESHED_SUFFIX,
+        "expires_in": _TOKEN_LIFETIME_S,
+        "token_type": "Bearer",
+    }
     return 200, token

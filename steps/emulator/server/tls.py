@@ -18,16 +18,23 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-PROXIED = ("googleapis.com", "huggingface.co", "api.wandb.ai")
+PROXIED_DOMAINS = ("googleapis.com", "huggingface.co", "api.wandb.ai")
 # What a cluster's API server is called from inside it.
-_CLUSTER = ("localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc", "cluster.local")
-HOSTS = ("*.googleapis.com", "googleapis.com", "huggingface.co", "api.wandb.ai", "localhost", "127.0.0.1")
-_YEARS = datetime.timedelta(days=3 * 365)
-_LEAF = datetime.timedelta(days=397)  # browsers and Apple's tools refuse longer ones
-_RENEW = datetime.timedelta(days=400)
+_CLUSTER_HOSTS = ("localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc", "cluster.local")
+DEFAULT_HOSTS = (
+    "*.googleapis.com",
+    "googleapis.com",
+    "huggingface.co",
+    "api.wandb.ai",
+    "localhost",
+    "127.0.0.1",
+)
+_CA_LIFETIME = datetime.timedelta(days=3 * 365)
+_LEAF_LIFETIME = datetime.timedelta(days=397)  # browsers and Apple's tools refuse longer ones
+_RENEW_BEFORE = datetime.timedelta(days=400)
 
 
-def _name(text: str) -> x509.Name:
+def _subject_name(text: str) -> x509.Name:
     return x509.Name(
         [
             x509.NameAttribute(NameOID.ORGANIZATION_NAME, "grpo-wizard rehearsal"),
@@ -36,7 +43,7 @@ def _name(text: str) -> x509.Name:
     )
 
 
-def _alternative(host: str) -> x509.GeneralName:
+def _general_name(host: str) -> x509.GeneralName:
     try:
         return x509.IPAddress(ipaddress.ip_address(host))
     except ValueError:
@@ -51,7 +58,7 @@ def write_private(path: Path, data: bytes) -> None:
         file.write(data)
 
 
-class Authority:
+class CertificateAuthority:
     """The CA of a home folder.
 
     `ca.pem` and `ca.key` (0600) in `folder`, made when missing or near its end.
@@ -59,75 +66,77 @@ class Authority:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.file = folder / "ca.pem"
+        self.ca_file = folder / "ca.pem"
         self._key_file = folder / "ca.key"
-        if not self._usable():
-            self._make()
-        self.pem = self.file.read_bytes()
+        if not self._is_valid():
+            self._create()
+        self.pem = self.ca_file.read_bytes()
         self._certificate = x509.load_pem_x509_certificate(self.pem)
         key = serialization.load_pem_private_key(self._key_file.read_bytes(), None)
         assert isinstance(key, ec.EllipticCurvePrivateKey)
         self._key = key
 
-    def _usable(self) -> bool:
-        if not (self.file.exists() and self._key_file.exists()):
+    def _is_valid(self) -> bool:
+        if not (self.ca_file.exists() and self._key_file.exists()):
             return False
-        certificate = x509.load_pem_x509_certificate(self.file.read_bytes())
-        return certificate.not_valid_after_utc - datetime.datetime.now(datetime.UTC) > _RENEW
+        certificate = x509.load_pem_x509_certificate(self.ca_file.read_bytes())
+        return certificate.not_valid_after_utc - datetime.datetime.now(datetime.UTC) > _RENEW_BEFORE
 
-    def _make(self) -> None:
+    def _create(self) -> None:
         key = ec.generate_private_key(ec.SECP256R1())
         now = datetime.datetime.now(datetime.UTC)
-        permitted = [x509.DNSName(host) for host in (*PROXIED, *_CLUSTER)]
+        permitted = [x509.DNSName(host) for host in (*PROXIED_DOMAINS, *_CLUSTER_HOSTS)]
         loopback = x509.IPAddress(ipaddress.ip_network("127.0.0.0/8"))
         identifier = x509.SubjectKeyIdentifier.from_public_key(key.public_key())
         certificate = (
             x509.CertificateBuilder()
-            .subject_name(_name("private CA"))
-            .issuer_name(_name("private CA"))
+            .subject_name(_subject_name("private CA"))
+            .issuer_name(_subject_name("private CA"))
             .public_key(key.public_key())
             .serial_number(x509.random_serial_number())
             .not_valid_before(now - datetime.timedelta(days=1))
-            .not_valid_after(now + _YEARS)
+            .not_valid_after(now + _CA_LIFETIME)
             .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
             .add_extension(x509.NameConstraints([*permitted, loopback], None), critical=True)
-            .add_extension(_usage(ca=True), critical=True)
+            .add_extension(_key_usage(ca=True), critical=True)
             .add_extension(identifier, critical=False)
             .sign(key, hashes.SHA256())
         )
         write_private(self._key_file, _private_pem(key))
-        self.file.write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
+        self.ca_file.write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
 
-    def server_context(self, *hosts: str) -> ssl.SSLContext:
+    def create_tls_context(self, *hosts: str) -> ssl.SSLContext:
         """A TLS server context with a fresh certificate for `hosts` (names or addresses; default.
 
         Everything that is stood in for).
         """
         key = ec.generate_private_key(ec.SECP256R1())
-        names = hosts or HOSTS
+        names = hosts or DEFAULT_HOSTS
         now = datetime.datetime.now(datetime.UTC)
         authority_key = x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key())
         certificate = (
             x509.CertificateBuilder()
-            .subject_name(_name("rehearsal server"))
+            .subject_name(_subject_name("rehearsal server"))
             .issuer_name(self._certificate.subject)
             .public_key(key.public_key())
             .serial_number(x509.random_serial_number())
             .not_valid_before(now - datetime.timedelta(days=1))
-            .not_valid_after(now + _LEAF)
+            .not_valid_after(now + _LEAF_LIFETIME)
             .add_extension(
-                x509.SubjectAlternativeName([_alternative(host) for host in names]), critical=False
+                x509.SubjectAlternativeName([_general_name(host) for host in names]), critical=False
             )
             .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-            .add_extension(_usage(ca=False), critical=True)
+            .add_extension(_key_usage(ca=False), critical=True)
             .add_extension(authority_key, critical=False)
             .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
             .sign(self._key, hashes.SHA256())
         )
-        return _context(_private_pem(key) + certificate.public_bytes(serialization.Encoding.PEM) + self.pem)
+        return _load_context(
+            _private_pem(key) + certificate.public_bytes(serialization.Encoding.PEM) + self.pem
+        )
 
 
-def _usage(*, ca: bool) -> x509.KeyUsage:
+def _key_usage(*, ca: bool) -> x509.KeyUsage:
     return x509.KeyUsage(
         digital_signature=not ca,
         key_cert_sign=ca,
@@ -147,7 +156,7 @@ def _private_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
     )
 
 
-def _context(chain: bytes) -> ssl.SSLContext:
+def _load_context(chain: bytes) -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     # ssl loads chains from files only: a private one that is gone right after.
     with tempfile.TemporaryDirectory() as folder:

@@ -12,38 +12,40 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-_QUIET_S = 1.0  # without a request: a pause of a tenth of a second is felt by nobody
-_LONGEST_S = 600.0  # without a quiet moment
+_IDLE_S = 1.0  # without a request: a pause of a tenth of a second is felt by nobody
+_MAX_INTERVAL_S = 600.0  # without a quiet moment
 
 
-class Sweeps:
+class GcTuning:
     """Python's own collector goes on; this decides what its full collections look at."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self.partial = 0  # full collections since all was looked at
-        self._clock, self._at = clock, clock()
+        self.partial_collections = 0  # full collections since all was looked at
+        self._clock, self._last_full_at = clock, clock()
 
-    def begin(self) -> None:
+    def start(self) -> None:
         """Called when everything is loaded."""
-        gc.callbacks.append(self._heard)
-        self.whole()
+        gc.callbacks.append(self._on_gc)
+        self.collect_all()
 
-    def end(self) -> None:
-        gc.callbacks.remove(self._heard)
+    def stop(self) -> None:
+        gc.callbacks.remove(self._on_gc)
         gc.unfreeze()
 
-    def look(self, idle: float) -> None:
+    def collect_if_idle(self, idle: float) -> None:
         """Called now and then, with the seconds since the last request."""
-        if self.partial and (idle > _QUIET_S or self._clock() - self._at > _LONGEST_S):
-            self.whole()
+        if self.partial_collections and (
+            idle > _IDLE_S or self._clock() - self._last_full_at > _MAX_INTERVAL_S
+        ):
+            self.collect_all()
 
-    def whole(self) -> None:
+    def collect_all(self) -> None:
         """Looks at everything now."""
         gc.unfreeze()
         gc.collect()
-        self.partial, self._at = 0, self._clock()
+        self.partial_collections, self._last_full_at = 0, self._clock()
 
-    def _heard(self, phase: str, info: dict[str, Any]) -> None:
+    def _on_gc(self, phase: str, info: dict[str, Any]) -> None:
         if phase == "stop" and info["generation"] == 2:
             gc.freeze()
-            self.partial += 1
+            self.partial_collections += 1

@@ -18,17 +18,19 @@ from typing import Any
 
 import msgspec
 
-from grpo_wizard.steps.emulator.server.context import EVENTS, JSON, KUBES, Clock, Record
+from grpo_wizard.steps.emulator.server.context import CLUSTERS, EVENT_HANDLERS, JSON, Clock, Record
 from grpo_wizard.steps.emulator.store import world_file
 
 _log = logging.getLogger(__name__)
-_SOON = 0.05  # seconds between a change and its being saved
-_QUICK = 0.002  # seconds of work: a save that is waited for; some hundred pods
-_SHARE = 50  # saving may take at most 1/_SHARE of the time: thousands of pods cost several milliseconds
-_AGAIN = 1.0  # seconds until a save that failed is tried again
+_SAVE_DELAY_S = 0.05  # seconds between a change and its being saved
+_FAST_SAVE_S = 0.002  # seconds of work: a save that is waited for; some hundred pods
+_SAVE_TIME_DIVISOR = (
+    50  # saving may take at most 1/_SHARE of the time: thousands of pods cost several milliseconds
+)
+_SAVE_RETRY_S = 1.0  # seconds until a save that failed is tried again
 
 
-class FastClock:
+class ScaledClock:
     """World time is wall time; what takes long is divided by `speed` (`inf`: no time at all)."""
 
     def __init__(self, speed: float) -> None:
@@ -37,30 +39,33 @@ class FastClock:
     def now(self) -> float:
         return time.time()
 
-    def shrink(self, seconds: float) -> float:
+    def scale(self, seconds: float) -> float:
         return 0.0 if math.isinf(self.speed) else seconds / self.speed
 
 
-class Store:
+class PersistentStore:
     """All records of all services.
 
     Implements contract.World; saves itself to `path` (0600) soon after `changed()`.
     """
 
-    def __init__(self, path: Path, clock: FastClock) -> None:
+    def __init__(self, path: Path, clock: ScaledClock) -> None:
         self.path = path
         self.clock: Clock = clock
         self.serial = 0
         self._records: dict[tuple[str, str], Record] = {}
-        self._kinds: dict[tuple[str, str], dict[str, Record]] = {}
+        self._by_kind: dict[tuple[str, str], dict[str, Record]] = {}
         self._events: dict[int, JSON] = {}
         self._timers: dict[int, asyncio.TimerHandle] = {}
-        self._saving: asyncio.Task[None] | None = None
+        self._save_task: asyncio.Task[None] | None = None
         self._dirty = False
-        self.unsaved = ""  # why the file is behind; "" while it is not
-        self._cost = 0.0  # seconds of work of the last save: a busy machine does not count
-        self._writing = threading.Lock()
-        self._told, self._written = 0, 0  # numbers of the newest state encoded, and of the one in the file
+        self.save_error = ""  # why the file is behind; "" while it is not
+        self._last_save_seconds = 0.0  # seconds of work of the last save: a busy machine does not count
+        self._write_lock = threading.Lock()
+        self._encoded_number, self._written_number = (
+            0,
+            0,
+        )  # numbers of the newest state encoded, and of the one in the file
 
     # Records
 
@@ -70,15 +75,15 @@ class Store:
     def put(self, record: Record) -> Record:
         self.remove(record)
         self._records[record.service, record.key] = record
-        self._kinds.setdefault((record.service, record.kind), {})[record.key] = record
-        self.changed()
+        self._by_kind.setdefault((record.service, record.kind), {})[record.key] = record
+        self.mark_dirty()
         return record
 
     def remove(self, record: Record) -> None:
         old = self._records.pop((record.service, record.key), None)
         if old is not None:
-            self._kinds[old.service, old.kind].pop(old.key, None)
-        self.changed()
+            self._by_kind[old.service, old.kind].pop(old.key, None)
+        self.mark_dirty()
 
     def all(
         self,
@@ -89,7 +94,7 @@ class Store:
         location: str | None = None,
     ) -> list[Record]:
         groups = (
-            group for (s, k), group in self._kinds.items() if service in (None, s) and kind in (None, k)
+            group for (s, k), group in self._by_kind.items() if service in (None, s) and kind in (None, k)
         )
         return [
             r
@@ -97,7 +102,7 @@ class Store:
             if project in (None, r.project) and location in (None, r.location)
         ]
 
-    def next(self) -> int:
+    def next_number(self) -> int:
         """A number never given before in this world."""
         self.serial += 1
         return self.serial
@@ -117,73 +122,78 @@ class Store:
 
     # Events
 
-    def later(self, seconds: float, event: str, **args: Any) -> None:
-        self.at(self.clock.now() + self.clock.shrink(seconds), event, **args)
+    def schedule(self, seconds: float, event: str, **args: Any) -> None:
+        self.schedule_at(self.clock.now() + self.clock.scale(seconds), event, **args)
 
-    def at(self, moment: float, event: str, **args: Any) -> None:
+    def schedule_at(self, moment: float, event: str, **args: Any) -> None:
         """Like `later`, at a time of the clock (seconds since the epoch), which no speed divides."""
-        number = self.next()
+        number = self.next_number()
         self._events[number] = {"due": moment, "event": event, "args": args}
-        self._arm(number)
-        self.changed()
+        self._start_timer(number)
+        self.mark_dirty()
 
-    def _arm(self, number: int) -> None:
+    def _start_timer(self, number: int) -> None:
         wait = self._events[number]["due"] - self.clock.now()
-        self._timers[number] = asyncio.get_running_loop().call_later(max(0.0, wait), self._happen, number)
+        self._timers[number] = asyncio.get_running_loop().call_later(max(0.0, wait), self._fire, number)
 
-    def _happen(self, number: int) -> None:
+    def _fire(self, number: int) -> None:
         self._timers.pop(number, None)
         event = self._events.pop(number)
-        handler = EVENTS.get(event["event"])
+        handler = EVENT_HANDLERS.get(event["event"])
         try:
             if handler is None:
                 raise LookupError(f"nothing is registered for the event {event['event']}")
             handler(self, **event["args"])
         except Exception:
             _log.exception("event %s %s failed", event["event"], event["args"])
-        self.changed()
+        self.mark_dirty()
 
     # The file
 
-    def changed(self) -> None:
+    def mark_dirty(self) -> None:
         """Saves soon. Called by put, remove, later, after every request that writes and after every event."""
         self._dirty = True
-        if self._saving is None or self._saving.done():
+        if self._save_task is None or self._save_task.done():
             with contextlib.suppress(RuntimeError):  # no loop yet: the world is being seeded
-                self._saving = asyncio.get_running_loop().create_task(self._save_soon())
+                self._save_task = asyncio.get_running_loop().create_task(self._save_soon())
 
-    def answering(self) -> None:
+    def flush(self) -> None:
         """Saves before a write is answered, so that a kill right after forgets nothing that was promised.
 
         Only while saving is quick; a world with thousands of pods is saved soon instead.
         """
-        if self._cost < _QUICK:
+        if self._last_save_seconds < _FAST_SAVE_S:
             self.save()
 
     async def _save_soon(self) -> None:
-        await asyncio.sleep(_SOON)
-        while self._dirty or self.unsaved:
+        await asyncio.sleep(_SAVE_DELAY_S)
+        while self._dirty or self.save_error:
             begun = time.thread_time()
             state = self._encode()
             took = time.thread_time() - begun
-            self._cost = took + await asyncio.to_thread(self._write, *state)
-            await asyncio.sleep(max(_AGAIN if self.unsaved else _SOON, self._cost * _SHARE))
+            self._last_save_seconds = took + await asyncio.to_thread(self._write, *state)
+            await asyncio.sleep(
+                max(
+                    _SAVE_RETRY_S if self.save_error else _SAVE_DELAY_S,
+                    self._last_save_seconds * _SAVE_TIME_DIVISOR,
+                )
+            )
 
     def save(self) -> None:
         """Writes the file now; what a thread is still writing is older and does not come after it."""
         begun = time.thread_time()
         self._write(*self._encode())
-        self._cost = time.thread_time() - begun
+        self._last_save_seconds = time.thread_time() - begun
 
     def _encode(self) -> tuple[int, bytes]:
         """The whole world at this moment, with its number: a few milliseconds, for objects keep their encoding."""
         self._dirty = False
-        for key, kube in KUBES.items():
+        for key, kube in CLUSTERS.items():
             record = self.get("container.googleapis.com", key)
             if record is not None:
                 record.extra["kube"] = kube.dump()
-        self._told += 1
-        return self._told, msgspec.json.encode(
+        self._encoded_number += 1
+        return self._encoded_number, msgspec.json.encode(
             {
                 "version": world_file.VERSION,
                 "serial": self.serial,
@@ -195,23 +205,23 @@ class Store:
     def _write(self, number: int, data: bytes) -> float:
         """Temp file in the same folder, then replace: a kill cannot cut it short. Returns the seconds of work."""
         begun = time.thread_time()
-        with self._writing:
-            if number > self._written:
-                self._try(data, number)
+        with self._write_lock:
+            if number > self._written_number:
+                self._try_write(data, number)
         return time.thread_time() - begun
 
-    def _try(self, data: bytes, number: int) -> None:
+    def _try_write(self, data: bytes, number: int) -> None:
         """A disk that is full is told once, and tried again: nothing is lost while the server lives."""
         try:
             world_file.replace(self.path, data)
         except OSError as error:
-            if not self.unsaved:
+            if not self.save_error:
                 _log.error(
                     "%s cannot be written (%s): a kill would lose what was done since", self.path, error
                 )
-            self.unsaved = f"{self.path} cannot be written ({error.strerror or error})"
+            self.save_error = f"{self.path} cannot be written ({error.strerror or error})"
         else:
-            self.unsaved, self._written = "", number
+            self.save_error, self._written_number = "", number
 
     def load(self) -> bool:
         """Reads the file and arms its events. False where there is none yet. Needs a running loop.
@@ -223,11 +233,11 @@ class Store:
         self.serial, records, events = world_file.read(self.path)
         for record in records:
             self._records[record.service, record.key] = record
-            self._kinds.setdefault((record.service, record.kind), {})[record.key] = record
+            self._by_kind.setdefault((record.service, record.kind), {})[record.key] = record
         for event in events:
-            number = self.next()
+            number = self.next_number()
             self._events[number] = event
-            self._arm(number)
+            self._start_timer(number)
         return True
 
     # What is told
@@ -237,7 +247,7 @@ class Store:
 
         What is not the ground itself, clouds first, then each cluster's Kubernetes.
         """
-        for record in self._shown():
+        for record in self._visible_records():
             yield {
                 "service": record.service,
                 "kind": record.kind,
@@ -249,12 +259,12 @@ class Store:
                 "kept_by_design": record.kept_by_design,
                 "derived": record.derived,
             }
-        for kube in KUBES.values():
+        for kube in CLUSTERS.values():
             yield from kube.rows()
 
     def count(self) -> int:
         """How many rows there are."""
-        return sum(1 for _ in self._shown()) + sum(kube.count() for kube in KUBES.values())
+        return sum(1 for _ in self._visible_records()) + sum(kube.count() for kube in CLUSTERS.values())
 
-    def _shown(self) -> Iterator[Record]:
+    def _visible_records(self) -> Iterator[Record]:
         return (r for r in self._records.values() if not r.hidden and r.kind != "operation")

@@ -9,14 +9,14 @@ from typing import Any
 
 import msgspec
 
-from grpo_wizard.steps.emulator.process import RehearsalError
+from grpo_wizard.steps.emulator.process import EmulatorError
 from grpo_wizard.steps.emulator.server.context import Record
 
 JSON = dict[str, Any]
 VERSION = 1  # of the file; a newer program's file is not guessed at
 
 
-class Unreadable(RehearsalError):
+class StoreUnreadable(EmulatorError):
     """The file is not this program's. It stays where it is, byte for byte."""
 
     def __init__(self, path: Path, why: str) -> None:
@@ -32,10 +32,10 @@ def read(path: Path) -> tuple[int, list[Record], list[JSON]]:
         data = msgspec.json.decode(path.read_bytes())
         version = data["version"]
         if version != VERSION:
-            raise Unreadable(path, f"it is of version {version}, this program reads version {VERSION}")
+            raise StoreUnreadable(path, f"it is of version {version}, this program reads version {VERSION}")
         return int(data["serial"]), [Record(**raw) for raw in data["records"]], list(data["events"])
     except (msgspec.DecodeError, KeyError, TypeError, ValueError, UnicodeDecodeError, OSError) as problem:
-        raise Unreadable(path, f"{problem}" or type(problem).__name__) from None
+        raise StoreUnreadable(path, f"{problem}" or type(problem).__name__) from None
 
 
 def replace(path: Path, data: bytes) -> None:

@@ -6,188 +6,228 @@ from collections.abc import Iterator
 
 from grpo_wizard.steps.grpo.constraints.model import (
     DTENSOR,
-    GROUP,
-    LOGPROB,
-    MICRO,
+    GENERATIONS,
+    LOGPROB_BATCH,
+    MICRO_BATCH,
     PROMPTS,
     TRAIN_BATCH,
-    Broken,
-    Rule,
-    Run,
-    divisor_below,
+    Constraint,
+    RunLayout,
+    Violation,
+    largest_divisor,
 )
 from grpo_wizard.steps.grpo.recipes import recipe, tensor_parallel
 
 GSM8K_ROWS = 7473  # of its train split
-_SAFE_GROUP = 4  # the first size above 3 that batches divide by
+_SAFE_GROUP_SIZE = 4  # the first size above 3 that batches divide by
 
 
-def _whole_batches(run: Run) -> Iterator[Broken]:
-    if run.batch % run.train_batch:
-        options = [d for d in range(run.copies, run.batch + 1, run.copies) if run.batch % d == 0]
-        nearest = max((d for d in options if d <= run.train_batch), default=run.batch)
-        yield Broken(
-            f"{run.batch} answers a step are no multiple of a training batch of {run.train_batch}",
-            run.fix(TRAIN_BATCH, nearest),
+def _samples_per_step(run: RunLayout) -> Iterator[Violation]:
+    if run.samples_per_step % run.train_global_batch_size:
+        options = [
+            d
+            for d in range(run.data_parallel, run.samples_per_step + 1, run.data_parallel)
+            if run.samples_per_step % d == 0
+        ]
+        nearest = max((d for d in options if d <= run.train_global_batch_size), default=run.samples_per_step)
+        yield Violation(
+            f"{run.samples_per_step} answers a step are no multiple of a training batch of {run.train_global_batch_size}",
+            run.suggest_setting(TRAIN_BATCH, nearest),
         )
 
 
-def _copies(run: Run) -> Iterator[Broken]:
-    if run.batch % run.train_batch or (run.train_batch % run.copies == 0 and run.batch % run.copies == 0):
+def _data_parallel_batches(run: RunLayout) -> Iterator[Violation]:
+    if run.samples_per_step % run.train_global_batch_size or (
+        run.train_global_batch_size % run.data_parallel == 0 and run.samples_per_step % run.data_parallel == 0
+    ):
         return
-    text = f"a batch of {run.train_batch} of {run.batch} answers cannot be parted among {run.copies} copies of the model"
-    if run.batch % run.copies == 0:
-        yield Broken(text, run.fix(TRAIN_BATCH, run.batch))
+    text = f"a batch of {run.train_global_batch_size} of {run.samples_per_step} answers cannot be parted among {run.data_parallel} copies of the model"
+    if run.samples_per_step % run.data_parallel == 0:
+        yield Violation(text, run.suggest_setting(TRAIN_BATCH, run.samples_per_step))
     else:
-        yield Broken(text, run.fix(PROMPTS, _nearest_prompts(run)))
+        yield Violation(text, run.suggest_setting(PROMPTS, _nearest_prompts(run)))
 
 
-def _nearest_prompts(run: Run) -> int:
+def _nearest_prompts(run: RunLayout) -> int:
     """The number of prompts nearest to the one asked for with which every batch is parted evenly."""
-    fixed = run.train_batch if TRAIN_BATCH in run.settings.said else 0
+    fixed = run.train_global_batch_size if TRAIN_BATCH in run.config.overridden else 0
     own = int(recipe(run.answers["grpo"]["recipe"])["train_global_batch_size"])
 
     def even(prompts: int) -> bool:
-        batch = prompts * run.group
+        batch = prompts * run.generations_per_prompt
         part = fixed or (batch if batch % own else own)
-        return batch % run.copies == 0 and batch % part == 0 and part % run.copies == 0
+        return batch % run.data_parallel == 0 and batch % part == 0 and part % run.data_parallel == 0
 
-    reach = range(max(run.prompts, run.copies * max(1, fixed)) + run.copies + 1)
-    near = (run.prompts + sign * away for away in reach for sign in (-1, 1))
-    return next((p for p in near if p > 0 and even(p)), run.copies)
+    reach = range(max(run.prompts_per_step, run.data_parallel * max(1, fixed)) + run.data_parallel + 1)
+    near = (run.prompts_per_step + sign * away for away in reach for sign in (-1, 1))
+    return next((p for p in near if p > 0 and even(p)), run.data_parallel)
 
 
-def _micro_batches(run: Run) -> Iterator[Broken]:
-    if run.packs or run.dynamic or run.train_batch % run.copies or run.batch % run.copies:
+def _micro_batches(run: RunLayout) -> Iterator[Violation]:
+    if (
+        run.sequence_packing
+        or run.dynamic_batching
+        or run.train_global_batch_size % run.data_parallel
+        or run.samples_per_step % run.data_parallel
+    ):
         return
     for key, share, what in (
-        (MICRO, run.train_batch // run.copies, "training"),
-        (LOGPROB, run.batch // run.copies, "logprob"),
+        (MICRO_BATCH, run.train_global_batch_size // run.data_parallel, "training"),
+        (LOGPROB_BATCH, run.samples_per_step // run.data_parallel, "logprob"),
     ):
-        size = max(1, run.settings.number(key))
+        size = max(1, run.config.number(key))
         if share % size:
-            yield Broken(
+            yield Violation(
                 f"each copy's {share} answers are no multiple of a {what} micro batch of {size}",
-                run.fix(key, divisor_below(share, size)),
+                run.suggest_setting(key, largest_divisor(share, size)),
             )
 
 
-def _same_micro(run: Run) -> Iterator[Broken]:
-    train, logprob = run.settings.number(MICRO), run.settings.number(LOGPROB)
-    if run.tensor >= 4 and train != logprob and not run.settings.on("loss_fn.force_on_policy_ratio"):
-        yield Broken(
-            f"with a tensor parallel size of {run.tensor}, micro batches of {train} and {logprob} give probabilities that differ a little",
-            run.fix(LOGPROB, train),
-            "info" if _as_published(run) else "warn",
+def _equal_micro_batches(run: RunLayout) -> Iterator[Violation]:
+    train, logprob = run.config.number(MICRO_BATCH), run.config.number(LOGPROB_BATCH)
+    if (
+        run.tensor_parallel >= 4
+        and train != logprob
+        and not run.config.is_enabled("loss_fn.force_on_policy_ratio")
+    ):
+        yield Violation(
+            f"with a tensor parallel size of {run.tensor_parallel}, micro batches of {train} and {logprob} give probabilities that differ a little",
+            run.suggest_setting(LOGPROB_BATCH, train),
+            "info" if _uses_recipe_sizes(run) else "warn",
         )
 
 
-def _as_published(run: Run) -> bool:
+def _uses_recipe_sizes(run: RunLayout) -> bool:
     """The recipe's own sizes, at the width that it comes with: what its authors ran is told, not warned of."""
     own = min(tensor_parallel(run.answers["grpo"]["recipe"]), run.train_gpus)
-    return own == run.tensor and not run.settings.said & {MICRO, LOGPROB, run.tensor_key}
+    return own == run.tensor_parallel and not run.config.overridden & {
+        MICRO_BATCH,
+        LOGPROB_BATCH,
+        run.tensor_parallel_key,
+    }
 
 
-def _packing(run: Run) -> Iterator[Broken]:
+def _packing(run: RunLayout) -> Iterator[Violation]:
     packing, batching = "policy.sequence_packing", "policy.dynamic_batching"
-    if run.packs and run.dynamic:
-        yield Broken(
+    if run.sequence_packing and run.dynamic_batching:
+        yield Violation(
             "sequence packing and dynamic batching exclude each other",
-            run.fix(f"{batching if f'{batching}.enabled' in run.settings.said else packing}.enabled", False),
+            run.suggest_setting(
+                f"{batching if f'{batching}.enabled' in run.config.overridden else packing}.enabled", False
+            ),
         )
-    if run.dynamic and run.pipeline > 1:
-        yield Broken(
-            "dynamic batching works with one pipeline stage only", run.fix(f"{batching}.enabled", False)
+    if run.dynamic_batching and run.pipeline_parallel > 1:
+        yield Violation(
+            "dynamic batching works with one pipeline stage only",
+            run.suggest_setting(f"{batching}.enabled", False),
         )
-    length = run.settings.number("policy.max_total_sequence_length")
-    for room in (packing if run.packs else "", batching if run.dynamic else ""):
+    length = run.config.number("policy.max_total_sequence_length")
+    for room in (packing if run.sequence_packing else "", batching if run.dynamic_batching else ""):
         for key in (f"{room}.train_mb_tokens", f"{room}.logprob_mb_tokens") if room else ():
-            tokens = run.settings.number(key, length)
+            tokens = run.config.number(key, length)
             if tokens < length:
-                yield Broken(
+                yield Violation(
                     f"{key.rpartition('.')[2]} of {tokens} is below a sequence of {length} tokens",
-                    run.fix(key, length),
+                    run.suggest_setting(key, length),
                 )
-    if run.packs and run.model.vlm and not run.megatron:
-        yield Broken(
+    if run.sequence_packing and run.model.vlm and not run.uses_megatron:
+        yield Violation(
             f"{run.model_name} is a vision-language model: sequences cannot be packed",
-            run.fix(f"{packing}.enabled", False),
+            run.suggest_setting(f"{packing}.enabled", False),
         )
-    yield from _context(run)
+    yield from _context_parallel(run)
 
 
-def _context(run: Run) -> Iterator[Broken]:
-    if run.context < 2:
+def _context_parallel(run: RunLayout) -> Iterator[Violation]:
+    if run.context_parallel < 2:
         return
-    if run.megatron:
-        if not run.packs:
-            yield Broken(
+    if run.uses_megatron:
+        if not run.sequence_packing:
+            yield Violation(
                 "Megatron's context parallelism needs sequence packing",
-                run.fix("policy.sequence_packing.enabled", True),
+                run.suggest_setting("policy.sequence_packing.enabled", True),
             )
         return
     reasons = {
-        "sequence packing": run.packs,
+        "sequence packing": run.sequence_packing,
         "Gemma 3": "gemma-3" in run.model_name,
-        "sequence parallelism": run.tensor > 1 and run.settings.on(f"{DTENSOR}.sequence_parallel"),
+        "sequence parallelism": run.tensor_parallel > 1
+        and run.config.is_enabled(f"{DTENSOR}.sequence_parallel"),
         "a vision-language model": run.model.vlm,
     }
     for reason in (name for name, there in reasons.items() if there):
-        yield Broken(f"DTensor's context parallelism does not go with {reason}", run.fix(run.context_key, 1))
+        yield Violation(
+            f"DTensor's context parallelism does not go with {reason}",
+            run.suggest_setting(run.context_parallel_key, 1),
+        )
         return
 
 
-def _group_size(run: Run) -> Iterator[Broken]:
-    if run.group < 2:
-        yield Broken(
+def _group_size(run: RunLayout) -> Iterator[Violation]:
+    if run.generations_per_prompt < 2:
+        yield Violation(
             "one generation a prompt is no group: every advantage is 0 and nothing is learned",
-            run.fix(GROUP, _SAFE_GROUP),
+            run.suggest_setting(GENERATIONS, _SAFE_GROUP_SIZE),
         )
-    elif run.group == 2 and run.settings.on("grpo.use_leave_one_out_baseline"):
-        yield Broken(
+    elif run.generations_per_prompt == 2 and run.config.is_enabled("grpo.use_leave_one_out_baseline"):
+        yield Violation(
             "of two generations each is the other's baseline: their deviation is 0 and advantages are not normalised",
-            run.fix(GROUP, _SAFE_GROUP),
+            run.suggest_setting(GENERATIONS, _SAFE_GROUP_SIZE),
             "warn",
         )
 
 
-def _enough_rows(run: Run) -> Iterator[Broken]:
-    wanted = int(run.prompts * _batches(run))
+def _dataset_size(run: RunLayout) -> Iterator[Violation]:
+    wanted = int(run.prompts_per_step * _batch_multiplier(run))
     if run.answers["grpo"]["dataset"] == "openai/gsm8k" and wanted > GSM8K_ROWS:
-        yield Broken(
+        yield Violation(
             f"{wanted} prompts a step are more than the {GSM8K_ROWS:,} of GSM8K: there would be no step at all",
-            run.fix(PROMPTS, max(1, int(GSM8K_ROWS // _batches(run)))),
+            run.suggest_setting(PROMPTS, max(1, int(GSM8K_ROWS // _batch_multiplier(run)))),
         )
 
 
-def _batches(run: Run) -> float:
-    more = run.settings["grpo.batch_multiplier"]
-    dynamic = run.settings.on("grpo.use_dynamic_sampling")
+def _batch_multiplier(run: RunLayout) -> float:
+    more = run.config["grpo.batch_multiplier"]
+    dynamic = run.config.is_enabled("grpo.use_dynamic_sampling")
     return float(more) if dynamic and isinstance(more, int | float) and more > 0 else 1.0
 
 
-_PARTS = "distributed/batched_data_dict.py"
-RULES = (
-    Rule("R6", "answers a step are a multiple of the training batch", f"{_PARTS}:374", _whole_batches),
-    Rule("R7", "batches are multiples of the copies that train", f"{_PARTS}:378", _copies),
-    Rule(
+_BATCHED_DATA_SOURCE = "distributed/batched_data_dict.py"
+CONSTRAINTS = (
+    Constraint(
+        "R6",
+        "answers a step are a multiple of the training batch",
+        f"{_BATCHED_DATA_SOURCE}:374",
+        _samples_per_step,
+    ),
+    Constraint(
+        "R7",
+        "batches are multiples of the copies that train",
+        f"{_BATCHED_DATA_SOURCE}:378",
+        _data_parallel_batches,
+    ),
+    Constraint(
         "R8",
         "without packing or dynamic batching each copy's share is a multiple of its micro batch",
-        f"{_PARTS}:807",
+        f"{_BATCHED_DATA_SOURCE}:807",
         _micro_batches,
     ),
-    Rule(
+    Constraint(
         "R9",
         "with TP of 4 or more, training and logprob micro batches are the same",
         "docs/guides/dtensor-tp-accuracy.md; asserted since v0.6 (models/policy/lm_policy.py)",
-        _same_micro,
+        _equal_micro_batches,
     ),
-    Rule(
+    Constraint(
         "R10",
         "packing, dynamic batching and context parallelism go together",
         "models/policy/lm_policy.py:211-224, models/policy/workers/dtensor_policy_worker.py:207-316, megatron_policy_worker.py:639",
         _packing,
     ),
 )
-GROUPS = Rule("R17", "a group has two answers, better three", "algorithms/utils.py:123-126", _group_size)
-ROWS = Rule("R19", "the data set holds at least one step's prompts", "algorithms/grpo.py:257", _enough_rows)
+GROUP_SIZE = Constraint(
+    "R17", "a group has two answers, better three", "algorithms/utils.py:123-126", _group_size
+)
+DATASET_SIZE = Constraint(
+    "R19", "the data set holds at least one step's prompts", "algorithms/grpo.py:257", _dataset_size
+)

@@ -7,36 +7,39 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from grpo_wizard.steps.core.model import Answers, Finding
+from grpo_wizard.steps.core.model import Answers, CheckFinding
 from grpo_wizard.steps.grpo.constraints import batching, config, parallelism
-from grpo_wizard.steps.grpo.constraints.model import Broken, Rule, Run
+from grpo_wizard.steps.grpo.constraints.model import Constraint, RunLayout, Violation
 
-RULES: tuple[Rule, ...] = tuple(
+CONSTRAINTS: tuple[Constraint, ...] = tuple(
     sorted(
         (
-            *parallelism.RULES,
-            *batching.RULES,
-            *config.RULES,
-            batching.GROUPS,
-            batching.ROWS,
-            parallelism.PODS,
+            *parallelism.CONSTRAINTS,
+            *batching.CONSTRAINTS,
+            *config.CONSTRAINTS,
+            batching.GROUP_SIZE,
+            batching.DATASET_SIZE,
+            parallelism.RAY_RESOURCES,
         ),
         key=lambda rule: int(rule.id[1:]),
     )
 )
 
 
-def broken(answers: Answers) -> Iterator[tuple[Rule, Broken]]:
+def violations(answers: Answers) -> Iterator[tuple[Constraint, Violation]]:
     """Every rule that is not kept, in the table's order."""
-    run = Run.of(answers)
-    for rule in RULES:
-        for each in rule.judge(run):
+    run = RunLayout.from_answers(answers)
+    for rule in CONSTRAINTS:
+        for each in rule.validate(run):
             yield rule, each
 
 
-def broken_rules(answers: Answers) -> Iterator[Finding]:
+def violation_findings(answers: Answers) -> Iterator[CheckFinding]:
     """The same as findings: each with its rule and NeMo RL's own line."""
-    for rule, each in broken(answers):
-        yield Finding(
-            each.level, each.text, f"rule {rule.id} of NeMo RL v0.5.0: {rule.what} ({rule.source})", each.fix
+    for rule, each in violations(answers):
+        yield CheckFinding(
+            each.level,
+            each.text,
+            f"rule {rule.id} of NeMo RL v0.5.0: {rule.description} ({rule.source})",
+            each.fix,
         )

@@ -9,21 +9,21 @@ from typing import Any
 
 from grpo_wizard.steps.core.model import Answers, Level
 from grpo_wizard.steps.grpo.entrypoint import hydra_quote
-from grpo_wizard.steps.grpo.nemo_config import Settings, effective
-from grpo_wizard.steps.grpo.recipes import Model, model
+from grpo_wizard.steps.grpo.nemo_config import NemoConfig, resolve_config
+from grpo_wizard.steps.grpo.recipes import ModelShape, model
 
-PROMPTS, GROUP = "grpo.num_prompts_per_step", "grpo.num_generations_per_prompt"
-TRAIN_BATCH, MICRO, LOGPROB = (
+PROMPTS, GENERATIONS = "grpo.num_prompts_per_step", "grpo.num_generations_per_prompt"
+TRAIN_BATCH, MICRO_BATCH, LOGPROB_BATCH = (
     "policy.train_global_batch_size",
     "policy.train_micro_batch_size",
     "policy.logprob_batch_size",
 )
-VLLM, WHERE = "policy.generation.vllm_cfg", "policy.generation.colocated.resources"
+VLLM, GENERATION_RESOURCES = "policy.generation.vllm_cfg", "policy.generation.colocated.resources"
 DTENSOR, MEGATRON = "policy.dtensor_cfg", "policy.megatron_cfg"
 # Which answer says a key; what has none is said as an override.
-_ANSWERS = {
+_FIELD_OF_KEY = {
     PROMPTS: PROMPTS,
-    GROUP: GROUP,
+    GENERATIONS: GENERATIONS,
     "grpo.max_num_steps": "grpo.max_num_steps",
     "policy.model_name": "grpo.model",
     f"{DTENSOR}.tensor_parallel_size": "grpo.tensor_parallel",
@@ -31,13 +31,13 @@ _ANSWERS = {
     f"{VLLM}.tensor_parallel_size": "grpo.vllm_tensor_parallel",
     f"{VLLM}.gpu_memory_utilization": "grpo.gpu_memory_utilization",
     "policy.generation.colocated.enabled": "grpo.colocated",
-    f"{WHERE}.num_nodes": "grpo.generation_nodes",
+    f"{GENERATION_RESOURCES}.num_nodes": "grpo.generation_nodes",
     "cluster.num_nodes": "quotas.gpu_nodes",
 }
 
 
 @dataclass(frozen=True)
-class Broken:
+class Violation:
     """Where a rule is not kept: one sentence, and the nearest way to keep it."""
 
     text: str
@@ -46,146 +46,154 @@ class Broken:
 
 
 @dataclass(frozen=True)
-class Rule:
+class Constraint:
     """One row of the table. `source` is a file and line of NeMo RL v0.5.0."""
 
     id: str
-    what: str
+    description: str
     source: str
-    judge: Callable[[Run], Iterable[Broken]]
+    validate: Callable[[RunLayout], Iterable[Violation]]
 
 
 @dataclass(frozen=True)
-class Run:
+class RunLayout:
     """A run as NeMo RL would lay it out. Sizes are GPUs unless they say otherwise."""
 
     answers: Answers
-    settings: Settings
+    config: NemoConfig
 
     @classmethod
-    def of(cls, answers: Answers) -> Run:
-        return cls(answers, effective(answers))
+    def from_answers(cls, answers: Answers) -> RunLayout:
+        return cls(answers, resolve_config(answers))
 
-    def fix(self, key: str, value: Any) -> str:
+    def suggest_setting(self, key: str, value: Any) -> str:
         """How to say that `key` is to be `value`: as an answer where one says it, else as an override."""
-        if key in self.settings.said:
+        if key in self.config.overridden:
             return f"in grpo.overrides set {key}={hydra_quote(value)}"
-        if key in _ANSWERS:
-            return f"set {_ANSWERS[key]}={str(value).lower() if isinstance(value, bool) else value}"
+        if key in _FIELD_OF_KEY:
+            return f"set {_FIELD_OF_KEY[key]}={str(value).lower() if isinstance(value, bool) else value}"
         return f"add {key}={hydra_quote(value)} to grpo.overrides"
 
     @property
     def nodes(self) -> int:
-        return self.settings.number("cluster.num_nodes")
+        return self.config.number("cluster.num_nodes")
 
     @property
-    def per_node(self) -> int:
-        return self.settings.number("cluster.gpus_per_node")
+    def gpus_per_node(self) -> int:
+        return self.config.number("cluster.gpus_per_node")
 
     @property
     def colocated(self) -> bool:
-        return self.settings.on("policy.generation.colocated.enabled")
+        return self.config.is_enabled("policy.generation.colocated.enabled")
 
     @property
     def generation_nodes(self) -> int:
         """Nodes that only generate; 0 where generation shares a node."""
-        return 0 if self.colocated or self.nodes == 1 else self.settings.number(f"{WHERE}.num_nodes", 0)
+        return (
+            0
+            if self.colocated or self.nodes == 1
+            else self.config.number(f"{GENERATION_RESOURCES}.num_nodes", 0)
+        )
 
     @property
-    def generation_per_node(self) -> int:
-        return self.settings.number(f"{WHERE}.gpus_per_node", 0)
+    def generation_gpus_per_node(self) -> int:
+        return self.config.number(f"{GENERATION_RESOURCES}.gpus_per_node", 0)
 
     @property
     def generation_gpus(self) -> int:
         if self.colocated:
-            return self.nodes * self.per_node
-        return self.generation_per_node * (1 if self.nodes == 1 else self.generation_nodes)
+            return self.nodes * self.gpus_per_node
+        return self.generation_gpus_per_node * (1 if self.nodes == 1 else self.generation_nodes)
 
     @property
     def train_gpus(self) -> int:
         """Negative or 0 where nothing is left for training (R1, R2)."""
         if self.colocated:
-            return self.nodes * self.per_node
+            return self.nodes * self.gpus_per_node
         if self.nodes == 1:
-            return self.per_node - self.generation_per_node
-        return (self.nodes - self.generation_nodes) * self.per_node
+            return self.gpus_per_node - self.generation_gpus_per_node
+        return (self.nodes - self.generation_nodes) * self.gpus_per_node
 
     @property
-    def megatron(self) -> bool:
-        return self.settings.on(f"{MEGATRON}.enabled")
+    def uses_megatron(self) -> bool:
+        return self.config.is_enabled(f"{MEGATRON}.enabled")
 
     @property
-    def tensor_key(self) -> str:
+    def tensor_parallel_key(self) -> str:
         return (
-            f"{MEGATRON}.tensor_model_parallel_size" if self.megatron else f"{DTENSOR}.tensor_parallel_size"
+            f"{MEGATRON}.tensor_model_parallel_size"
+            if self.uses_megatron
+            else f"{DTENSOR}.tensor_parallel_size"
         )
 
     @property
-    def tensor(self) -> int:
-        return max(1, self.settings.number(self.tensor_key))
+    def tensor_parallel(self) -> int:
+        return max(1, self.config.number(self.tensor_parallel_key))
 
     @property
-    def pipeline(self) -> int:
+    def pipeline_parallel(self) -> int:
         """DTensor has none."""
         return (
-            max(1, self.settings.number(f"{MEGATRON}.pipeline_model_parallel_size")) if self.megatron else 1
+            max(1, self.config.number(f"{MEGATRON}.pipeline_model_parallel_size"))
+            if self.uses_megatron
+            else 1
         )
 
     @property
-    def context_key(self) -> str:
-        return f"{MEGATRON if self.megatron else DTENSOR}.context_parallel_size"
+    def context_parallel_key(self) -> str:
+        return f"{MEGATRON if self.uses_megatron else DTENSOR}.context_parallel_size"
 
     @property
-    def context(self) -> int:
-        return max(1, self.settings.number(self.context_key))
+    def context_parallel(self) -> int:
+        return max(1, self.config.number(self.context_parallel_key))
 
     @property
-    def copies(self) -> int:
+    def data_parallel(self) -> int:
         """DP: copies of the model that train side by side; 1 where R3 is not kept."""
-        whole = self.tensor * self.pipeline * self.context
+        whole = self.tensor_parallel * self.pipeline_parallel * self.context_parallel
         return self.train_gpus // whole if self.train_gpus >= whole and self.train_gpus % whole == 0 else 1
 
     @property
-    def vllm_tensor(self) -> int:
-        return max(1, self.settings.number(f"{VLLM}.tensor_parallel_size"))
+    def vllm_tensor_parallel(self) -> int:
+        return max(1, self.config.number(f"{VLLM}.tensor_parallel_size"))
 
     @property
-    def vllm_pipeline(self) -> int:
-        return max(1, self.settings.number(f"{VLLM}.pipeline_parallel_size"))
+    def vllm_pipeline_parallel(self) -> int:
+        return max(1, self.config.number(f"{VLLM}.pipeline_parallel_size"))
 
     @property
-    def prompts(self) -> int:
-        return self.settings.number(PROMPTS)
+    def prompts_per_step(self) -> int:
+        return self.config.number(PROMPTS)
 
     @property
-    def group(self) -> int:
-        return self.settings.number(GROUP)
+    def generations_per_prompt(self) -> int:
+        return self.config.number(GENERATIONS)
 
     @property
-    def batch(self) -> int:
-        return self.prompts * self.group
+    def samples_per_step(self) -> int:
+        return self.prompts_per_step * self.generations_per_prompt
 
     @property
-    def train_batch(self) -> int:
-        return max(1, self.settings.number(TRAIN_BATCH))
+    def train_global_batch_size(self) -> int:
+        return max(1, self.config.number(TRAIN_BATCH))
 
     @property
     def model_name(self) -> str:
-        return str(self.settings["policy.model_name"])
+        return str(self.config["policy.model_name"])
 
     @cached_property
-    def model(self) -> Model:
+    def model(self) -> ModelShape:
         return model(self.model_name)
 
     @property
-    def packs(self) -> bool:
-        return self.settings.on("policy.sequence_packing.enabled")
+    def sequence_packing(self) -> bool:
+        return self.config.is_enabled("policy.sequence_packing.enabled")
 
     @property
-    def dynamic(self) -> bool:
-        return self.settings.on("policy.dynamic_batching.enabled")
+    def dynamic_batching(self) -> bool:
+        return self.config.is_enabled("policy.dynamic_batching.enabled")
 
 
-def divisor_below(whole: int, wanted: int) -> int:
+def largest_divisor(number: int, limit: int) -> int:
     """The largest divisor of `whole` that is not above `wanted`."""
-    return max(d for d in range(1, max(1, min(whole, wanted)) + 1) if whole % d == 0)
+    return max(d for d in range(1, max(1, min(number, limit)) + 1) if number % d == 0)

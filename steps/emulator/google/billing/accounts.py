@@ -5,8 +5,8 @@ Prices are not made up: no SKU is listed.
 
 from __future__ import annotations
 
-from grpo_wizard.steps.emulator.google.resourcemanager.projects import find
-from grpo_wizard.steps.emulator.server.context import JSON, ApiError, Call, serves
+from grpo_wizard.steps.emulator.google.resourcemanager.projects import find_project
+from grpo_wizard.steps.emulator.server.context import JSON, ApiCall, ApiError, handles
 
 ACCOUNT = "billingAccounts/012345-567890-ABCDEF"
 _ACCOUNTS = {
@@ -23,8 +23,8 @@ _ACCOUNTS = {
 _SERVICES = {"6F81-5844-456A": "Compute Engine", "CCD8-9BF1-090E": "Kubernetes Engine"}
 
 
-def _info(call: Call, name: str) -> JSON:
-    record = find(call.world, name.removesuffix("/billingInfo"))
+def _info(call: ApiCall, name: str) -> JSON:
+    record = find_project(call.store, name.removesuffix("/billingInfo"))
     account = record.extra.get("billing", "")
     return {
         "name": f"projects/{record.name}/billingInfo",
@@ -34,16 +34,16 @@ def _info(call: Call, name: str) -> JSON:
     }
 
 
-@serves("cloudbilling.projects.getBillingInfo")
-def get_info(call: Call) -> JSON:
+@handles("cloudbilling.projects.getBillingInfo")
+def get_info(call: ApiCall) -> JSON:
     """Whether and by whom a project is paid for."""
     return _info(call, call.params["name"])
 
 
-@serves("cloudbilling.projects.updateBillingInfo")
-def update_info(call: Call) -> JSON:
+@handles("cloudbilling.projects.updateBillingInfo")
+def update_info(call: ApiCall) -> JSON:
     """Links a project to an account, or with an empty name unlinks it."""
-    record = find(call.world, call.params["name"])
+    record = find_project(call.store, call.params["name"])
     account = call.body.get("billingAccountName", "")
     if account and account not in _ACCOUNTS:
         raise ApiError(403, "The caller does not have permission", "PERMISSION_DENIED", "forbidden")
@@ -51,8 +51,8 @@ def update_info(call: Call) -> JSON:
     return _info(call, call.params["name"])
 
 
-@serves("cloudbilling.billingAccounts.list")
-def list_accounts(call: Call) -> JSON:
+@handles("cloudbilling.billingAccounts.list")
+def list_accounts(call: ApiCall) -> JSON:
     """The caller's accounts."""
     wanted = call.params.get("filter", "")
     return {
@@ -62,18 +62,18 @@ def list_accounts(call: Call) -> JSON:
     }
 
 
-@serves("cloudbilling.billingAccounts.get")
-def get_account(call: Call) -> JSON:
+@handles("cloudbilling.billingAccounts.get")
+def get_account(call: ApiCall) -> JSON:
     """One account."""
     if call.params["name"] not in _ACCOUNTS:
         raise ApiError(403, "The caller does not have permission", "PERMISSION_DENIED", "forbidden")
     return _ACCOUNTS[call.params["name"]]
 
 
-@serves("cloudbilling.billingAccounts.projects.list")
-def list_projects(call: Call) -> JSON:
+@handles("cloudbilling.billingAccounts.projects.list")
+def list_projects(call: ApiCall) -> JSON:
     """The projects that an account pays for."""
-    projects = call.world.all("cloudresourcemanager.googleapis.com", "project")
+    projects = call.store.all("cloudresourcemanager.googleapis.com", "project")
     return {
         "projectBillingInfo": [
             _info(call, p.key) for p in projects if p.extra.get("billing") == call.params["name"]
@@ -81,8 +81,8 @@ def list_projects(call: Call) -> JSON:
     }
 
 
-@serves("cloudbilling.services.list")
-def list_services(call: Call) -> JSON:
+@handles("cloudbilling.services.list")
+def list_services(call: ApiCall) -> JSON:
     """The head of the public catalogue."""
     return {
         "services": [
@@ -97,8 +97,8 @@ def list_services(call: Call) -> JSON:
     }
 
 
-@serves("cloudbilling.services.skus.list")
-def list_skus(call: Call) -> JSON:
+@handles("cloudbilling.services.skus.list")
+def list_skus(call: ApiCall) -> JSON:
     """No SKU: a rehearsal knows no price of today."""
     if call.params["parent"].removeprefix("services/") not in _SERVICES:
         raise ApiError(404, f"Service {call.params['parent']} not found.", "NOT_FOUND")

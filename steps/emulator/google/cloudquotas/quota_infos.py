@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from grpo_wizard.steps.emulator.google.serviceusage.apis import TITLES
-from grpo_wizard.steps.emulator.google.shared.fixtures import ground, regions
-from grpo_wizard.steps.emulator.google.shared.lists import paged
-from grpo_wizard.steps.emulator.server.context import JSON, ApiError, Call, serves
+from grpo_wizard.steps.emulator.google.shared.fixtures import load_fixtures, regions
+from grpo_wizard.steps.emulator.google.shared.lists import simple_page
+from grpo_wizard.steps.emulator.server.context import JSON, ApiCall, ApiError, handles
 
 SERVICE = "cloudquotas.googleapis.com"
 _COMPUTE = "compute.googleapis.com"
@@ -35,10 +35,14 @@ _GRANTED = {
 
 
 def _info(
-    call: Call, quota: str, metric: str, dimensions: list[str], rows: Iterable[tuple[JSON, float, list[str]]]
+    call: ApiCall,
+    quota: str,
+    metric: str,
+    dimensions: list[str],
+    rows: Iterable[tuple[JSON, float, list[str]]],
 ) -> JSON:
     asked = str(call.params.get("parent") or call.params["name"])
-    number = call.world.project_number(asked.split("/")[1])
+    number = call.store.project_number(asked.split("/")[1])
     return {
         "name": f"projects/{number}/locations/global/services/{_COMPUTE}/quotaInfos/{quota}",
         "quotaId": quota,
@@ -58,7 +62,7 @@ def _info(
     }
 
 
-def _gpus(call: Call, quota: str, metric: str) -> JSON:
+def _gpu_quota(call: ApiCall, quota: str, metric: str) -> JSON:
     granted = {} if metric.startswith("preemptible") else _GRANTED
     rows = [
         ({"gpu_family": family, "region": region}, granted.get((region, family), 0), [region])
@@ -68,12 +72,14 @@ def _gpus(call: Call, quota: str, metric: str) -> JSON:
     return _info(call, quota, metric, ["gpu_family", "region"], rows)
 
 
-def infos(call: Call) -> list[JSON]:
+def quota_infos(call: ApiCall) -> list[JSON]:
     """All quotas of Compute that are told here, by id."""
-    limits = ground()["quotas"]
+    limits = load_fixtures()["quotas"]
     found = [
-        _gpus(call, "GPUS-PER-GPU-FAMILY-per-project-region", "gpus_per_gpu_family"),
-        _gpus(call, "PREEMPTIBLE-GPUS-PER-GPU-FAMILY-per-project-region", "preemptible_gpus_per_gpu_family"),
+        _gpu_quota(call, "GPUS-PER-GPU-FAMILY-per-project-region", "gpus_per_gpu_family"),
+        _gpu_quota(
+            call, "PREEMPTIBLE-GPUS-PER-GPU-FAMILY-per-project-region", "preemptible_gpus_per_gpu_family"
+        ),
     ]
     for metric, limit in limits["project"].items():
         found.append(
@@ -89,21 +95,21 @@ def infos(call: Call) -> list[JSON]:
     return sorted(found, key=lambda info: str(info["quotaId"]))
 
 
-@serves("cloudquotas.projects.locations.services.quotaInfos.list")
-def list_infos(call: Call) -> JSON:
+@handles("cloudquotas.projects.locations.services.quotaInfos.list")
+def list_infos(call: ApiCall) -> JSON:
     """The quotas of one service, in pages."""
     service = call.params["parent"].split("/")[5]
     if service not in TITLES:
         raise ApiError(404, f"Service {service} not found.", "NOT_FOUND")
-    found = infos(call) if service == _COMPUTE else []
-    return paged(call, "quotaInfos", found, call.params.get("pageSize") or 100)
+    found = quota_infos(call) if service == _COMPUTE else []
+    return simple_page(call, "quotaInfos", found, call.params.get("pageSize") or 100)
 
 
-@serves("cloudquotas.projects.locations.services.quotaInfos.get")
-def get_info(call: Call) -> JSON:
+@handles("cloudquotas.projects.locations.services.quotaInfos.get")
+def get_info(call: ApiCall) -> JSON:
     """One quota by its id."""
     quota = call.params["name"].rpartition("/")[2]
-    found = next((info for info in infos(call) if info["quotaId"] == quota), None)
+    found = next((info for info in quota_infos(call) if info["quotaId"] == quota), None)
     if found is None or call.params["name"].split("/")[5] != _COMPUTE:
         raise ApiError(404, f"Quota info '{call.params['name']}' not found.", "NOT_FOUND")
     return found

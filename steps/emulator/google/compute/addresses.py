@@ -6,69 +6,82 @@ import ipaddress
 import random
 
 from grpo_wizard.steps.emulator.google.compute.collections import (
-    begin,
-    found,
+    create_record,
+    get_resource,
+    list_in_project,
     new_key,
-    of_project,
     project_of,
-    ready,
-    refuse_used,
-    take_down,
+    require_ready,
+    require_unused,
+    start_delete,
 )
-from grpo_wizard.steps.emulator.google.compute.networks import find_network, is_roce, of_network, peerings_of
-from grpo_wizard.steps.emulator.google.compute.operations import start
-from grpo_wizard.steps.emulator.google.compute.subnets import AUTO
-from grpo_wizard.steps.emulator.google.shared.ids import fingerprint, number, pacific
-from grpo_wizard.steps.emulator.google.shared.lists import aggregated, listed
-from grpo_wizard.steps.emulator.google.shared.operation_records import writes
+from grpo_wizard.steps.emulator.google.compute.networks import (
+    is_roce,
+    list_in_network,
+    network_from_body,
+    peerings_of,
+)
+from grpo_wizard.steps.emulator.google.compute.operations import start_operation
+from grpo_wizard.steps.emulator.google.compute.subnets import AUTO_MODE_RANGE
+from grpo_wizard.steps.emulator.google.shared.ids import fingerprint, generate_resource_id, pacific_timestamp
+from grpo_wizard.steps.emulator.google.shared.lists import aggregated_response, compute_list
+from grpo_wizard.steps.emulator.google.shared.operation_records import handles_idempotent
 from grpo_wizard.steps.emulator.google.shared.self_links import (
     COMPUTE,
     CONTAINER,
-    invalid,
-    last,
-    sent,
-    stored,
-    tail,
+    basename,
+    invalid_field,
+    relative_name,
+    self_link,
+    with_request_host,
 )
-from grpo_wizard.steps.emulator.server.context import JSON, ApiError, Call, Record, World, happens, serves
+from grpo_wizard.steps.emulator.server.context import (
+    JSON,
+    ApiCall,
+    ApiError,
+    Record,
+    ResourceStore,
+    handles,
+    on_event,
+)
 
 Net = ipaddress.IPv4Network
 
 
-def _key(call: Call, name: str) -> str:
+def _key(call: ApiCall, name: str) -> str:
     return f"projects/{call.params['project']}/global/addresses/{name}"
 
 
-def _found(call: Call, param: str = "address") -> Record:
-    return found(call.world, _key(call, str(call.params[param])))
+def _found(call: ApiCall, param: str = "address") -> Record:
+    return get_resource(call.store, _key(call, str(call.params[param])))
 
 
-@serves("compute.globalAddresses.get")
-def get(call: Call) -> JSON:
+@handles("compute.globalAddresses.get")
+def get(call: ApiCall) -> JSON:
     """One range."""
-    return sent(call, _found(call).body)
+    return with_request_host(call, _found(call).body)
 
 
-@serves("compute.globalAddresses.list")
-def list_(call: Call) -> JSON:
+@handles("compute.globalAddresses.list")
+def list_(call: ApiCall) -> JSON:
     """A project's global addresses."""
-    return listed(call, "addressList", [record.body for record in of_project(call, "address")])
+    return compute_list(call, "addressList", [record.body for record in list_in_project(call, "address")])
 
 
-@serves("compute.addresses.aggregatedList")
-def aggregated_list(call: Call) -> JSON:
+@handles("compute.addresses.aggregatedList")
+def aggregated_list(call: ApiCall) -> JSON:
     """All addresses (the rehearsal has global ones only)."""
-    return aggregated(
+    return aggregated_response(
         call,
         "addressAggregatedList",
         "addresses",
-        [("global", record.body) for record in of_project(call, "address")],
+        [("global", record.body) for record in list_in_project(call, "address")],
         ["global"],
     )
 
 
-@writes("compute.globalAddresses.insert")
-def insert(call: Call) -> JSON:
+@handles_idempotent("compute.globalAddresses.insert")
+def insert(call: ApiCall) -> JSON:
     """Reserves a range: the one asked for, or a free one of the asked length."""
     key = new_key(call, _key)
     if call.body.get("purpose") != "VPC_PEERING":
@@ -78,43 +91,47 @@ def insert(call: Call) -> JSON:
             "UNIMPLEMENTED",
             "notImplemented",
         )
-    network = find_network(call.world, call.body, project_of(call))
+    network = network_from_body(call.store, call.body, project_of(call))
     if is_roce(network):
-        raise invalid(
+        raise invalid_field(
             "resource.purpose",
             "VPC_PEERING",
-            f"Not allowed by network profile '{last(str(network.body['networkProfile']))}'.",
+            f"Not allowed by network profile '{basename(str(network.body['networkProfile']))}'.",
         )
-    block = _range(call.world, network, call.body)
+    block = _range(call.store, network, call.body)
     body = {
         "kind": "compute#address",
-        "id": number(),
-        "creationTimestamp": pacific(call.world),
+        "id": generate_resource_id(),
+        "creationTimestamp": pacific_timestamp(call.store),
         "description": "",
         "addressType": "INTERNAL",
         **call.body,
         "labelFingerprint": fingerprint(call.body.get("labels")),
         "address": str(block.network_address),
         "prefixLength": block.prefixlen,
-        "network": stored(network.key),
+        "network": self_link(network.key),
         "networkTier": "PREMIUM",
         "status": "RESERVED",
-        "selfLink": stored(key),
+        "selfLink": self_link(key),
     }
     body.pop("ipVersion", None)  # as at Google, not given back for IPv4
-    return start(call, "address.insert", begin(call, "address", "global", key, body), "compute.made")
+    return start_operation(
+        call, "address.insert", create_record(call, "address", "global", key, body), "compute.made"
+    )
 
 
-def _range(world: World, network: Record, body: JSON) -> Net:
+def _range(world: ResourceStore, network: Record, body: JSON) -> Net:
     length = int(body.get("prefixLength") or 0)
     if not 8 <= length <= 30:
-        raise invalid("resource.prefixLength", length, "Must be between 8 and 30 for purpose VPC_PEERING.")
-    taken = taken_ranges(world, network)
+        raise invalid_field(
+            "resource.prefixLength", length, "Must be between 8 and 30 for purpose VPC_PEERING."
+        )
+    taken = used_ranges(world, network)
     if body.get("address"):
         try:
             asked = Net(f"{body['address']}/{length}")
         except ValueError:
-            raise invalid(
+            raise invalid_field(
                 "resource.address", body["address"], "Must be the first address of a range of that length."
             ) from None
         if any(asked.overlaps(other) for other in taken):
@@ -130,15 +147,15 @@ def _range(world: World, network: Record, body: JSON) -> Net:
     return free_range(taken, length, f"{network.key}/{body.get('name')}")
 
 
-def taken_ranges(world: World, network: Record) -> list[Net]:
+def used_ranges(world: ResourceStore, network: Record) -> list[Net]:
     """Ranges of a network's subnets, reserved addresses and clusters' pods.
 
     The block of automatic subnets is always among them.
     """
-    subnets = [Net(record.body["ipCidrRange"]) for record in of_network(world, network, "subnet")]
+    subnets = [Net(record.body["ipCidrRange"]) for record in list_in_network(world, network, "subnet")]
     reserved = [
         Net(f"{record.body['address']}/{record.body['prefixLength']}")
-        for record in of_network(world, network, "address")
+        for record in list_in_network(world, network, "address")
     ]
     pods = [
         Net(cidr)
@@ -146,7 +163,7 @@ def taken_ranges(world: World, network: Record) -> list[Net]:
         if cluster.extra.get("network") == network.key
         for cidr in cluster.extra.get("ranges", [])
     ]
-    return [*subnets, *reserved, *pods, AUTO]
+    return [*subnets, *reserved, *pods, AUTO_MODE_RANGE]
 
 
 def free_range(taken: list[Net], length: int, seed: str) -> Net:
@@ -164,8 +181,8 @@ def free_range(taken: list[Net], length: int, seed: str) -> Net:
     raise ApiError(400, "Couldn't find a free range of the requested length.", "INVALID_ARGUMENT", "invalid")
 
 
-@serves("compute.globalAddresses.setLabels")
-def set_labels(call: Call) -> JSON:
+@handles("compute.globalAddresses.setLabels")
+def set_labels(call: ApiCall) -> JSON:
     """Replaces a range's labels, if the fingerprint is that of the ones that were read."""
     record = _found(call, "resource")
     if call.body.get("labelFingerprint") != record.body["labelFingerprint"]:
@@ -173,27 +190,27 @@ def set_labels(call: Call) -> JSON:
         raise ApiError(412, text, "FAILED_PRECONDITION", "conditionNotMet")
     labels = dict(call.body.get("labels", {}))
     change = {"labels": labels, "labelFingerprint": fingerprint(labels)}
-    return start(call, "address.insert", record, "network.patched", change=change)
+    return start_operation(call, "address.insert", record, "network.patched", change=change)
 
 
-def user_of(world: World, address: Record) -> str | None:
+def user_of(world: ResourceStore, address: Record) -> str | None:
     """Key of the connection that uses a range."""
-    network = world.get(COMPUTE, tail(str(address.body["network"])) or "")
+    network = world.get(COMPUTE, relative_name(str(address.body["network"])) or "")
     for peering in peerings_of(world, network) if network else []:
         if address.name in peering.body.get("reservedPeeringRanges", []):
             return peering.key
     return None
 
 
-@writes("compute.globalAddresses.delete")
-def delete(call: Call) -> JSON:
+@handles_idempotent("compute.globalAddresses.delete")
+def delete(call: ApiCall) -> JSON:
     """Releases a range that no connection uses."""
-    record = ready(_found(call))
-    refuse_used("global_address", record, user_of(call.world, record))
-    return take_down(call, record, "address.gone")
+    record = require_ready(_found(call))
+    require_unused("global_address", record, user_of(call.store, record))
+    return start_delete(call, record, "address.gone")
 
 
-@happens("address.gone")
-def _gone(world: World, target: Record) -> None:
-    refuse_used("global_address", target, user_of(world, target))
+@on_event("address.gone")
+def _on_deleted(world: ResourceStore, target: Record) -> None:
+    require_unused("global_address", target, user_of(world, target))
     world.remove(target)

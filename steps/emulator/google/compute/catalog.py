@@ -9,17 +9,17 @@ from grpo_wizard.steps.emulator.google.compute import quotas
 from grpo_wizard.steps.emulator.google.shared.fixtures import (
     accelerator_types,
     disk_types,
-    ground,
+    load_fixtures,
     machine_types,
-    placed,
     regions,
     roce_profile,
+    zonal_resource,
     zones,
     zones_of,
 )
-from grpo_wizard.steps.emulator.google.shared.lists import aggregated, listed
-from grpo_wizard.steps.emulator.google.shared.self_links import missing, sent, stored
-from grpo_wizard.steps.emulator.server.context import JSON, Call, serves
+from grpo_wizard.steps.emulator.google.shared.lists import aggregated_response, compute_list
+from grpo_wizard.steps.emulator.google.shared.self_links import not_found_error, self_link, with_request_host
+from grpo_wizard.steps.emulator.server.context import JSON, ApiCall, handles
 
 _KINDS: dict[str, tuple[str, str, Callable[[str], dict[str, JSON]]]] = {
     "machineTypes": ("machineType", "machineType", machine_types),
@@ -28,24 +28,24 @@ _KINDS: dict[str, tuple[str, str, Callable[[str], dict[str, JSON]]]] = {
 }
 
 
-def _project(call: Call) -> str:
+def _project(call: ApiCall) -> str:
     return str(call.params["project"])
 
 
-@serves("compute.projects.get")
-def project(call: Call) -> JSON:
+@handles("compute.projects.get")
+def project(call: ApiCall) -> JSON:
     """The project as Compute sees it, with its quotas."""
     name = _project(call)
-    number = call.world.project_number(name)
-    return sent(
+    number = call.store.project_number(name)
+    return with_request_host(
         call,
         {
             "kind": "compute#project",
             "id": number,
             "name": name,
-            "selfLink": stored(f"projects/{name}"),
+            "selfLink": self_link(f"projects/{name}"),
             "creationTimestamp": "2024-10-01T00:00:00.000-07:00",
-            "quotas": quotas.of_project(call.world, name),
+            "quotas": quotas.project_quotas(call.store, name),
             "commonInstanceMetadata": {"kind": "compute#metadata", "fingerprint": "AAAAAAAAAAA="},
             "defaultServiceAccount": f"{number}-compute@developer.gserviceaccount.com",
             "defaultNetworkTier": "PREMIUM",
@@ -55,7 +55,7 @@ def project(call: Call) -> JSON:
     )
 
 
-def _region(call: Call, name: str) -> JSON:
+def _region(call: ApiCall, name: str) -> JSON:
     project_id = _project(call)
     return {
         "kind": "compute#region",
@@ -64,29 +64,29 @@ def _region(call: Call, name: str) -> JSON:
         "description": name,
         "status": "UP",
         "creationTimestamp": "1969-12-31T16:00:00.000-08:00",
-        "selfLink": stored(f"projects/{project_id}/regions/{name}"),
-        "zones": [stored(f"projects/{project_id}/zones/{zone}") for zone in zones_of(name)],
-        "quotas": quotas.of_region(call.world, project_id, name),
+        "selfLink": self_link(f"projects/{project_id}/regions/{name}"),
+        "zones": [self_link(f"projects/{project_id}/zones/{zone}") for zone in zones_of(name)],
+        "quotas": quotas.region_quotas(call.store, project_id, name),
         "supportsPzs": False,
     }
 
 
-@serves("compute.regions.get")
-def region(call: Call) -> JSON:
+@handles("compute.regions.get")
+def region(call: ApiCall) -> JSON:
     """One region with its quotas."""
     name = str(call.params["region"])
     if name not in regions():
-        raise missing(f"projects/{_project(call)}/regions/{name}")
-    return sent(call, _region(call, name))
+        raise not_found_error(f"projects/{_project(call)}/regions/{name}")
+    return with_request_host(call, _region(call, name))
 
 
-@serves("compute.regions.list")
-def region_list(call: Call) -> JSON:
+@handles("compute.regions.list")
+def region_list(call: ApiCall) -> JSON:
     """Every region."""
-    return listed(call, "regionList", [_region(call, name) for name in regions()])
+    return compute_list(call, "regionList", [_region(call, name) for name in regions()])
 
 
-def _zone(call: Call, name: str) -> JSON:
+def _zone(call: ApiCall, name: str) -> JSON:
     project_id = _project(call)
     return {
         "kind": "compute#zone",
@@ -95,97 +95,99 @@ def _zone(call: Call, name: str) -> JSON:
         "description": name,
         "status": "UP",
         "creationTimestamp": "1969-12-31T16:00:00.000-08:00",
-        "region": stored(f"projects/{project_id}/regions/{zones()[name]}"),
-        "selfLink": stored(f"projects/{project_id}/zones/{name}"),
+        "region": self_link(f"projects/{project_id}/regions/{zones()[name]}"),
+        "selfLink": self_link(f"projects/{project_id}/zones/{name}"),
         "supportsPzs": False,
     }
 
 
-@serves("compute.zones.get")
-def zone(call: Call) -> JSON:
+@handles("compute.zones.get")
+def zone(call: ApiCall) -> JSON:
     """One zone."""
     check_zone(call)
-    return sent(call, _zone(call, str(call.params["zone"])))
+    return with_request_host(call, _zone(call, str(call.params["zone"])))
 
 
-@serves("compute.zones.list")
-def zone_list(call: Call) -> JSON:
+@handles("compute.zones.list")
+def zone_list(call: ApiCall) -> JSON:
     """Every zone."""
-    return listed(call, "zoneList", [_zone(call, name) for name in zones()])
+    return compute_list(call, "zoneList", [_zone(call, name) for name in zones()])
 
 
-def check_zone(call: Call) -> str:
+def check_zone(call: ApiCall) -> str:
     """The call's zone, or 404."""
     name = str(call.params["zone"])
     if name not in zones():
-        raise missing(f"projects/{_project(call)}/zones/{name}")
+        raise not_found_error(f"projects/{_project(call)}/zones/{name}")
     return name
 
 
-@serves("compute.machineTypes.get", "compute.acceleratorTypes.get", "compute.diskTypes.get")
-def type_get(call: Call) -> JSON:
+@handles("compute.machineTypes.get", "compute.acceleratorTypes.get", "compute.diskTypes.get")
+def type_get(call: ApiCall) -> JSON:
     """One type in a zone."""
     collection = call.method_id.split(".")[1]
     _, param, types = _KINDS[collection]
     where, name = check_zone(call), str(call.params[param])
     body = types(where).get(name)
     if body is None:
-        raise missing(f"projects/{_project(call)}/zones/{where}/{collection}/{name}")
-    return sent(call, placed(_project(call), where, collection, body))
+        raise not_found_error(f"projects/{_project(call)}/zones/{where}/{collection}/{name}")
+    return with_request_host(call, zonal_resource(_project(call), where, collection, body))
 
 
-@serves("compute.machineTypes.list", "compute.acceleratorTypes.list", "compute.diskTypes.list")
-def type_list(call: Call) -> JSON:
+@handles("compute.machineTypes.list", "compute.acceleratorTypes.list", "compute.diskTypes.list")
+def type_list(call: ApiCall) -> JSON:
     """A zone's types."""
     collection = call.method_id.split(".")[1]
     kind, _, types = _KINDS[collection]
     where = check_zone(call)
-    return listed(
+    return compute_list(
         call,
         f"{kind}List",
-        [placed(_project(call), where, collection, body) for body in types(where).values()],
+        [zonal_resource(_project(call), where, collection, body) for body in types(where).values()],
     )
 
 
 @lru_cache(maxsize=16)
-def _everywhere(project_id: str, collection: str) -> list[tuple[str, JSON]]:
+def _types_in_all_zones(project_id: str, collection: str) -> list[tuple[str, JSON]]:
     """All zones' types: built once, thousands of them."""
     types = _KINDS[collection][2]
     return [
-        (f"zones/{where}", placed(project_id, where, collection, body))
+        (f"zones/{where}", zonal_resource(project_id, where, collection, body))
         for where in zones()
         for body in types(where).values()
     ]
 
 
-@serves(
+@handles(
     "compute.machineTypes.aggregatedList",
     "compute.acceleratorTypes.aggregatedList",
     "compute.diskTypes.aggregatedList",
 )
-def type_aggregated(call: Call) -> JSON:
+def type_aggregated(call: ApiCall) -> JSON:
     """Every zone's types."""
     collection = call.method_id.split(".")[1]
     kind = _KINDS[collection][0]
-    items = _everywhere(_project(call), collection)
-    return aggregated(
+    items = _types_in_all_zones(_project(call), collection)
+    return aggregated_response(
         call, f"{kind}AggregatedList", collection, items, [f"zones/{where}" for where in zones()]
     )
 
 
-@serves("compute.networkProfiles.get")
-def profile_get(call: Call) -> JSON:
+@handles("compute.networkProfiles.get")
+def profile_get(call: ApiCall) -> JSON:
     """One network profile."""
     name = str(call.params["networkProfile"])
     where = name.removesuffix("-vpc-roce")
-    if where == name or where not in ground()["roce_zones"]:
-        raise missing(f"projects/{_project(call)}/global/networkProfiles/{name}")
-    return sent(call, roce_profile(_project(call), where))
+    if where == name or where not in load_fixtures()["roce_zones"]:
+        raise not_found_error(f"projects/{_project(call)}/global/networkProfiles/{name}")
+    return with_request_host(call, roce_profile(_project(call), where))
 
 
-@serves("compute.networkProfiles.list")
-def profile_list(call: Call) -> JSON:
+@handles("compute.networkProfiles.list")
+def profile_list(call: ApiCall) -> JSON:
     """Every network profile."""
-    return listed(
-        call, "networkProfileList", [roce_profile(_project(call), where) for where in ground()["roce_zones"]]
+    return compute_list(
+        call,
+        "networkProfileList",
+        [roce_profile(_project(call), where) for where in load_fixtures()["roce_zones"]],
     )

@@ -10,52 +10,57 @@ import ipaddress
 
 from grpo_wizard.steps.emulator.google.compute import quotas
 from grpo_wizard.steps.emulator.google.compute.collections import (
-    begin,
-    found,
+    create_record,
+    get_resource,
+    list_in_project,
     new_key,
-    of_project,
     project_of,
-    ready,
-    take_down,
+    require_ready,
+    start_delete,
 )
-from grpo_wizard.steps.emulator.google.compute.networks import find_network, is_roce
-from grpo_wizard.steps.emulator.google.compute.operations import start
-from grpo_wizard.steps.emulator.google.shared.ids import number, pacific
-from grpo_wizard.steps.emulator.google.shared.lists import listed
-from grpo_wizard.steps.emulator.google.shared.operation_records import writes
-from grpo_wizard.steps.emulator.google.shared.self_links import invalid, last, sent, stored
-from grpo_wizard.steps.emulator.server.context import JSON, ApiError, Call, Record, serves
+from grpo_wizard.steps.emulator.google.compute.networks import is_roce, network_from_body
+from grpo_wizard.steps.emulator.google.compute.operations import start_operation
+from grpo_wizard.steps.emulator.google.shared.ids import generate_resource_id, pacific_timestamp
+from grpo_wizard.steps.emulator.google.shared.lists import compute_list
+from grpo_wizard.steps.emulator.google.shared.operation_records import handles_idempotent
+from grpo_wizard.steps.emulator.google.shared.self_links import (
+    basename,
+    invalid_field,
+    self_link,
+    with_request_host,
+)
+from grpo_wizard.steps.emulator.server.context import JSON, ApiCall, ApiError, Record, handles
 
 
-def _key(call: Call, name: str) -> str:
+def _key(call: ApiCall, name: str) -> str:
     return f"projects/{call.params['project']}/global/firewalls/{name}"
 
 
-def _found(call: Call) -> Record:
-    return found(call.world, _key(call, str(call.params["firewall"])))
+def _found(call: ApiCall) -> Record:
+    return get_resource(call.store, _key(call, str(call.params["firewall"])))
 
 
-@serves("compute.firewalls.get")
-def get(call: Call) -> JSON:
+@handles("compute.firewalls.get")
+def get(call: ApiCall) -> JSON:
     """One rule."""
-    return sent(call, _found(call).body)
+    return with_request_host(call, _found(call).body)
 
 
-@serves("compute.firewalls.list")
-def list_(call: Call) -> JSON:
+@handles("compute.firewalls.list")
+def list_(call: ApiCall) -> JSON:
     """A project's rules. gcloud does not filter again, so `filter` must be honoured here."""
-    bodies = [sent(call, record.body) for record in of_project(call, "firewall")]
-    return listed(call, "firewallList", bodies)
+    bodies = [with_request_host(call, record.body) for record in list_in_project(call, "firewall")]
+    return compute_list(call, "firewallList", bodies)
 
 
-@writes("compute.firewalls.insert")
-def insert(call: Call) -> JSON:
+@handles_idempotent("compute.firewalls.insert")
+def insert(call: ApiCall) -> JSON:
     """Makes a rule."""
     key, project = new_key(call, _key), project_of(call)
     body = {"network": f"projects/{project}/global/networks/default", **call.body}
-    network = find_network(call.world, body, project)
+    network = network_from_body(call.store, body, project)
     if is_roce(network):
-        profile = last(str(network.body["networkProfile"]))
+        profile = basename(str(network.body["networkProfile"]))
         raise ApiError(
             400,
             f"Invalid value for field 'resource.network': '{body['network']}'. VPC firewall rules are not "
@@ -65,29 +70,31 @@ def insert(call: Call) -> JSON:
             "invalid",
         )
     _check(body)
-    quotas.spend(call.world, project, "FIREWALLS")
-    record = begin(call, "firewall", "global", key, rule(call, key, network, body))
-    return start(call, "firewall.insert", record, "compute.made")
+    quotas.require_quota(call.store, project, "FIREWALLS")
+    record = create_record(call, "firewall", "global", key, rule_body(call, key, network, body))
+    return start_operation(call, "firewall.insert", record, "compute.made")
 
 
 def _check(body: JSON) -> None:
     """What the reference forbids: https://docs.cloud.google.com/compute/docs/reference/rest/v1/firewalls; sentences inferred."""
     if not (body.get("allowed") or body.get("denied")):
-        raise invalid("resource.allowed", "", "At least one of allowed or denied must be specified.")
+        raise invalid_field("resource.allowed", "", "At least one of allowed or denied must be specified.")
     if body.get("allowed") and body.get("denied"):
-        raise invalid("resource.denied", "", "Only one of allowed and denied can be specified.")
+        raise invalid_field("resource.denied", "", "Only one of allowed and denied can be specified.")
     if not 0 <= int(body.get("priority", 1000)) <= 65535:
-        raise invalid(
+        raise invalid_field(
             "resource.priority", body["priority"], "Must be a value between 0 and 65535 (inclusive)."
         )
     outward = body.get("direction") == "EGRESS"
     for field in ("sourceRanges", "sourceTags", "sourceServiceAccounts"):
         if outward and body.get(field):
-            raise invalid(f"resource.{field}", body[field][0], "Not allowed for rules of direction EGRESS.")
+            raise invalid_field(
+                f"resource.{field}", body[field][0], "Not allowed for rules of direction EGRESS."
+            )
     for field in ("sourceRanges", "destinationRanges"):
         for at, text in enumerate(body.get(field, [])):
             if not _is_range(text):
-                raise invalid(f"resource.{field}[{at}]", text, "Must be a valid CIDR address range.")
+                raise invalid_field(f"resource.{field}[{at}]", text, "Must be a valid CIDR address range.")
     for field in ("allowed", "denied"):
         for at, one in enumerate(body.get(field, [])):
             _check_ports(f"resource.{field}[{at}]", one)
@@ -95,12 +102,12 @@ def _check(body: JSON) -> None:
 
 def _check_ports(field: str, one: JSON) -> None:
     if not one.get("IPProtocol"):
-        raise invalid(f"{field}.IPProtocol", "", "Must be specified.")
+        raise invalid_field(f"{field}.IPProtocol", "", "Must be specified.")
     for at, text in enumerate(one.get("ports", [])):
         ends = str(text).split("-")
         fine = len(ends) < 3 and all(end.isdigit() and int(end) <= 65535 for end in ends)
         if not fine or int(ends[0]) > int(ends[-1]):
-            raise invalid(
+            raise invalid_field(
                 f"{field}.ports[{at}]", text, "Must be a port, or a range of ports, within 0-65535."
             )
 
@@ -113,19 +120,19 @@ def _is_range(text: str) -> bool:
     return True
 
 
-def rule(call: Call, key: str, network: Record, body: JSON) -> JSON:
+def rule_body(call: ApiCall, key: str, network: Record, body: JSON) -> JSON:
     """A rule's body as Compute gives it back."""
     full = {
         "kind": "compute#firewall",
-        "id": number(),
-        "creationTimestamp": pacific(call.world),
+        "id": generate_resource_id(),
+        "creationTimestamp": pacific_timestamp(call.store),
         "direction": "INGRESS",
         "priority": 1000,
         "disabled": False,
         "logConfig": {"enable": False},
         **body,
-        "network": stored(network.key),
-        "selfLink": stored(key),
+        "network": self_link(network.key),
+        "selfLink": self_link(key),
     }
     if full["direction"] == "INGRESS" and not (
         full.get("sourceRanges") or full.get("sourceTags") or full.get("sourceServiceAccounts")
@@ -134,14 +141,14 @@ def rule(call: Call, key: str, network: Record, body: JSON) -> JSON:
     return full
 
 
-@writes("compute.firewalls.patch", "compute.firewalls.update")
-def patch(call: Call) -> JSON:
+@handles_idempotent("compute.firewalls.patch", "compute.firewalls.update")
+def patch(call: ApiCall) -> JSON:
     """Changes a rule."""
     change = {key: value for key, value in call.body.items() if key not in ("network", "name")}
-    return start(call, "firewall.insert", _found(call), "network.patched", change=change)
+    return start_operation(call, "firewall.insert", _found(call), "network.patched", change=change)
 
 
-@writes("compute.firewalls.delete")
-def delete(call: Call) -> JSON:
+@handles_idempotent("compute.firewalls.delete")
+def delete(call: ApiCall) -> JSON:
     """Deletes a rule; GKE's leftovers can be deleted by anybody too."""
-    return take_down(call, ready(_found(call)), "compute.gone")
+    return start_delete(call, require_ready(_found(call)), "compute.gone")

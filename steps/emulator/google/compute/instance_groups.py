@@ -7,17 +7,23 @@ from __future__ import annotations
 
 from grpo_wizard.steps.emulator.google.compute.catalog import check_zone
 from grpo_wizard.steps.emulator.google.compute.collections import project_of
-from grpo_wizard.steps.emulator.google.compute.instances import identity, node_zone, nodes
+from grpo_wizard.steps.emulator.google.compute.instances import node_zone, nodes, stable_id
 from grpo_wizard.steps.emulator.google.shared.fixtures import zones
-from grpo_wizard.steps.emulator.google.shared.ids import pacific_of
-from grpo_wizard.steps.emulator.google.shared.lists import aggregated, listed
-from grpo_wizard.steps.emulator.google.shared.self_links import CONTAINER, last, missing, sent, stored
-from grpo_wizard.steps.emulator.server.context import JSON, Call, Record, World, serves
+from grpo_wizard.steps.emulator.google.shared.ids import to_pacific
+from grpo_wizard.steps.emulator.google.shared.lists import aggregated_response, compute_list
+from grpo_wizard.steps.emulator.google.shared.self_links import (
+    CONTAINER,
+    basename,
+    not_found_error,
+    self_link,
+    with_request_host,
+)
+from grpo_wizard.steps.emulator.server.context import JSON, ApiCall, Record, ResourceStore, handles
 
 _KINDS = {"instanceGroups": "instanceGroup", "instanceGroupManagers": "instanceGroupManager"}
 
 
-def _groups(world: World, project: str, collection: str) -> list[tuple[str, JSON]]:
+def _groups(world: ResourceStore, project: str, collection: str) -> list[tuple[str, JSON]]:
     """(zone, group or manager) of every pool's every zone."""
     standing: dict[tuple[str, str], int] = {}
     for _, pool, node in nodes(world, project):
@@ -27,27 +33,27 @@ def _groups(world: World, project: str, collection: str) -> list[tuple[str, JSON
     for pool in world.all(CONTAINER, "node_pool", project=project):
         for link in pool.body["instanceGroupUrls"]:
             zone = str(link).split("/zones/")[1].split("/")[0]
-            body = _head(world, pool, zone, collection, last(str(link)))
+            body = _group_body(world, pool, zone, collection, basename(str(link)))
             have = standing.get((pool.key, zone), 0)
             found.append((zone, body | _sizes(pool, zone, collection, have, body)))
     return found
 
 
-def _head(world: World, pool: Record, zone: str, collection: str, name: str) -> JSON:
+def _group_body(world: ResourceStore, pool: Record, zone: str, collection: str, name: str) -> JSON:
     where = f"projects/{pool.project}/zones/{zone}"
     cluster = world.get(CONTAINER, pool.key.split("/nodePools/")[0])
     made = str(cluster.body["createTime"]) if cluster else "1970-01-01T00:00:00+00:00"
     body: JSON = {
         "kind": f"compute#{_KINDS[collection]}",
-        "id": identity(f"{where}/{collection}/{name}"),
+        "id": stable_id(f"{where}/{collection}/{name}"),
         "name": name,
-        "zone": stored(where),
-        "creationTimestamp": pacific_of(made),
-        "selfLink": stored(f"{where}/{collection}/{name}"),
+        "zone": self_link(where),
+        "creationTimestamp": to_pacific(made),
+        "selfLink": self_link(f"{where}/{collection}/{name}"),
     }
     if collection == "instanceGroups" and cluster:
-        body["network"] = stored(str(cluster.extra["network"]))
-        body["subnetwork"] = stored(str(cluster.extra["subnetwork"]))
+        body["network"] = self_link(str(cluster.extra["network"]))
+        body["subnetwork"] = self_link(str(cluster.extra["subnetwork"]))
     return body
 
 
@@ -68,48 +74,48 @@ def _sizes(pool: Record, zone: str, collection: str, have: int, body: JSON) -> J
 
 
 def _template(project: str, group: str) -> str:
-    return stored(f"projects/{project}/global/instanceTemplates/{group.removesuffix('-grp')}")
+    return self_link(f"projects/{project}/global/instanceTemplates/{group.removesuffix('-grp')}")
 
 
-def _collection(call: Call) -> str:
+def _collection(call: ApiCall) -> str:
     return call.method_id.split(".")[1]
 
 
-@serves("compute.instanceGroups.get", "compute.instanceGroupManagers.get")
-def get(call: Call) -> JSON:
+@handles("compute.instanceGroups.get", "compute.instanceGroupManagers.get")
+def get(call: ApiCall) -> JSON:
     """One group, or its manager."""
     collection, zone = _collection(call), check_zone(call)
     name = str(call.params[_KINDS[collection]])
-    for where, body in _groups(call.world, project_of(call), collection):
+    for where, body in _groups(call.store, project_of(call), collection):
         if (where, body["name"]) == (zone, name):
-            return sent(call, body)
-    raise missing(f"projects/{project_of(call)}/zones/{zone}/{collection}/{name}")
+            return with_request_host(call, body)
+    raise not_found_error(f"projects/{project_of(call)}/zones/{zone}/{collection}/{name}")
 
 
-@serves("compute.instanceGroups.list", "compute.instanceGroupManagers.list")
-def list_(call: Call) -> JSON:
+@handles("compute.instanceGroups.list", "compute.instanceGroupManagers.list")
+def list_(call: ApiCall) -> JSON:
     """A zone's groups, or managers."""
     collection, zone = _collection(call), check_zone(call)
-    found = [body for where, body in _groups(call.world, project_of(call), collection) if where == zone]
-    return listed(call, f"{_KINDS[collection]}List", found)
+    found = [body for where, body in _groups(call.store, project_of(call), collection) if where == zone]
+    return compute_list(call, f"{_KINDS[collection]}List", found)
 
 
-@serves("compute.instanceGroups.aggregatedList", "compute.instanceGroupManagers.aggregatedList")
-def aggregated_list(call: Call) -> JSON:
+@handles("compute.instanceGroups.aggregatedList", "compute.instanceGroupManagers.aggregatedList")
+def aggregated_list(call: ApiCall) -> JSON:
     """Every zone's groups, or managers."""
     collection = _collection(call)
-    items = [(f"zones/{zone}", body) for zone, body in _groups(call.world, project_of(call), collection)]
+    items = [(f"zones/{zone}", body) for zone, body in _groups(call.store, project_of(call), collection)]
     scopes = [f"zones/{zone}" for zone in zones()]
-    return aggregated(call, f"{_KINDS[collection]}AggregatedList", collection, items, scopes)
+    return aggregated_response(call, f"{_KINDS[collection]}AggregatedList", collection, items, scopes)
 
 
-@serves("compute.instanceGroupManagers.listManagedInstances")
-def list_managed(call: Call) -> JSON:
+@handles("compute.instanceGroupManagers.listManagedInstances")
+def list_managed(call: ApiCall) -> JSON:
     """A manager's machines, with what it does to each: nothing."""
     rows = [
         {
             "instance": row["instance"],
-            "name": last(row["instance"]),
+            "name": basename(row["instance"]),
             "instanceStatus": row["status"],
             "currentAction": "NONE",
             "version": {
@@ -118,41 +124,41 @@ def list_managed(call: Call) -> JSON:
         }
         for row in _members(call, "instanceGroupManager")
     ]
-    return sent(call, {"managedInstances": rows})
+    return with_request_host(call, {"managedInstances": rows})
 
 
-@serves("compute.instanceGroups.listInstances")
-def list_instances(call: Call) -> JSON:
+@handles("compute.instanceGroups.listInstances")
+def list_instances(call: ApiCall) -> JSON:
     """A group's machines."""
     rows = _members(call, "instanceGroup")
-    return sent(call, {"kind": "compute#instanceGroupsListInstances", "items": rows})
+    return with_request_host(call, {"kind": "compute#instanceGroupsListInstances", "items": rows})
 
 
-def _members(call: Call, kind: str) -> list[JSON]:
+def _members(call: ApiCall, kind: str) -> list[JSON]:
     zone, name = check_zone(call), str(call.params[kind])
     where = f"projects/{project_of(call)}/zones/{zone}"
     begins = f"{name.removesuffix('-grp')}-"
     names = [
         str(node["metadata"]["name"])
-        for _, _, node in nodes(call.world, project_of(call))
+        for _, _, node in nodes(call.store, project_of(call))
         if node_zone(node) == zone
     ]
     return [
-        {"instance": stored(f"{where}/instances/{one}"), "status": "RUNNING"}
+        {"instance": self_link(f"{where}/instances/{one}"), "status": "RUNNING"}
         for one in sorted(names)
         if one.startswith(begins)
     ]
 
 
-@serves("compute.autoscalers.list")
-def autoscalers(call: Call) -> JSON:
+@handles("compute.autoscalers.list")
+def autoscalers(call: ApiCall) -> JSON:
     """None: GKE has its own."""
     check_zone(call)
-    return listed(call, "autoscalerList", [])
+    return compute_list(call, "autoscalerList", [])
 
 
-@serves("compute.autoscalers.aggregatedList")
-def every_autoscaler(call: Call) -> JSON:
+@handles("compute.autoscalers.aggregatedList")
+def aggregated_autoscalers(call: ApiCall) -> JSON:
     """None, in any zone."""
     scopes = [f"zones/{zone}" for zone in zones()]
-    return aggregated(call, "autoscalerAggregatedList", "autoscalers", [], scopes)
+    return aggregated_response(call, "autoscalerAggregatedList", "autoscalers", [], scopes)

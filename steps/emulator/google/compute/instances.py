@@ -12,25 +12,31 @@ from grpo_wizard.steps.emulator.google.compute.catalog import check_zone
 from grpo_wizard.steps.emulator.google.compute.collections import project_of
 from grpo_wizard.steps.emulator.google.compute.networks import is_roce
 from grpo_wizard.steps.emulator.google.shared.fixtures import zones
-from grpo_wizard.steps.emulator.google.shared.ids import pacific_of
-from grpo_wizard.steps.emulator.google.shared.lists import aggregated, listed
-from grpo_wizard.steps.emulator.google.shared.self_links import COMPUTE, CONTAINER, missing, sent, stored
-from grpo_wizard.steps.emulator.server.context import JSON, KUBES, Call, Record, World, serves
+from grpo_wizard.steps.emulator.google.shared.ids import to_pacific
+from grpo_wizard.steps.emulator.google.shared.lists import aggregated_response, compute_list
+from grpo_wizard.steps.emulator.google.shared.self_links import (
+    COMPUTE,
+    CONTAINER,
+    not_found_error,
+    self_link,
+    with_request_host,
+)
+from grpo_wizard.steps.emulator.server.context import CLUSTERS, JSON, ApiCall, Record, ResourceStore, handles
 
 _POOL, _ZONE = "cloud.google.com/gke-nodepool", "topology.kubernetes.io/zone"
 
 
-def nodes(world: World, project: str) -> Iterator[tuple[Record, Record, JSON]]:
+def nodes(world: ResourceStore, project: str) -> Iterator[tuple[Record, Record, JSON]]:
     """(cluster, pool, node) of every node that stands."""
     for cluster in world.all(CONTAINER, "cluster", project=project):
-        kube = KUBES.get(cluster.key)
+        kube = CLUSTERS.get(cluster.key)
         for node in kube.nodes() if kube else ():
             pool = world.get(CONTAINER, f"{cluster.key}/nodePools/{node['metadata']['labels'][_POOL]}")
             if pool is not None:
                 yield cluster, pool, node
 
 
-def identity(key: str) -> str:
+def stable_id(key: str) -> str:
     """A made-up id that stays the same: machines are not kept in the world, they follow the nodes."""
     return str(int(hashlib.sha256(key.encode()).hexdigest()[:15], 16) + 2**60)
 
@@ -40,7 +46,7 @@ def node_zone(node: JSON) -> str:
     return str(node["metadata"]["labels"][_ZONE])
 
 
-def machines(world: World, project: str) -> list[tuple[str, JSON]]:
+def node_instances(world: ResourceStore, project: str) -> list[tuple[str, JSON]]:
     """(zone, instance) of every node."""
     return [
         (node_zone(node), _instance(world, cluster, pool, node))
@@ -48,20 +54,20 @@ def machines(world: World, project: str) -> list[tuple[str, JSON]]:
     ]
 
 
-def _instance(world: World, cluster: Record, pool: Record, node: JSON) -> JSON:
+def _instance(world: ResourceStore, cluster: Record, pool: Record, node: JSON) -> JSON:
     zone, name, config = node_zone(node), node["metadata"]["name"], pool.body["config"]
     where = f"projects/{cluster.project}/zones/{zone}"
     body: JSON = {
         "kind": "compute#instance",
-        "id": identity(f"{where}/instances/{name}"),
+        "id": stable_id(f"{where}/instances/{name}"),
         "name": name,
-        "zone": stored(where),
-        "selfLink": stored(f"{where}/instances/{name}"),
-        "creationTimestamp": pacific_of(node["metadata"]["creationTimestamp"]),
-        "machineType": stored(f"{where}/machineTypes/{config['machineType']}"),
+        "zone": self_link(where),
+        "selfLink": self_link(f"{where}/instances/{name}"),
+        "creationTimestamp": to_pacific(node["metadata"]["creationTimestamp"]),
+        "machineType": self_link(f"{where}/machineTypes/{config['machineType']}"),
         "status": "RUNNING",
         "canIpForward": False,
-        "networkInterfaces": _cards(world, cluster, pool, node),
+        "networkInterfaces": _network_interfaces(world, cluster, pool, node),
         "scheduling": _scheduling(config),
         "labels": _labels(cluster, pool),
         "tags": {"items": [f"gke-{cluster.name}-{str(cluster.body['id'])[:8]}-node"]},
@@ -70,7 +76,7 @@ def _instance(world: World, cluster: Record, pool: Record, node: JSON) -> JSON:
     if config.get("accelerators"):
         body["guestAccelerators"] = [
             {
-                "acceleratorType": stored(f"{where}/acceleratorTypes/{card['acceleratorType']}"),
+                "acceleratorType": self_link(f"{where}/acceleratorTypes/{card['acceleratorType']}"),
                 "acceleratorCount": int(card["acceleratorCount"]),
             }
             for card in config["accelerators"]
@@ -102,7 +108,7 @@ def _labels(cluster: Record, pool: Record) -> JSON:
     }
 
 
-def _metadata(world: World, cluster: Record, pool: Record, zone: str) -> list[JSON]:
+def _metadata(world: ResourceStore, cluster: Record, pool: Record, zone: str) -> list[JSON]:
     links = [str(link) for link in pool.body["instanceGroupUrls"]]
     group = next((link.rpartition("/")[2] for link in links if f"/zones/{zone}/" in link), "")
     number = world.project_number(cluster.project)
@@ -113,12 +119,12 @@ def _metadata(world: World, cluster: Record, pool: Record, zone: str) -> list[JS
     ]
 
 
-def _cards(world: World, cluster: Record, pool: Record, node: JSON) -> list[JSON]:
+def _network_interfaces(world: ResourceStore, cluster: Record, pool: Record, node: JSON) -> list[JSON]:
     """nic0 in the cluster's network with the node's addresses, and one card a network that the pool adds."""
     at = {row["type"]: row["address"] for row in node["status"]["addresses"]}
     first = world.get(COMPUTE, str(cluster.extra["subnetwork"]))
     more = [world.get(COMPUTE, key) for key in pool.extra.get("subnetworks", ())]
-    rows = [_card(world, subnet, index) for index, subnet in enumerate([first, *more]) if subnet]
+    rows = [_network_interface(world, subnet, index) for index, subnet in enumerate([first, *more]) if subnet]
     rows[0]["networkIP"] = at["InternalIP"]
     if "ExternalIP" in at:
         access = {"kind": "compute#accessConfig", "name": "external-nat", "type": "ONE_TO_ONE_NAT"}
@@ -126,40 +132,40 @@ def _cards(world: World, cluster: Record, pool: Record, node: JSON) -> list[JSON
     return rows
 
 
-def _card(world: World, subnet: Record, index: int) -> JSON:
+def _network_interface(world: ResourceStore, subnet: Record, index: int) -> JSON:
     link = str(subnet.body["network"])
     network = world.get(COMPUTE, link[link.index("projects/") :])
     return {
         "kind": "compute#networkInterface",
         "name": f"nic{index}",
         "network": link,
-        "subnetwork": stored(subnet.key),
+        "subnetwork": self_link(subnet.key),
         "stackType": "IPV4_ONLY",
         "nicType": "MRDMA" if network and is_roce(network) else "GVNIC",
     }
 
 
-@serves("compute.instances.get")
-def get(call: Call) -> JSON:
+@handles("compute.instances.get")
+def get(call: ApiCall) -> JSON:
     """One machine."""
     zone, name = check_zone(call), str(call.params["instance"])
-    for where, body in machines(call.world, project_of(call)):
+    for where, body in node_instances(call.store, project_of(call)):
         if (where, body["name"]) == (zone, name):
-            return sent(call, body)
-    raise missing(f"projects/{project_of(call)}/zones/{zone}/instances/{name}")
+            return with_request_host(call, body)
+    raise not_found_error(f"projects/{project_of(call)}/zones/{zone}/instances/{name}")
 
 
-@serves("compute.instances.list")
-def list_(call: Call) -> JSON:
+@handles("compute.instances.list")
+def list_(call: ApiCall) -> JSON:
     """A zone's machines."""
     zone = check_zone(call)
-    found = [body for where, body in machines(call.world, project_of(call)) if where == zone]
-    return listed(call, "instanceList", found)
+    found = [body for where, body in node_instances(call.store, project_of(call)) if where == zone]
+    return compute_list(call, "instanceList", found)
 
 
-@serves("compute.instances.aggregatedList")
-def aggregated_list(call: Call) -> JSON:
+@handles("compute.instances.aggregatedList")
+def aggregated_list(call: ApiCall) -> JSON:
     """Every zone's machines."""
-    items = [(f"zones/{zone}", body) for zone, body in machines(call.world, project_of(call))]
+    items = [(f"zones/{zone}", body) for zone, body in node_instances(call.store, project_of(call))]
     scopes = [f"zones/{zone}" for zone in zones()]
-    return aggregated(call, "instanceAggregatedList", "instances", items, scopes)
+    return aggregated_response(call, "instanceAggregatedList", "instances", items, scopes)

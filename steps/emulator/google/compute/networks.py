@@ -11,33 +11,41 @@ from typing import Any
 
 from grpo_wizard.steps.emulator.google.compute import quotas
 from grpo_wizard.steps.emulator.google.compute.collections import (
-    begin,
-    found,
+    create_record,
+    get_resource,
+    list_in_project,
     new_key,
-    of_project,
     project_of,
-    ready,
-    refuse_used,
-    take_down,
+    require_ready,
+    require_unused,
+    start_delete,
 )
-from grpo_wizard.steps.emulator.google.compute.operations import start
-from grpo_wizard.steps.emulator.google.shared.fixtures import ground, regions
-from grpo_wizard.steps.emulator.google.shared.ids import number, pacific
-from grpo_wizard.steps.emulator.google.shared.lists import listed
-from grpo_wizard.steps.emulator.google.shared.operation_records import writes
+from grpo_wizard.steps.emulator.google.compute.operations import start_operation
+from grpo_wizard.steps.emulator.google.shared.fixtures import load_fixtures, regions
+from grpo_wizard.steps.emulator.google.shared.ids import generate_resource_id, pacific_timestamp
+from grpo_wizard.steps.emulator.google.shared.lists import compute_list
+from grpo_wizard.steps.emulator.google.shared.operation_records import handles_idempotent
 from grpo_wizard.steps.emulator.google.shared.self_links import (
     COMPUTE,
     CONTAINER,
     NETWORKING,
-    body_link,
-    invalid,
-    last,
-    missing,
-    sent,
-    stored,
-    tail,
+    basename,
+    invalid_field,
+    key_from_body,
+    not_found_error,
+    relative_name,
+    self_link,
+    with_request_host,
 )
-from grpo_wizard.steps.emulator.server.context import JSON, ApiError, Call, Record, World, happens, serves
+from grpo_wizard.steps.emulator.server.context import (
+    JSON,
+    ApiCall,
+    ApiError,
+    Record,
+    ResourceStore,
+    handles,
+    on_event,
+)
 
 _TENANT = "projects/sn-rehearsal-tp/global/networks/servicenetworking"
 
@@ -47,20 +55,20 @@ def network_key(project: str, name: str) -> str:
     return f"projects/{project}/global/networks/{name}"
 
 
-def find_network(world: World, body: JSON, project: str) -> Record:
+def network_from_body(world: ResourceStore, body: JSON, project: str) -> Record:
     """The network that a body's `network` links to; 404 where there is none, 400 while it is being made.
 
     The words about another project's: hashicorp/terraform-provider-google, "Error creating Firewall".
     """
-    key = by_id(world, body_link(body, "network", project, "networks"))
+    key = with_project_id(world, key_from_body(body, "network", project, "networks"))
     if key.split("/")[1] != project:
-        raise invalid(
+        raise invalid_field(
             "resource.network", body["network"], "Cross project referencing is not allowed for this resource."
         )
-    return ready(found(world, key))
+    return require_ready(get_resource(world, key))
 
 
-def by_id(world: World, key: str) -> str:
+def with_project_id(world: ResourceStore, key: str) -> str:
     """A key whose project is given by number, with the project's id."""
     _, project, rest = key.split("/", 2)
     return f"projects/{world.project_id(project)}/{rest}"
@@ -71,9 +79,9 @@ def is_roce(network: Record) -> bool:
     return bool(network.body.get("networkProfile"))
 
 
-def of_network(world: World, network: Record, kind: str) -> list[Record]:
+def list_in_network(world: ResourceStore, network: Record, kind: str) -> list[Record]:
     """Compute's things of a kind whose `network` is this one."""
-    link = stored(network.key)
+    link = self_link(network.key)
     return [
         record
         for record in world.all(COMPUTE, kind, project=network.project)
@@ -81,18 +89,18 @@ def of_network(world: World, network: Record, kind: str) -> list[Record]:
     ]
 
 
-def peerings_of(world: World, network: Record) -> list[Record]:
+def peerings_of(world: ResourceStore, network: Record) -> list[Record]:
     """The servicenetworking connections of a network (they name it by the project's number)."""
     return [
         record
         for record in world.all(NETWORKING, "peering", project=network.project)
-        if last(str(record.body.get("network", ""))) == network.name
+        if basename(str(record.body.get("network", ""))) == network.name
     ]
 
 
-def _view(world: World, record: Record) -> JSON:
+def _view(world: ResourceStore, record: Record) -> JSON:
     body = copy.deepcopy(record.body)
-    subnets = [stored(subnet.key) for subnet in of_network(world, record, "subnet")]
+    subnets = [self_link(subnet.key) for subnet in list_in_network(world, record, "subnet")]
     if subnets:
         body["subnetworks"] = subnets
     peerings = [
@@ -107,7 +115,7 @@ def _peering(connection: Record) -> JSON:
     name = str(connection.body.get("peering") or "servicenetworking-googleapis-com")
     return {
         "name": name,
-        "network": stored(_TENANT),
+        "network": self_link(_TENANT),
         "state": "ACTIVE",
         "stateDetails": f"[{connection.extra.get('since', '')}]: Connected.",
         "autoCreateRoutes": True,
@@ -120,46 +128,48 @@ def _peering(connection: Record) -> JSON:
     }
 
 
-def _key(call: Call, name: str) -> str:
+def _key(call: ApiCall, name: str) -> str:
     return network_key(project_of(call), name)
 
 
-def _found(call: Call) -> Record:
-    return found(call.world, _key(call, str(call.params["network"])))
+def _found(call: ApiCall) -> Record:
+    return get_resource(call.store, _key(call, str(call.params["network"])))
 
 
-@serves("compute.networks.get")
-def get(call: Call) -> JSON:
+@handles("compute.networks.get")
+def get(call: ApiCall) -> JSON:
     """One network with its subnets and peerings."""
-    return sent(call, _view(call.world, _found(call)))
+    return with_request_host(call, _view(call.store, _found(call)))
 
 
-@serves("compute.networks.list")
-def list_(call: Call) -> JSON:
+@handles("compute.networks.list")
+def list_(call: ApiCall) -> JSON:
     """A project's networks."""
-    return listed(call, "networkList", [_view(call.world, record) for record in of_project(call, "network")])
+    return compute_list(
+        call, "networkList", [_view(call.store, record) for record in list_in_project(call, "network")]
+    )
 
 
-@writes("compute.networks.insert")
-def insert(call: Call) -> JSON:
+@handles_idempotent("compute.networks.insert")
+def insert(call: ApiCall) -> JSON:
     """Makes a network; an automatic one gets one subnet a region when it is done."""
     key, project = new_key(call, _key), project_of(call)
-    quotas.spend(call.world, project, "NETWORKS")
-    record = begin(call, "network", "global", key, _made_body(call, project, key))
-    return start(call, "network.insert", record, "network.made")
+    quotas.require_quota(call.store, project, "NETWORKS")
+    record = create_record(call, "network", "global", key, _new_body(call, project, key))
+    return start_operation(call, "network.insert", record, "network.made")
 
 
-def _made_body(call: Call, project: str, key: str) -> JSON:
+def _new_body(call: ApiCall, project: str, key: str) -> JSON:
     asked = call.body
     body = {
         "kind": "compute#network",
-        "id": number(),
-        "creationTimestamp": pacific(call.world),
-        "selfLink": stored(key),
+        "id": generate_resource_id(),
+        "creationTimestamp": pacific_timestamp(call.store),
+        "selfLink": self_link(key),
         "networkFirewallPolicyEnforcementOrder": "AFTER_CLASSIC_FIREWALL",
         **asked,
     }
-    body["selfLinkWithId"] = stored(network_key(project, body["id"]))
+    body["selfLinkWithId"] = self_link(network_key(project, body["id"]))
     body["autoCreateSubnetworks"] = asked.get("autoCreateSubnetworks", "IPv4Range" not in asked)
     body["routingConfig"] = {
         "routingMode": "REGIONAL",
@@ -168,30 +178,30 @@ def _made_body(call: Call, project: str, key: str) -> JSON:
     }
     body.setdefault("mtu", 1460)
     if asked.get("networkProfile"):
-        body.update(_profiled(asked, project, body["autoCreateSubnetworks"]))
+        body.update(_apply_profile(asked, project, body["autoCreateSubnetworks"]))
     if not 1300 <= body["mtu"] <= 8896:
-        raise invalid("resource.mtu", body["mtu"], "Must be a value between 1300 and 8896 (inclusive).")
+        raise invalid_field("resource.mtu", body["mtu"], "Must be a value between 1300 and 8896 (inclusive).")
     return body
 
 
-def _profiled(asked: JSON, project: str, automatic: bool) -> JSON:
-    key = body_link(asked, "networkProfile", project, "networkProfiles")
+def _apply_profile(asked: JSON, project: str, automatic: bool) -> JSON:
+    key = key_from_body(asked, "networkProfile", project, "networkProfiles")
     if "projects/" not in str(asked["networkProfile"]):  # GoogleCloudPlatform/cloud-image-tests PR 537
-        raise invalid("resource.networkProfile", asked["networkProfile"], "The URL is malformed.")
-    zone = last(key).removesuffix("-vpc-roce")
-    if zone == last(key) or zone not in ground()["roce_zones"]:
-        raise missing(key)
+        raise invalid_field("resource.networkProfile", asked["networkProfile"], "The URL is malformed.")
+    zone = basename(key).removesuffix("-vpc-roce")
+    if zone == basename(key) or zone not in load_fixtures()["roce_zones"]:
+        raise not_found_error(key)
     if automatic:
-        raise invalid(
+        raise invalid_field(
             "resource.autoCreateSubnetworks",
             "true",
-            f"Auto mode subnet creation is blocked by network profile '{last(key)}'.",
+            f"Auto mode subnet creation is blocked by network profile '{basename(key)}'.",
         )
-    return {"networkProfile": stored(key), "mtu": asked.get("mtu", 8896)}
+    return {"networkProfile": self_link(key), "mtu": asked.get("mtu", 8896)}
 
 
-@happens("network.made")
-def _made(world: World, target: Record) -> None:
+@on_event("network.made")
+def _on_created(world: ResourceStore, target: Record) -> None:
     target.state = "ready"
     world.put(target)
     if target.body["autoCreateSubnetworks"]:
@@ -199,19 +209,19 @@ def _made(world: World, target: Record) -> None:
             world.put(_auto_subnet(world, target, region))
 
 
-def _auto_subnet(world: World, network: Record, region: str) -> Record:
-    cidr = str(ground()["regions"][region]["auto_subnet"])
+def _auto_subnet(world: ResourceStore, network: Record, region: str) -> Record:
+    cidr = str(load_fixtures()["regions"][region]["auto_subnet"])
     key = f"projects/{network.project}/regions/{region}/subnetworks/{network.name}"
     body: JSON = {
         "kind": "compute#subnetwork",
-        "id": number(),
-        "creationTimestamp": pacific(world),
+        "id": generate_resource_id(),
+        "creationTimestamp": pacific_timestamp(world),
         "name": network.name,
-        "network": stored(network.key),
+        "network": self_link(network.key),
         "ipCidrRange": cidr,
         "gatewayAddress": cidr.replace(".0/20", ".1"),
-        "region": stored(f"projects/{network.project}/regions/{region}"),
-        "selfLink": stored(key),
+        "region": self_link(f"projects/{network.project}/regions/{region}"),
+        "selfLink": self_link(key),
         "purpose": "PRIVATE",
         "stackType": "IPV4_ONLY",
         "privateIpGoogleAccess": False,
@@ -221,26 +231,26 @@ def _auto_subnet(world: World, network: Record, region: str) -> Record:
     return Record(COMPUTE, "subnet", network.name, network.project, region, key, body, derived=True)
 
 
-@writes("compute.networks.patch")
-def patch(call: Call) -> JSON:
+@handles_idempotent("compute.networks.patch")
+def patch(call: ApiCall) -> JSON:
     """Changes a network's MTU or routing."""
     record = _found(call)
-    return start(call, "network.patch", record, "network.patched", change=dict(call.body))
+    return start_operation(call, "network.patch", record, "network.patched", change=dict(call.body))
 
 
-@happens("network.patched")
-def _patched(world: World, target: Record, change: JSON) -> None:
+@on_event("network.patched")
+def _patched(world: ResourceStore, target: Record, change: JSON) -> None:
     target.body.update(change)
     world.put(target)
 
 
-def user_of(world: World, network: Record) -> str | None:
+def user_of(world: ResourceStore, network: Record) -> str | None:
     """Key of one thing that keeps a network from being deleted.
 
     Automatic subnets go with it; leftovers of GKE do not.
     """
     for kind in ("firewall", "subnet", "address"):
-        for record in of_network(world, network, kind):
+        for record in list_in_network(world, network, kind):
             if kind != "subnet" or not (record.derived and network.body["autoCreateSubnetworks"]):
                 return record.key
     for cluster in world.all(CONTAINER, "cluster", project=network.project):
@@ -251,29 +261,29 @@ def user_of(world: World, network: Record) -> str | None:
     return None
 
 
-@writes("compute.networks.delete")
-def delete(call: Call) -> JSON:
+@handles_idempotent("compute.networks.delete")
+def delete(call: ApiCall) -> JSON:
     """Deletes a network that nothing uses."""
-    record = ready(_found(call))
-    refuse_used("network", record, user_of(call.world, record))
-    return take_down(call, record, "network.gone")
+    record = require_ready(_found(call))
+    require_unused("network", record, user_of(call.store, record))
+    return start_delete(call, record, "network.gone")
 
 
-@happens("network.gone")
-def _gone(world: World, target: Record) -> None:
-    refuse_used("network", target, user_of(world, target))
-    for subnet in of_network(world, target, "subnet"):
+@on_event("network.gone")
+def _gone(world: ResourceStore, target: Record) -> None:
+    require_unused("network", target, user_of(world, target))
+    for subnet in list_in_network(world, target, "subnet"):
         world.remove(subnet)
     world.remove(target)
 
 
-@writes("compute.networks.removePeering")
-def remove_peering(call: Call) -> JSON:
+@handles_idempotent("compute.networks.removePeering")
+def remove_peering(call: ApiCall) -> JSON:
     """Cuts a peering from the consumer's side, also while its producer still uses it."""
     record, name = _found(call), str(call.body.get("name", ""))
-    for peering in peerings_of(call.world, record):
+    for peering in peerings_of(call.store, record):
         if (peering.body.get("peering") or "servicenetworking-googleapis-com") == name:
-            return start(call, "network.patch", record, "network.unpeered", peering=peering.key)
+            return start_operation(call, "network.patch", record, "network.unpeered", peering=peering.key)
     raise ApiError(
         400,
         f"Invalid value for field 'peeringName': '{name}'. There is no peering with this name in network "
@@ -283,17 +293,19 @@ def remove_peering(call: Call) -> JSON:
     )
 
 
-@happens("network.unpeered")
-def _unpeered(world: World, target: Record, peering: str) -> None:
+@on_event("network.unpeered")
+def _unpeered(world: ResourceStore, target: Record, peering: str) -> None:
     connection = world.get(NETWORKING, peering)
     if connection:
         world.remove(connection)
 
 
-def resolve(world: World, project: str, named: Any) -> Record | None:
+def resolve_network(world: ResourceStore, project: str, named: Any) -> Record | None:
     """A network by bare name, partial or full link (container and lustre take all three).
 
     The project may be a number.
     """
     text = str(named)
-    return world.get(COMPUTE, by_id(world, tail(text, project) or network_key(project, text)))
+    return world.get(
+        COMPUTE, with_project_id(world, relative_name(text, project) or network_key(project, text))
+    )

@@ -5,51 +5,51 @@ B200 and H200 have no metric here, as at Google.
 
 from __future__ import annotations
 
-from grpo_wizard.steps.emulator.drills.active import runs
-from grpo_wizard.steps.emulator.google.shared.fixtures import ground, machine_types, zones
+from grpo_wizard.steps.emulator.drills.active import is_active
+from grpo_wizard.steps.emulator.google.shared.fixtures import load_fixtures, machine_types, zones
 from grpo_wizard.steps.emulator.google.shared.self_links import COMPUTE, CONTAINER
-from grpo_wizard.steps.emulator.server.context import JSON, ApiError, World
+from grpo_wizard.steps.emulator.server.context import JSON, ApiError, ResourceStore
 
-_COUNTED = {"NETWORKS": "network", "SUBNETWORKS": "subnet", "FIREWALLS": "firewall"}
+_KIND_BY_METRIC = {"NETWORKS": "network", "SUBNETWORKS": "subnet", "FIREWALLS": "firewall"}
 
 
-def of_project(world: World, project: str) -> list[JSON]:
+def project_quotas(world: ResourceStore, project: str) -> list[JSON]:
     """`quotas` of projects.get."""
-    limits = ground()["quotas"]["project"]
-    return [_row(metric, limit, _used(world, project, metric)) for metric, limit in limits.items()]
+    limits = load_fixtures()["quotas"]["project"]
+    return [_quota(metric, limit, _usage(world, project, metric)) for metric, limit in limits.items()]
 
 
-def of_region(world: World, project: str, region: str) -> list[JSON]:
+def region_quotas(world: ResourceStore, project: str, region: str) -> list[JSON]:
     """`quotas` of regions.get."""
-    used = machines_in(world, project, region)
+    used = cpus_in_use(world, project, region)
     used["INSTANCES"] = used["IN_USE_ADDRESSES"] = _nodes(world, project, region)
     return [
-        _row(metric, limit, limit if _drilled(metric) else used.get(metric, 0))
-        for metric, limit in ground()["quotas"]["region"].items()
+        _quota(metric, limit, limit if _is_exhausted_by_drill(metric) else used.get(metric, 0))
+        for metric, limit in load_fixtures()["quotas"]["region"].items()
     ]
 
 
-def _drilled(metric: str) -> bool:
+def _is_exhausted_by_drill(metric: str) -> bool:
     """Others in the project use all of it: the drill quota-short."""
-    return metric.endswith("CPUS") and runs("quota-short")
+    return metric.endswith("CPUS") and is_active("quota-short")
 
 
-def _row(metric: str, limit: float, usage: float) -> JSON:
+def _quota(metric: str, limit: float, usage: float) -> JSON:
     return {"metric": metric, "limit": float(limit), "usage": float(usage)}
 
 
-def _used(world: World, project: str, metric: str) -> float:
-    if metric in _COUNTED:
-        return len(world.all(COMPUTE, _COUNTED[metric], project=project))
+def _usage(world: ResourceStore, project: str, metric: str) -> float:
+    if metric in _KIND_BY_METRIC:
+        return len(world.all(COMPUTE, _KIND_BY_METRIC[metric], project=project))
     if metric == "CPUS_ALL_REGIONS":
-        return sum(machines_in(world, project, "").values())
+        return sum(cpus_in_use(world, project, "").values())
     return 0
 
 
-def spend(world: World, project: str, metric: str) -> None:
+def require_quota(world: ResourceStore, project: str, metric: str) -> None:
     """Refuses one more of a project-wide thing where its quota is used up."""
-    limit = ground()["quotas"]["project"][metric]
-    if _used(world, project, metric) + 1 > limit:
+    limit = load_fixtures()["quotas"]["project"][metric]
+    if _usage(world, project, metric) + 1 > limit:
         raise ApiError(
             403,
             f"Quota '{metric}' exceeded.  Limit: {limit:.1f} globally.",
@@ -58,42 +58,44 @@ def spend(world: World, project: str, metric: str) -> None:
         )
 
 
-def metric_of(machine: str) -> str:
+def cpu_metric(machine: str) -> str:
     """The CPU quota that a machine type counts against; "" for accelerator machines, which have none here."""
     family = machine.split("-")[0].upper()
     metric = f"{family}_CPUS"
-    return metric if metric in ground()["quotas"]["region"] else ""
+    return metric if metric in load_fixtures()["quotas"]["region"] else ""
 
 
-def machines_in(world: World, project: str, region: str) -> dict[str, float]:
+def cpus_in_use(world: ResourceStore, project: str, region: str) -> dict[str, float]:
     """CPUs in use by metric in a region ("" = everywhere), counted from the node pools' sizes."""
     used: dict[str, float] = {}
     for pool in world.all(CONTAINER, "node_pool", project=project):
         machine = pool.body.get("config", {}).get("machineType", "")
         for zone, count in pool.extra.get("sizes", {}).items():
-            if metric_of(machine) and region in ("", zones().get(zone)):
+            if cpu_metric(machine) and region in ("", zones().get(zone)):
                 cpus = machine_types(zone).get(machine, {}).get("guestCpus", 0)
-                used[metric_of(machine)] = used.get(metric_of(machine), 0) + cpus * count
+                used[cpu_metric(machine)] = used.get(cpu_metric(machine), 0) + cpus * count
     return used
 
 
-def _nodes(world: World, project: str, region: str) -> int:
+def _nodes(world: ResourceStore, project: str, region: str) -> int:
     """Nodes in a region; each has an external address (no private cluster is made here)."""
     pools = world.all(CONTAINER, "node_pool", project=project)
     sizes = [item for pool in pools for item in pool.extra.get("sizes", {}).items()]
     return sum(count for zone, count in sizes if zones().get(zone) == region)
 
 
-def check_cpus(world: World, project: str, region: str, machine: str, cpus: float) -> None:
+def check_cpus(world: ResourceStore, project: str, region: str, machine: str, cpus: float) -> None:
     """Refuses a cluster or pool that needs more CPUs than the region's quota has left.
 
     Wording: case a01 (GKE).
     """
-    metric = metric_of(machine)
+    metric = cpu_metric(machine)
     if not metric or not cpus:
         return
-    limit = float(ground()["quotas"]["region"][metric])
-    left = 0.0 if _drilled(metric) else limit - machines_in(world, project, region).get(metric, 0)
+    limit = float(load_fixtures()["quotas"]["region"][metric])
+    left = (
+        0.0 if _is_exhausted_by_drill(metric) else limit - cpus_in_use(world, project, region).get(metric, 0)
+    )
     if cpus > left:
         raise ApiError(
             403,

@@ -11,51 +11,51 @@ import copy
 from datetime import UTC, datetime
 
 from grpo_wizard.steps.emulator.google.compute.catalog import check_zone
-from grpo_wizard.steps.emulator.google.compute.collections import begin, new_key, refuse_used
-from grpo_wizard.steps.emulator.google.compute.operations import start
+from grpo_wizard.steps.emulator.google.compute.collections import create_record, new_key, require_unused
+from grpo_wizard.steps.emulator.google.compute.operations import start_operation
 from grpo_wizard.steps.emulator.google.compute.reservations import (
     found_reservation,
-    in_use,
-    made_body,
+    machines_in_use,
+    ready_body,
     reservation_key,
     user_of,
 )
 from grpo_wizard.steps.emulator.google.shared.fixtures import machine_types
-from grpo_wizard.steps.emulator.google.shared.operation_records import writes
-from grpo_wizard.steps.emulator.google.shared.self_links import invalid, last
-from grpo_wizard.steps.emulator.server.context import JSON, ApiError, Call, Record, World, happens
+from grpo_wizard.steps.emulator.google.shared.operation_records import handles_idempotent
+from grpo_wizard.steps.emulator.google.shared.self_links import basename, invalid_field
+from grpo_wizard.steps.emulator.server.context import JSON, ApiCall, ApiError, Record, ResourceStore, on_event
 
 
-@writes("compute.reservations.insert")
-def insert(call: Call) -> JSON:
+@handles_idempotent("compute.reservations.insert")
+def insert(call: ApiCall) -> JSON:
     """Makes a specific reservation of any machine type of the zone, shared or not."""
     zone = check_zone(call)
     key = new_key(call, reservation_key)
     asked = copy.deepcopy(call.body)
     specific = asked.get("specificReservation", {})
     machine = str(specific.get("instanceProperties", {}).get("machineType", ""))
-    if last(machine) not in machine_types(zone):
-        raise invalid(
+    if basename(machine) not in machine_types(zone):
+        raise invalid_field(
             "resource.specificReservation.instanceProperties.machineType",
             machine,
             f"Machine type does not exist in zone {zone}.",
         )
-    specific["instanceProperties"]["machineType"] = last(machine)
+    specific["instanceProperties"]["machineType"] = basename(machine)
     if int(specific.get("count") or 0) < 1:
-        raise invalid("resource.specificReservation.count", "0", "Must be at least 1.")
-    ends = _end(call.world, asked)
+        raise invalid_field("resource.specificReservation.count", "0", "Must be at least 1.")
+    ends = _deletion_time(call.store, asked)
     if ends is not None:
         asked["deleteAtTime"] = (
             datetime.fromtimestamp(ends, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
         )
-    _share(call.world, asked)
-    record = begin(call, "reservation", zone, key, made_body(call.world, key, asked))
+    _normalize_share_settings(call.store, asked)
+    record = create_record(call, "reservation", zone, key, ready_body(call.store, key, asked))
     if ends is not None:
-        call.world.at(ends, "reservation.over", key=key, number=record.body["id"])
-    return start(call, "reservation.insert", record, "compute.made")
+        call.store.schedule_at(ends, "reservation.over", key=key, number=record.body["id"])
+    return start_operation(call, "reservation.insert", record, "compute.made")
 
 
-def _end(world: World, asked: JSON) -> float | None:
+def _deletion_time(world: ResourceStore, asked: JSON) -> float | None:
     """When a reservation is to delete itself: `deleteAtTime`, or `deleteAfterDuration` divided by the speed.
 
     Where nothing takes time at all it keeps its length: nobody would ever see it.
@@ -63,58 +63,60 @@ def _end(world: World, asked: JSON) -> float | None:
     duration = asked.pop("deleteAfterDuration", None)
     if duration is not None:
         length = float(duration.get("seconds") or 0)
-        return world.clock.now() + (world.clock.shrink(length) or length)
+        return world.clock.now() + (world.clock.scale(length) or length)
     if not asked.get("deleteAtTime"):
         return None
     try:
         ends = datetime.fromisoformat(asked["deleteAtTime"]).timestamp()
     except ValueError:
-        raise invalid("resource.deleteAtTime", asked["deleteAtTime"], "Must be a time (RFC 3339).") from None
+        raise invalid_field(
+            "resource.deleteAtTime", asked["deleteAtTime"], "Must be a time (RFC 3339)."
+        ) from None
     if ends <= world.clock.now():
-        raise invalid("resource.deleteAtTime", asked["deleteAtTime"], "Must be a time in the future.")
+        raise invalid_field("resource.deleteAtTime", asked["deleteAtTime"], "Must be a time in the future.")
     return ends
 
 
-@happens("reservation.over")
-def _over(world: World, key: str, number: str) -> None:
+@on_event("reservation.over")
+def _expire(world: ResourceStore, key: str, number: str) -> None:
     """Its time has come: it goes, and machines that run already stay. Not one that was made anew under its name."""
     record = world.get("compute.googleapis.com", key)
     if record is not None and record.body["id"] == number:
         world.remove(record)
 
 
-@writes("compute.reservations.delete")
-def delete(call: Call) -> JSON:
+@handles_idempotent("compute.reservations.delete")
+def delete(call: ApiCall) -> JSON:
     """Deletes a reservation; one that machines must name only when none does."""
     record = found_reservation(call)
     if record.body.get("specificReservationRequired"):
-        refuse_used("reservation", record, user_of(call.world, record.key))
-    return start(call, "reservation.delete", record, "compute.gone")
+        require_unused("reservation", record, user_of(call.store, record.key))
+    return start_operation(call, "reservation.delete", record, "compute.gone")
 
 
-@writes("compute.reservations.resize")
-def resize(call: Call) -> JSON:
+@handles_idempotent("compute.reservations.resize")
+def resize(call: ApiCall) -> JSON:
     """Changes how many machines are reserved; never below those in use.
 
     https://docs.cloud.google.com/compute/docs/troubleshooting/troubleshooting-reservation-updates
     """
     record, count = found_reservation(call), int(call.body.get("specificSkuCount") or 0)
     if count < 1:
-        raise invalid("specificSkuCount", count, "Must be at least 1.")
-    if count < in_use(call.world, record.key):
+        raise invalid_field("specificSkuCount", count, "Must be at least 1.")
+    if count < machines_in_use(call.store, record.key):
         text = "The resize instance count cannot be lower than the in use count for a specific reservation."
         raise ApiError(400, text, "INVALID_ARGUMENT", "invalid")
-    return start(call, "reservation.insert", record, "reservation.resized", count=count)
+    return start_operation(call, "reservation.insert", record, "reservation.resized", count=count)
 
 
-@happens("reservation.resized")
-def _resized(world: World, target: Record, count: int) -> None:
+@on_event("reservation.resized")
+def _on_resized(world: ResourceStore, target: Record, count: int) -> None:
     target.body["specificReservation"].update(count=str(count), assuredCount=str(count))
     world.put(target)
 
 
-@writes("compute.reservations.update")
-def update(call: Call) -> JSON:
+@handles_idempotent("compute.reservations.update")
+def update(call: ApiCall) -> JSON:
     """Changes with whom a reservation is shared: wholly, or (gcloud) the projects that `paths` names one by one."""
     record = found_reservation(call)
     change: JSON = {
@@ -122,22 +124,22 @@ def update(call: Call) -> JSON:
         for name in ("shareSettings", "reservationSharingPolicy")
         if name in call.body
     }
-    _share(call.world, change)
+    _normalize_share_settings(call.store, change)
     paths = [str(path) for path in call.params.get("paths", [])]
-    named = [call.world.project_id(path.removeprefix(_MAP)) for path in paths if path.startswith(_MAP)]
+    named = [call.store.project_id(path.removeprefix(_MAP)) for path in paths if path.startswith(_MAP)]
     if named:
         sharing = copy.deepcopy(record.body["shareSettings"])
         given = change.get("shareSettings", {}).get("projectMap", {})
         kept = {id_: one for id_, one in sharing.get("projectMap", {}).items() if id_ not in named}
         kept |= {id_: given[id_] for id_ in named if id_ in given}
         change["shareSettings"] = {**sharing, "shareType": "SPECIFIC_PROJECTS", "projectMap": kept}
-    return start(call, "reservation.insert", record, "network.patched", change=change)
+    return start_operation(call, "reservation.insert", record, "network.patched", change=change)
 
 
 _MAP = "shareSettings.projectMap."
 
 
-def _share(world: World, asked: JSON) -> None:
+def _normalize_share_settings(world: ResourceStore, asked: JSON) -> None:
     """Projects of `shareSettings` by id, also where they are named by number."""
     sharing = asked.get("shareSettings", {})
     if "projectMap" in sharing:

@@ -4,31 +4,33 @@ from __future__ import annotations
 
 import copy
 
-from grpo_wizard.steps.emulator.drills.active import runs
+from grpo_wizard.steps.emulator.drills.active import is_active
 from grpo_wizard.steps.emulator.google.compute.catalog import check_zone
-from grpo_wizard.steps.emulator.google.compute.collections import found, of_project, project_of
-from grpo_wizard.steps.emulator.google.shared.fixtures import ground, zones
-from grpo_wizard.steps.emulator.google.shared.ids import number, pacific
-from grpo_wizard.steps.emulator.google.shared.lists import aggregated, listed
+from grpo_wizard.steps.emulator.google.compute.collections import get_resource, list_in_project, project_of
+from grpo_wizard.steps.emulator.google.shared.fixtures import load_fixtures, zones
+from grpo_wizard.steps.emulator.google.shared.ids import generate_resource_id, pacific_timestamp
+from grpo_wizard.steps.emulator.google.shared.lists import aggregated_response, compute_list
 from grpo_wizard.steps.emulator.google.shared.self_links import (
     COMPUTE,
     CONTAINER,
-    last,
-    missing,
-    sent,
-    stored,
+    basename,
+    not_found_error,
+    self_link,
+    with_request_host,
 )
-from grpo_wizard.steps.emulator.server.context import JSON, ApiError, Call, Record, World, serves
+from grpo_wizard.steps.emulator.server.context import JSON, ApiCall, ApiError, Record, ResourceStore, handles
 
 # A4 and A3 Ultra: a sub-block is at most 18 machines (Google's page on capacity blocks; not compared).
 _PER_SUB_BLOCK = 18
-_GONE = "reservation-gone"  # the drill in which somebody deleted them all
+_RESERVATION_GONE_DRILL = "reservation-gone"  # the drill in which somebody deleted them all
 
 
-def seed(world: World, project: str, name: str, zone: str, machine: str, count: int) -> Record:
+def add_reservation(
+    world: ResourceStore, project: str, name: str, zone: str, machine: str, count: int
+) -> Record:
     """Puts one specific, ready reservation into the world as the ground a caller finds."""
     key = f"projects/{project}/zones/{zone}/reservations/{name}"
-    data = ground()["machines"][machine]
+    data = load_fixtures()["machines"][machine]
     accelerator, cards = data["gpu"]
     properties = {
         "machineType": machine,
@@ -38,19 +40,19 @@ def seed(world: World, project: str, name: str, zone: str, machine: str, count: 
     }
     asked = {"name": name, "specificReservationRequired": True, "deploymentType": "DENSE"}
     asked["specificReservation"] = {"count": str(count), "instanceProperties": properties}
-    body = made_body(world, key, asked)
+    body = ready_body(world, key, asked)
     return world.put(Record(COMPUTE, "reservation", name, project, zone, key, body, hidden=True))
 
 
-def made_body(world: World, key: str, asked: JSON) -> JSON:
+def ready_body(world: ResourceStore, key: str, asked: JSON) -> JSON:
     """A ready reservation as it is read back."""
     specific = asked["specificReservation"]
     return {
         "kind": "compute#reservation",
-        "id": number(),
-        "creationTimestamp": pacific(world),
-        "selfLink": stored(key),
-        "zone": stored(key.split("/reservations/")[0]),
+        "id": generate_resource_id(),
+        "creationTimestamp": pacific_timestamp(world),
+        "selfLink": self_link(key),
+        "zone": self_link(key.split("/reservations/")[0]),
         "status": "READY",
         "specificReservationRequired": False,
         "enableEmergentMaintenance": False,
@@ -63,7 +65,7 @@ def made_body(world: World, key: str, asked: JSON) -> JSON:
     }
 
 
-def parse(project: str, zone: str, value: str) -> tuple[str, str, str]:
+def parse_reservation(project: str, zone: str, value: str) -> tuple[str, str, str]:
     """(key, block, sub-block) of a pool's reservation value.
 
     It may be a name, a path, a block's or sub-block's path, or a full link.
@@ -98,7 +100,7 @@ def reservation_of(pool: JSON) -> str | None:
     return str(values[0])
 
 
-def in_use(world: World, key: str) -> int:
+def machines_in_use(world: ResourceStore, key: str) -> int:
     """Machines of a reservation that node pools hold now."""
     return sum(
         count
@@ -108,7 +110,7 @@ def in_use(world: World, key: str) -> int:
     )
 
 
-def user_of(world: World, key: str) -> str | None:
+def user_of(world: ResourceStore, key: str) -> str | None:
     """Key of a node pool whose machines come from a reservation."""
     for pool in world.all(CONTAINER, "node_pool"):
         if any(
@@ -120,32 +122,34 @@ def user_of(world: World, key: str) -> str | None:
     return None
 
 
-def free(world: World, record: Record) -> int:
+def free_machines(world: ResourceStore, record: Record) -> int:
     """Machines of a reservation that are still free; none where it is not ready."""
     if record.body.get("status") != "READY":
         return 0
     specific = record.body["specificReservation"]
-    return int(specific.get("assuredCount") or specific["count"]) - in_use(world, record.key)
+    return int(specific.get("assuredCount") or specific["count"]) - machines_in_use(world, record.key)
 
 
-def have(world: World, consumer: str, zone: str, value: str, machine: str) -> tuple[Record | None, int]:
+def available_for(
+    world: ResourceStore, consumer: str, zone: str, value: str, machine: str
+) -> tuple[Record | None, int]:
     """(reservation, machines that a project may still take from it) for a pool's reservation value.
 
     None of it where it is not there, not shared with that project, of another machine type, or where the
     block that the value names is not one of its.
     """
-    key, block, sub_block = parse(consumer, zone, value)
-    record = None if runs(_GONE) else world.get(COMPUTE, key)
-    if record is None or not shared(record, consumer):
+    key, block, sub_block = parse_reservation(consumer, zone, value)
+    record = None if is_active(_RESERVATION_GONE_DRILL) else world.get(COMPUTE, key)
+    if record is None or not is_shared_with(record, consumer):
         return record, 0
     if record.body["specificReservation"]["instanceProperties"]["machineType"] != machine:
         return record, 0
     blocks = {_block(world, record)["name"], ""}
     sub_blocks = {_sub_block(world, record)["name"], ""}
-    return record, free(world, record) if block in blocks and sub_block in sub_blocks else 0
+    return record, free_machines(world, record) if block in blocks and sub_block in sub_blocks else 0
 
 
-def shared(record: Record, consumer: str) -> bool:
+def is_shared_with(record: Record, consumer: str) -> bool:
     """Whether a project may use a reservation: its own, or one whose shareSettings name it."""
     settings = record.body.get("shareSettings", {})
     return record.project == consumer or (
@@ -153,54 +157,54 @@ def shared(record: Record, consumer: str) -> bool:
     )
 
 
-def _view(world: World, record: Record) -> JSON:
+def _view(world: ResourceStore, record: Record) -> JSON:
     body = copy.deepcopy(record.body)
     if "specificReservation" in body:
-        body["specificReservation"]["inUseCount"] = str(in_use(world, record.key))
+        body["specificReservation"]["inUseCount"] = str(machines_in_use(world, record.key))
     return body
 
 
-def reservation_key(call: Call, name: str) -> str:
+def reservation_key(call: ApiCall, name: str) -> str:
     """Key of a reservation in the call's zone."""
     return f"projects/{project_of(call)}/zones/{check_zone(call)}/reservations/{name}"
 
 
-def found_reservation(call: Call) -> Record:
+def found_reservation(call: ApiCall) -> Record:
     """The reservation that a call names, or 404."""
     key = reservation_key(call, str(call.params["reservation"]))
-    if runs(_GONE):
-        raise missing(key)
-    return found(call.world, key)
+    if is_active(_RESERVATION_GONE_DRILL):
+        raise not_found_error(key)
+    return get_resource(call.store, key)
 
 
-@serves("compute.reservations.get")
-def get(call: Call) -> JSON:
+@handles("compute.reservations.get")
+def get(call: ApiCall) -> JSON:
     """One reservation."""
-    return sent(call, _view(call.world, found_reservation(call)))
+    return with_request_host(call, _view(call.store, found_reservation(call)))
 
 
-@serves("compute.reservations.list")
-def list_(call: Call) -> JSON:
+@handles("compute.reservations.list")
+def list_(call: ApiCall) -> JSON:
     """A zone's reservations."""
-    records = _standing(call, check_zone(call))
-    return listed(call, "reservationList", [_view(call.world, record) for record in records])
+    records = _list_reservations(call, check_zone(call))
+    return compute_list(call, "reservationList", [_view(call.store, record) for record in records])
 
 
-@serves("compute.reservations.aggregatedList")
-def aggregated_list(call: Call) -> JSON:
+@handles("compute.reservations.aggregatedList")
+def aggregated_list(call: ApiCall) -> JSON:
     """Every zone's reservations."""
-    records = _standing(call)
-    items = [(f"zones/{record.location}", _view(call.world, record)) for record in records]
-    return aggregated(
+    records = _list_reservations(call)
+    items = [(f"zones/{record.location}", _view(call.store, record)) for record in records]
+    return aggregated_response(
         call, "reservationAggregatedList", "reservations", items, [f"zones/{zone}" for zone in zones()]
     )
 
 
-def _standing(call: Call, zone: str | None = None) -> list[Record]:
-    return [] if runs(_GONE) else of_project(call, "reservation", zone)
+def _list_reservations(call: ApiCall, zone: str | None = None) -> list[Record]:
+    return [] if is_active(_RESERVATION_GONE_DRILL) else list_in_project(call, "reservation", zone)
 
 
-def _block(world: World, record: Record) -> JSON:
+def _block(world: ResourceStore, record: Record) -> JSON:
     """A dense reservation of a few machines is one block with one sub-block."""
     total = int(record.body["specificReservation"]["count"])
     name = f"{record.name}-block-0001"
@@ -212,14 +216,14 @@ def _block(world: World, record: Record) -> JSON:
         "zone": record.body["zone"],
         "status": "READY",
         "count": total,
-        "inUseCount": in_use(world, record.key),
-        "selfLink": stored(f"{record.key}/reservationBlocks/{name}"),
+        "inUseCount": machines_in_use(world, record.key),
+        "selfLink": self_link(f"{record.key}/reservationBlocks/{name}"),
         "reservationSubBlockCount": -(-total // _PER_SUB_BLOCK),
         "physicalTopology": {"cluster": f"{record.location}-cluster", "block": "c0ffee0000000001"},
     }
 
 
-def _sub_block(world: World, record: Record) -> JSON:
+def _sub_block(world: ResourceStore, record: Record) -> JSON:
     block = _block(world, record)
     name = f"{block['name']}-subblock-0001"
     return {
@@ -236,59 +240,63 @@ def _sub_block(world: World, record: Record) -> JSON:
     }
 
 
-@serves("compute.reservationBlocks.list")
-def blocks(call: Call) -> JSON:
+@handles("compute.reservationBlocks.list")
+def blocks(call: ApiCall) -> JSON:
     """A reservation's blocks."""
-    return listed(call, "reservationBlocksListResponse", [_block(call.world, found_reservation(call))])
+    return compute_list(call, "reservationBlocksListResponse", [_block(call.store, found_reservation(call))])
 
 
-@serves("compute.reservationBlocks.get")
-def block(call: Call) -> JSON:
+@handles("compute.reservationBlocks.get")
+def block(call: ApiCall) -> JSON:
     """One block."""
-    body = _block(call.world, found_reservation(call))
+    body = _block(call.store, found_reservation(call))
     if body["name"] != call.params["reservationBlock"]:
-        raise missing(f"{found_reservation(call).key}/reservationBlocks/{call.params['reservationBlock']}")
-    return sent(call, {"resource": body})
+        raise not_found_error(
+            f"{found_reservation(call).key}/reservationBlocks/{call.params['reservationBlock']}"
+        )
+    return with_request_host(call, {"resource": body})
 
 
-def _of_parent(call: Call) -> Record:
+def _parent_reservation(call: ApiCall) -> Record:
     """The reservation behind a sub-block call's `parentName` (reservations/R/reservationBlocks/B)."""
     named = dict(zip(*[iter(str(call.params["parentName"]).split("/"))] * 2, strict=False))
     call.params["reservation"] = named.get("reservations", "")
     record = found_reservation(call)
-    if named.get("reservationBlocks") != _block(call.world, record)["name"]:
-        raise missing(f"{record.key}/reservationBlocks/{named.get('reservationBlocks')}")
+    if named.get("reservationBlocks") != _block(call.store, record)["name"]:
+        raise not_found_error(f"{record.key}/reservationBlocks/{named.get('reservationBlocks')}")
     return record
 
 
-@serves("compute.reservationSubBlocks.list")
-def sub_blocks(call: Call) -> JSON:
+@handles("compute.reservationSubBlocks.list")
+def sub_blocks(call: ApiCall) -> JSON:
     """A block's sub-blocks."""
-    return listed(call, "reservationSubBlocksListResponse", [_sub_block(call.world, _of_parent(call))])
+    return compute_list(
+        call, "reservationSubBlocksListResponse", [_sub_block(call.store, _parent_reservation(call))]
+    )
 
 
-@serves("compute.reservationSubBlocks.get")
-def sub_block(call: Call) -> JSON:
+@handles("compute.reservationSubBlocks.get")
+def sub_block(call: ApiCall) -> JSON:
     """One sub-block."""
-    record = _of_parent(call)
-    body = _sub_block(call.world, record)
-    block_key = f"{record.key}/reservationBlocks/{last(str(call.params['parentName']))}"
+    record = _parent_reservation(call)
+    body = _sub_block(call.store, record)
+    block_key = f"{record.key}/reservationBlocks/{basename(str(call.params['parentName']))}"
     if body["name"] != call.params["reservationSubBlock"]:
-        raise missing(f"{block_key}/reservationSubBlocks/{call.params['reservationSubBlock']}")
-    return sent(call, {"resource": body})
+        raise not_found_error(f"{block_key}/reservationSubBlocks/{call.params['reservationSubBlock']}")
+    return with_request_host(call, {"resource": body})
 
 
-def not_found(value: str, pool: str, zone: str) -> str:
+def reservation_not_found(value: str, pool: str, zone: str) -> str:
     """GKE's words for a reservation that is not there: GoogleCloudPlatform/cluster-toolkit pull 5043."""
     return f'Google Compute Engine: reservation "{value}" not found for node pool "{pool}" at zone "{zone}".'
 
 
-def refuse_short(
+def insufficient_capacity_error(
     record: Record | None, value: str, pool: str, zone: str, machine: str, needed: int, have: int
 ) -> ApiError:
     """GKE's 429 for a reservation that cannot serve a pool (case a05); 404 for one that is not there."""
     if record is None:
-        return ApiError(404, not_found(value, pool, zone), "NOT_FOUND", "notFound")
+        return ApiError(404, reservation_not_found(value, pool, zone), "NOT_FOUND", "notFound")
     name = record.name
     return ApiError(
         429,

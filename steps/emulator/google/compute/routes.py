@@ -7,44 +7,51 @@ from __future__ import annotations
 
 import hashlib
 
-from grpo_wizard.steps.emulator.google.shared.lists import listed
-from grpo_wizard.steps.emulator.google.shared.self_links import COMPUTE, missing, sent, stored
-from grpo_wizard.steps.emulator.server.context import JSON, Call, Record, serves
+from grpo_wizard.steps.emulator.google.shared.lists import compute_list
+from grpo_wizard.steps.emulator.google.shared.self_links import (
+    COMPUTE,
+    not_found_error,
+    self_link,
+    with_request_host,
+)
+from grpo_wizard.steps.emulator.server.context import JSON, ApiCall, Record, handles
 
-_WHY = {1000: "Default route to the Internet.", 0: "Default local route to the subnetwork {}."}
+_DESCRIPTIONS = {1000: "Default route to the Internet.", 0: "Default local route to the subnetwork {}."}
 
 
-@serves("compute.routes.list")
-def list_(call: Call) -> JSON:
+@handles("compute.routes.list")
+def list_(call: ApiCall) -> JSON:
     """A project's routes."""
-    return listed(call, "routeList", _routes(call))
+    return compute_list(call, "routeList", _routes(call))
 
 
-@serves("compute.routes.get")
-def get(call: Call) -> JSON:
+@handles("compute.routes.get")
+def get(call: ApiCall) -> JSON:
     """One route."""
     name = str(call.params["route"])
     for body in _routes(call):
         if body["name"] == name:
-            return sent(call, body)
-    raise missing(f"projects/{call.params['project']}/global/routes/{name}")
+            return with_request_host(call, body)
+    raise not_found_error(f"projects/{call.params['project']}/global/routes/{name}")
 
 
-def _routes(call: Call) -> list[JSON]:
+def _routes(call: ApiCall) -> list[JSON]:
     project = str(call.params["project"])
     outward = [
         _route(one, one.key, "0.0.0.0/0", 1000, {"nextHopGateway": _gateway(project)})
-        for one in call.world.all(COMPUTE, "network", project=project)
+        for one in call.store.all(COMPUTE, "network", project=project)
     ]
     inward = [
-        _route(one, _network(one), str(one.body["ipCidrRange"]), 0, {"nextHopNetwork": stored(_network(one))})
-        for one in call.world.all(COMPUTE, "subnet", project=project)
+        _route(
+            one, _network(one), str(one.body["ipCidrRange"]), 0, {"nextHopNetwork": self_link(_network(one))}
+        )
+        for one in call.store.all(COMPUTE, "subnet", project=project)
     ]
     return [*outward, *inward]
 
 
 def _gateway(project: str) -> str:
-    return stored(f"projects/{project}/global/gateways/default-internet-gateway")
+    return self_link(f"projects/{project}/global/gateways/default-internet-gateway")
 
 
 def _network(subnet: Record) -> str:
@@ -60,10 +67,10 @@ def _route(owner: Record, network: str, target: str, priority: int, hop: JSON) -
         "id": str(int(digest, 16) % 2**63),
         "creationTimestamp": owner.body.get("creationTimestamp", ""),
         "name": name,
-        "network": stored(network),
+        "network": self_link(network),
         "destRange": target,
         "priority": priority,
-        "description": _WHY[priority].format(target),
-        "selfLink": stored(f"projects/{owner.project}/global/routes/{name}"),
+        "description": _DESCRIPTIONS[priority].format(target),
+        "selfLink": self_link(f"projects/{owner.project}/global/routes/{name}"),
         **hop,
     }

@@ -7,43 +7,56 @@ import ipaddress
 import re
 
 from grpo_wizard.steps.emulator.google.compute import quotas
-from grpo_wizard.steps.emulator.google.compute.addresses import free_range, taken_ranges
-from grpo_wizard.steps.emulator.google.compute.networks import resolve as find_network
-from grpo_wizard.steps.emulator.google.compute.subnets import resolve as find_subnet
+from grpo_wizard.steps.emulator.google.compute.addresses import free_range, used_ranges
+from grpo_wizard.steps.emulator.google.compute.networks import resolve_network as find_network
+from grpo_wizard.steps.emulator.google.compute.subnets import resolve_subnet as find_subnet
 from grpo_wizard.steps.emulator.google.container import kubernetes_backend
-from grpo_wizard.steps.emulator.google.container.defaults import cluster_body, leftovers
+from grpo_wizard.steps.emulator.google.container.defaults import cluster_body, gke_firewall_rules
 from grpo_wizard.steps.emulator.google.container.node_pool_validation import check_max_pods, check_pool
-from grpo_wizard.steps.emulator.google.container.node_pools import make_pool, pools_of
-from grpo_wizard.steps.emulator.google.container.operations import effect, finish, refuse_busy, start
-from grpo_wizard.steps.emulator.google.container.upgrades import oldest
-from grpo_wizard.steps.emulator.google.container.versions import check_location, choose
+from grpo_wizard.steps.emulator.google.container.node_pools import create_pool_record, list_pools
+from grpo_wizard.steps.emulator.google.container.operations import (
+    finish_operation,
+    on_complete,
+    require_idle,
+    start_operation,
+)
+from grpo_wizard.steps.emulator.google.container.upgrades import oldest_node_version
+from grpo_wizard.steps.emulator.google.container.versions import check_location, resolve_version
 from grpo_wizard.steps.emulator.google.shared.fixtures import machine_types, zones
-from grpo_wizard.steps.emulator.google.shared.self_links import COMPUTE, CONTAINER, place
-from grpo_wizard.steps.emulator.server.context import JSON, ApiError, Call, Record, World, happens, serves
+from grpo_wizard.steps.emulator.google.shared.self_links import COMPUTE, CONTAINER, parse_parent
+from grpo_wizard.steps.emulator.server.context import (
+    JSON,
+    ApiCall,
+    ApiError,
+    Record,
+    ResourceStore,
+    handles,
+    on_event,
+)
 
 _AUTO = ipaddress.IPv4Network("10.128.0.0/9")  # only ever chosen around; a range in it may be asked for
 _NAME = re.compile(r"[a-z]([-a-z0-9]{0,38}[a-z0-9])?")
 
 
-def bad(message: str) -> ApiError:
+def invalid_argument(message: str) -> ApiError:
     """GKE's 400."""
     return ApiError(400, message, "INVALID_ARGUMENT", "badRequest")
 
 
-def found(call: Call, key: str) -> Record:
+def get_cluster(call: ApiCall, key: str) -> Record:
     """The cluster at a key, or GKE's 404."""
-    record = call.world.get(CONTAINER, key)
+    record = call.store.get(CONTAINER, key)
     if record is None or record.kind != "cluster":
         raise ApiError(404, f"Not found: {key}.", "NOT_FOUND", "notFound")
     return record
 
 
-def view(world: World, record: Record) -> JSON:
+def view(world: ResourceStore, record: Record) -> JSON:
     """A cluster with its pools, as read back."""
     body = copy.deepcopy(record.body)
-    pools = pools_of(world, record.key)
+    pools = list_pools(world, record.key)
     body["nodePools"] = [copy.deepcopy(pool.body) for pool in pools]
-    body["currentNodeVersion"] = oldest(str(body["currentMasterVersion"]), pools)
+    body["currentNodeVersion"] = oldest_node_version(str(body["currentMasterVersion"]), pools)
     body["instanceGroupUrls"] = [url for pool in pools for url in pool.body["instanceGroupUrls"]]
     body["currentNodeCount"] = sum(sum(pool.extra["sizes"].values()) for pool in pools)
     body["ipAllocationPolicy"]["defaultPodIpv4RangeUtilization"] = _utilization(body)
@@ -56,53 +69,53 @@ def _utilization(cluster: JSON) -> float:
     return round(cluster["currentNodeCount"] * 2**8 / whole.num_addresses, 4)
 
 
-@serves("container.projects.locations.clusters.get")
-def get(call: Call) -> JSON:
+@handles("container.projects.locations.clusters.get")
+def get(call: ApiCall) -> JSON:
     """One cluster."""
-    return view(call.world, found(call, str(call.params["name"])))
+    return view(call.store, get_cluster(call, str(call.params["name"])))
 
 
-@serves("container.projects.locations.clusters.list")
-def list_(call: Call) -> JSON:
+@handles("container.projects.locations.clusters.list")
+def list_(call: ApiCall) -> JSON:
     """Clusters of one location, or of all (`-`)."""
-    project, where = place(str(call.params["parent"]))
+    project, where = parse_parent(str(call.params["parent"]))
     check_location(where)
-    records = call.world.all(CONTAINER, "cluster", project=project, location=where)
-    return {"clusters": [view(call.world, record) for record in records]} if records else {}
+    records = call.store.all(CONTAINER, "cluster", project=project, location=where)
+    return {"clusters": [view(call.store, record) for record in records]} if records else {}
 
 
-@serves("container.projects.locations.clusters.create")
-def create(call: Call) -> JSON:
+@handles("container.projects.locations.clusters.create")
+def create(call: ApiCall) -> JSON:
     """Makes a cluster with its first pools. Takes minutes; its Kubernetes starts when they are over."""
     parent, asked = str(call.params["parent"]), dict(call.body.get("cluster", {}))
-    project, where = place(parent)
+    project, where = parse_parent(parent)
     check_location(where)
     key = f"{parent}/clusters/{_name(asked)}"
-    if call.world.get(CONTAINER, key):
+    if call.store.get(CONTAINER, key):
         raise ApiError(409, f"Already exists: {key}.", "ALREADY_EXISTS", "alreadyExists")
-    record = _make(call, project, key, asked)
-    pools = _first_pools(asked)
+    record = _create_record(call, project, key, asked)
+    pools = _initial_pools(asked)
     for pool in pools:
-        check_pool(call.world, record, pool)
-    _check_cpus(call.world, record, pools)
-    call.world.put(record)
+        check_pool(call.store, record, pool)
+    _check_cpus(call.store, record, pools)
+    call.store.put(record)
     for pool in pools:
-        make_pool(call.world, record, pool)
-    return start(call, "CREATE_CLUSTER", "cluster.create", record, "cluster.up")
+        create_pool_record(call.store, record, pool)
+    return start_operation(call, "CREATE_CLUSTER", "cluster.create", record, "cluster.up")
 
 
 def _name(asked: JSON) -> str:
     name = str(asked.get("name", ""))
     if not _NAME.fullmatch(name):
-        raise bad(
+        raise invalid_argument(
             f'Invalid value for field "cluster.name": "{name}". Must be a match of regex '
             f'"(?:[a-z](?:[-a-z0-9]{{0,38}}[a-z0-9])?)".'
         )
     return name
 
 
-def _make(call: Call, project: str, key: str, asked: JSON) -> Record:
-    world, where = call.world, key.split("/")[3]
+def _create_record(call: ApiCall, project: str, key: str, asked: JSON) -> Record:
+    world, where = call.store, key.split("/")[3]
     region = zones().get(where, where)
     check_locations(asked.get("locations", []), where)
     network = find_network(world, project, asked.get("network") or "default")
@@ -125,7 +138,7 @@ def _make(call: Call, project: str, key: str, asked: JSON) -> Record:
             "notFound",
         )
     _check_networking(asked)
-    version = choose(
+    version = resolve_version(
         asked.get("initialClusterVersion"), asked.get("releaseChannel", {}).get("channel", "REGULAR")
     )
     check_max_pods(asked.get("defaultMaxPodsConstraint", {}).get("maxPodsPerNode"))
@@ -135,7 +148,7 @@ def _make(call: Call, project: str, key: str, asked: JSON) -> Record:
     return Record(CONTAINER, "cluster", asked["name"], project, where, key, body, "creating", extra=extra)
 
 
-def _pod_range(world: World, network: Record, asked: JSON, key: str) -> str:
+def _pod_range(world: ResourceStore, network: Record, asked: JSON, key: str) -> str:
     """The range of a cluster's pods: the one asked for, one of the length asked for (`/17`), or a free /14.
 
     Wording of the refusals inferred.
@@ -145,15 +158,17 @@ def _pod_range(world: World, network: Record, asked: JSON, key: str) -> str:
         or asked.get("clusterIpv4Cidr")
         or "/14"
     )
-    taken = taken_ranges(world, network)
+    taken = used_ranges(world, network)
     try:
         if given.startswith("/") and 9 <= int(given[1:]) <= 21:
             return str(free_range(taken, int(given[1:]), key))
         block = ipaddress.IPv4Network(given)
     except ValueError:
-        raise bad(f'Invalid value for field "cluster.clusterIpv4Cidr": "{given}".') from None
+        raise invalid_argument(f'Invalid value for field "cluster.clusterIpv4Cidr": "{given}".') from None
     if any(block.overlaps(other) for other in taken if other != _AUTO):
-        raise bad(f"Requested CIDR {block} for pods conflicts with an existing range of the network.")
+        raise invalid_argument(
+            f"Requested CIDR {block} for pods conflicts with an existing range of the network."
+        )
     return str(block)
 
 
@@ -162,29 +177,29 @@ def check_locations(places: list[str], where: str) -> None:
     region = zones().get(where, where)
     for zone in places:
         if zones().get(zone) != region:
-            raise bad(f'Location "{zone}" does not belong to region "{region}".')
+            raise invalid_argument(f'Location "{zone}" does not belong to region "{region}".')
 
 
 def _check_networking(asked: JSON) -> None:
     config = asked.get("networkConfig", {})
     if config.get("enableMultiNetworking") and config.get("datapathProvider") != "ADVANCED_DATAPATH":
-        raise bad(
+        raise invalid_argument(
             "Multi-networking requires Dataplane V2 (networkConfig.datapathProvider ADVANCED_DATAPATH)."
         )
     pool = asked.get("workloadIdentityConfig", {}).get("workloadPool", "")
     if pool and not pool.endswith(".svc.id.goog"):
-        raise bad(f'Invalid workload pool "{pool}": must be PROJECT_ID.svc.id.goog.')
+        raise invalid_argument(f'Invalid workload pool "{pool}": must be PROJECT_ID.svc.id.goog.')
 
 
-def _first_pools(asked: JSON) -> list[JSON]:
+def _initial_pools(asked: JSON) -> list[JSON]:
     if asked.get("nodePools"):
         names = [str(pool.get("name", "")) for pool in asked["nodePools"]]
         twice = next((name for name in names if names.count(name) > 1), None)
         if twice:
-            raise bad(f'Node pool name "{twice}" is not unique.')  # wording inferred
+            raise invalid_argument(f'Node pool name "{twice}" is not unique.')  # wording inferred
         return [dict(pool) for pool in asked["nodePools"]]
     if int(asked.get("initialNodeCount", 0)) < 1:  # as quoted by several who met it (rancher, terraform)
-        raise bad("Cluster.initial_node_count must be greater than zero.")
+        raise invalid_argument("Cluster.initial_node_count must be greater than zero.")
     return [
         {
             "name": "default-pool",
@@ -194,7 +209,7 @@ def _first_pools(asked: JSON) -> list[JSON]:
     ]
 
 
-def _check_cpus(world: World, cluster: Record, pools: list[JSON]) -> None:
+def _check_cpus(world: ResourceStore, cluster: Record, pools: list[JSON]) -> None:
     region = zones().get(cluster.location, cluster.location)
     for pool in pools:
         places = pool.get("locations") or cluster.body["locations"]
@@ -205,32 +220,32 @@ def _check_cpus(world: World, cluster: Record, pools: list[JSON]) -> None:
         )
 
 
-@effect("cluster.up")
-def _up(world: World, target: Record, operation: str) -> bool:
+@on_complete("cluster.up")
+def _on_created(world: ResourceStore, target: Record, operation: str) -> bool:
     network = world.get(COMPUTE, target.extra["network"])
     if network:
-        for rule in leftovers(target, network, world):
+        for rule in gke_firewall_rules(target, network, world):
             world.put(rule)
-    kubernetes_backend.raise_kube(world, target, operation)
+    kubernetes_backend.start_cluster(world, target, operation)
     return False
 
 
-@happens("container.running")
-def _running(world: World, cluster: str, operation: str) -> None:
+@on_event("container.running")
+def _on_running(world: ResourceStore, cluster: str, operation: str) -> None:
     record = world.get(CONTAINER, cluster)
     if record is not None:
         record.body["status"], record.state = "RUNNING", "ready"
         world.put(record)
-        for pool in pools_of(world, cluster):
+        for pool in list_pools(world, cluster):
             if pool.state == "creating":
                 pool.body["status"], pool.state = "RUNNING", "ready"
                 world.put(pool)
-        kubernetes_backend.pools_changed(cluster)
-    finish(world, operation)
+        kubernetes_backend.notify_pools_changed(cluster)
+    finish_operation(world, operation)
 
 
-@effect("failed")
-def _failed(world: World, target: Record, kind: str, failure: JSON) -> bool:
+@on_complete("failed")
+def _on_failed(world: ResourceStore, target: Record, kind: str, failure: JSON) -> bool:
     """A create that failed leaves the thing in ERROR, as GKE does.
 
     A failed delete or update leaves it as it was, a failed resize with the nodes that it had.
@@ -239,12 +254,12 @@ def _failed(world: World, target: Record, kind: str, failure: JSON) -> bool:
     if kind in ("CREATE_CLUSTER", "CREATE_NODE_POOL"):
         target.state = "failed"
         target.body.update(status="ERROR", statusMessage=text, conditions=[_condition(failure, text)])
-        for pool in pools_of(world, target.key) if kind == "CREATE_CLUSTER" else [target]:
+        for pool in list_pools(world, target.key) if kind == "CREATE_CLUSTER" else [target]:
             pool.state, pool.extra["sizes"] = "failed", dict.fromkeys(pool.body["locations"], 0)
             pool.body.update(status="ERROR", statusMessage=text)
             world.put(pool)
         if failure.get("heals_after_s") is not None and kind == "CREATE_NODE_POOL":
-            world.later(float(failure["heals_after_s"]), "container.heal", pool=target.key)
+            world.schedule(float(failure["heals_after_s"]), "container.heal", pool=target.key)
     elif kind == "SET_NODE_POOL_SIZE":  # terraform-provider-google issue 3304; the nodes that stand go on
         target.body.update(
             status="RUNNING_WITH_ERROR", statusMessage=text, conditions=[_condition(failure, text)]
@@ -271,23 +286,23 @@ def _condition(failure: JSON, text: str) -> JSON:
     }
 
 
-@serves("container.projects.locations.clusters.delete")
-def delete(call: Call) -> JSON:
+@handles("container.projects.locations.clusters.delete")
+def delete(call: ApiCall) -> JSON:
     """Deletes a cluster and its pools. Refused while another operation runs."""
-    record = found(call, str(call.params["name"]))
-    refuse_busy(call.world, record)
+    record = get_cluster(call, str(call.params["name"]))
+    require_idle(call.store, record)
     record.state, record.body["status"] = "deleting", "STOPPING"
-    call.world.put(record)
-    return start(call, "DELETE_CLUSTER", "cluster.delete", record, "cluster.gone")
+    call.store.put(record)
+    return start_operation(call, "DELETE_CLUSTER", "cluster.delete", record, "cluster.gone")
 
 
-@effect("cluster.gone")
-def _gone(world: World, target: Record, operation: str) -> bool:
-    for pool in pools_of(world, target.key):
+@on_complete("cluster.gone")
+def _on_deleted(world: ResourceStore, target: Record, operation: str) -> bool:
+    for pool in list_pools(world, target.key):
         world.remove(pool)
     for rule in world.all(COMPUTE, "firewall", project=target.project):
         if rule.extra.get("cluster") == target.key and rule.name.startswith("gke-"):
             world.remove(rule)
-    kubernetes_backend.drop_kube(target.key)
+    kubernetes_backend.stop_cluster(target.key)
     world.remove(target)
     return True

@@ -12,10 +12,10 @@ import uuid
 from datetime import UTC, datetime
 from typing import Any
 
-from grpo_wizard.steps.emulator.google.container.operations import link
+from grpo_wizard.steps.emulator.google.container.operations import container_link
 from grpo_wizard.steps.emulator.google.shared.fixtures import is_ai_zone, regions, zones_of
-from grpo_wizard.steps.emulator.google.shared.self_links import COMPUTE, last, stored
-from grpo_wizard.steps.emulator.server.context import JSON, Record, World
+from grpo_wizard.steps.emulator.google.shared.self_links import COMPUTE, basename, self_link
+from grpo_wizard.steps.emulator.server.context import JSON, Record, ResourceStore
 
 _SCOPES = [
     "https://www.googleapis.com/auth/" + name
@@ -42,17 +42,17 @@ def node_locations(location: str) -> list[str]:
     )
 
 
-def etag() -> str:
+def new_etag() -> str:
     """An etag: a UUID."""
     return str(uuid.uuid4())
 
 
-def merged(low: JSON, high: JSON) -> JSON:
+def deep_merge(low: JSON, high: JSON) -> JSON:
     """`high` over `low`, objects merged."""
     out = copy.deepcopy(low)
     for key, value in high.items():
         out[key] = (
-            merged(out[key], value)
+            deep_merge(out[key], value)
             if isinstance(value, dict) and isinstance(out.get(key), dict)
             else copy.deepcopy(value)
         )
@@ -60,7 +60,7 @@ def merged(low: JSON, high: JSON) -> JSON:
 
 
 def cluster_body(
-    world: World,
+    world: ResourceStore,
     asked: JSON,
     key: str,
     version: str,
@@ -72,9 +72,9 @@ def cluster_body(
     """A cluster in PROVISIONING with everything that clients read back."""
     location = key.split("/")[3]
     channel = asked.get("releaseChannel", {}).get("channel", "REGULAR")
-    body = merged(
+    body = deep_merge(
         _cluster_defaults(network.name, subnet.name, pods, services),
-        {k: v for k, v in asked.items() if k not in _NOT_KEPT},
+        {k: v for k, v in asked.items() if k not in _INPUT_ONLY_FIELDS},
     )
     pool_scopes = (
         asked.get("nodePools", [{}])[0].get("config", {})
@@ -82,12 +82,12 @@ def cluster_body(
         else asked.get("nodeConfig", {})
     )
     identity = secrets.token_hex(32)
-    pod_range = f"gke-{last(key)}-pods-{identity[:8]}"
+    pod_range = f"gke-{basename(key)}-pods-{identity[:8]}"
     body["ipAllocationPolicy"].setdefault("clusterSecondaryRangeName", pod_range)
     body.update(
         id=identity,
-        etag=etag(),
-        selfLink=link(world, key),
+        etag=new_etag(),
+        selfLink=container_link(world, key),
         createTime=datetime.fromtimestamp(world.clock.now(), UTC).isoformat(timespec="seconds"),
         location=location,
         zone=location,
@@ -106,7 +106,7 @@ def cluster_body(
     return body
 
 
-_NOT_KEPT = (
+_INPUT_ONLY_FIELDS = (
     "nodePools",
     "initialNodeCount",
     "nodeConfig",
@@ -182,12 +182,12 @@ def node_config(asked: JSON, workload_identity: bool) -> JSON:
         low["resourceLabels"] = {"goog-gke-node-pool-provisioning-model": "spot" if spot else "on-demand"}
     if workload_identity:
         low["workloadMetadataConfig"] = {"mode": "GKE_METADATA"}
-    return merged(low, asked)
+    return deep_merge(low, asked)
 
 
-def pool_body(world: World, cluster: Record, asked: JSON, key: str, version: str) -> JSON:
+def pool_body(world: ResourceStore, cluster: Record, asked: JSON, key: str, version: str) -> JSON:
     """A node pool in PROVISIONING with everything that clients read back."""
-    body = merged(
+    body = deep_merge(
         {
             "management": {"autoRepair": True, "autoUpgrade": True},
             "upgradeSettings": {"maxSurge": 1, "strategy": "SURGE"},
@@ -201,7 +201,7 @@ def pool_body(world: World, cluster: Record, asked: JSON, key: str, version: str
     body["podIpv4CidrSize"] = 32 - (2 * most - 1).bit_length()
     body["config"] = node_config(asked.get("config", {}), bool(cluster.body.get("workloadIdentityConfig")))
     body["locations"] = list(asked.get("locations") or cluster.body["locations"])
-    body["networkConfig"] = merged(
+    body["networkConfig"] = deep_merge(
         {
             "podIpv4CidrBlock": cluster.body["clusterIpv4Cidr"],
             "podRange": cluster.body["ipAllocationPolicy"]["clusterSecondaryRangeName"],
@@ -214,25 +214,25 @@ def pool_body(world: World, cluster: Record, asked: JSON, key: str, version: str
     else:
         body["autoscaling"] = {}
     body.update(
-        selfLink=link(world, key),
+        selfLink=container_link(world, key),
         version=version,
         status="PROVISIONING",
-        etag=etag(),
-        instanceGroupUrls=[group(cluster, last(key), zone) for zone in body["locations"]],
+        etag=new_etag(),
+        instanceGroupUrls=[instance_group_link(cluster, basename(key), zone) for zone in body["locations"]],
     )
     return body
 
 
-def group(cluster: Record, pool: str, zone: str) -> str:
+def instance_group_link(cluster: Record, pool: str, zone: str) -> str:
     """Link of a pool's instance group in a zone."""
     tag = secrets.token_hex(4)
-    return stored(
+    return self_link(
         f"projects/{cluster.project}/zones/{zone}/instanceGroupManagers/"
         f"gke-{cluster.name[:18]}-{pool[:20]}-{tag}-grp"
     )
 
 
-def leftovers(cluster: Record, network: Record, world: World) -> list[Record]:
+def gke_firewall_rules(cluster: Record, network: Record, world: ResourceStore) -> list[Record]:
     """Firewall rules that GKE makes on a cluster's network.
 
     The gke-* ones go with it, the k8s-* one stays (case a13).
@@ -267,21 +267,21 @@ def _ports(ports: str) -> list[JSON]:
     return [{"IPProtocol": name, "ports": [ports]} for name in ("tcp", "udp")]
 
 
-def _rule(world: World, cluster: Record, network: Record, name: str, body: JSON) -> Record:
-    from grpo_wizard.steps.emulator.google.shared.ids import number, pacific
+def _rule(world: ResourceStore, cluster: Record, network: Record, name: str, body: JSON) -> Record:
+    from grpo_wizard.steps.emulator.google.shared.ids import generate_resource_id, pacific_timestamp
 
     key = f"projects/{cluster.project}/global/firewalls/{name}"
     full: dict[str, Any] = {
         "kind": "compute#firewall",
-        "id": number(),
-        "creationTimestamp": pacific(world),
+        "id": generate_resource_id(),
+        "creationTimestamp": pacific_timestamp(world),
         "name": name,
-        "network": stored(network.key),
+        "network": self_link(network.key),
         "direction": "INGRESS",
         "priority": 1000,
         "disabled": False,
         "logConfig": {"enable": False},
-        "selfLink": stored(key),
+        "selfLink": self_link(key),
         "targetTags": [f"gke-{cluster.name}-{str(cluster.body['id'])[:8]}-node"],
         **body,
     }

@@ -13,24 +13,41 @@ import logging
 from collections.abc import Coroutine
 from pathlib import Path
 
-from grpo_wizard.steps.emulator.drills.active import runs
+from grpo_wizard.steps.emulator.drills.active import is_active
 from grpo_wizard.steps.emulator.google.compute import quotas
-from grpo_wizard.steps.emulator.google.compute.reservations import have, not_found, reservation_of
+from grpo_wizard.steps.emulator.google.compute.reservations import (
+    available_for,
+    reservation_not_found,
+    reservation_of,
+)
 from grpo_wizard.steps.emulator.google.container.operations import cluster_of
-from grpo_wizard.steps.emulator.google.container.versions import order
+from grpo_wizard.steps.emulator.google.container.versions import version_key
 from grpo_wizard.steps.emulator.google.shared.fixtures import machine_types, zones
 from grpo_wizard.steps.emulator.google.shared.self_links import COMPUTE, CONTAINER, LUSTRE
-from grpo_wizard.steps.emulator.server.context import JSON, KUBES, ApiError, House, Record, World, house
+from grpo_wizard.steps.emulator.server.context import (
+    CLUSTERS,
+    JSON,
+    ApiError,
+    Record,
+    ResourceStore,
+    ServerContext,
+    server_context,
+)
 
 _log = logging.getLogger(__name__)
-_MODERN = (1, 33, 2, 4655000)  # older nodes speak Lustre on the legacy port only (google-cloud.md 3.1)
+_DEFAULT_LUSTRE_PORT_SINCE = (
+    1,
+    33,
+    2,
+    4655000,
+)  # older nodes speak Lustre on the legacy port only (google-cloud.md 3.1)
 _TASKS: set[asyncio.Task[None]] = set()
 
 
-class CloudGround:
+class EmulatedCloudBackend:
     """Implements contract.Ground over the world's records."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: ResourceStore) -> None:
         self._world = world
 
     def _pool(self, cluster_key: str, pool: str) -> Record | None:
@@ -40,32 +57,32 @@ class CloudGround:
         """Pools whose nodes Kubernetes may show: those being deleted or still being made are left out."""
         project = cluster_key.split("/")[1]
         return [
-            _shown(self._world, record)
+            _pool_for_kubernetes(self._world, record)
             for record in self._world.all(CONTAINER, "node_pool", project=project)
             if cluster_of(record.key) == cluster_key and record.state not in ("creating", "deleting")
         ]
 
-    def sizes(self, cluster_key: str, pool: str) -> dict[str, int]:
+    def node_counts(self, cluster_key: str, pool: str) -> dict[str, int]:
         """Zone -> nodes."""
         record = self._pool(cluster_key, pool)
         return dict(record.extra["sizes"]) if record else {}
 
-    def take_node(self, cluster_key: str, pool: str) -> str | None:
+    def allocate_node(self, cluster_key: str, pool: str) -> str | None:
         """One more node in the emptiest zone that has room. None when granted, else why not."""
         record = self._pool(cluster_key, pool)
         if record is None or record.state != "ready":
             return "node pool is not ready"
         sizes: dict[str, int] = record.extra["sizes"]
-        refusal = _over_limit(record, sizes)
+        refusal = _size_limit_error(record, sizes)
         for zone in sorted(sizes, key=lambda name: sizes[name]):
-            refusal = refusal or _no_capacity(self._world, record, zone)
+            refusal = refusal or _capacity_error(self._world, record, zone)
             if refusal is None and sizes[zone] < _zone_limit(record):
                 sizes[zone] += 1
                 self._world.put(record)
                 return None
         return refusal or "max node group size reached"
 
-    def give_node(self, cluster_key: str, pool: str, zone: str = "") -> None:
+    def release_node(self, cluster_key: str, pool: str, zone: str = "") -> None:
         """A node went: from `zone`, or from the fullest."""
         record = self._pool(cluster_key, pool)
         if record is not None and record.extra["sizes"]:
@@ -74,7 +91,7 @@ class CloudGround:
             sizes[place] = max(0, sizes[place] - 1)
             self._world.put(record)
 
-    def lustre(self, volume_handle: str) -> JSON | None:
+    def lustre_instance(self, volume_handle: str) -> JSON | None:
         """The instance behind a volume handle `project/zone/name` (some write `zone/name`).
 
         None where there is none.
@@ -91,11 +108,11 @@ class CloudGround:
         if record is None:
             return 988
         driver = record.body.get("addonsConfig", {}).get("lustreCsiDriverConfig", {})
-        old = order(str(record.body["currentMasterVersion"])) < _MODERN
+        old = version_key(str(record.body["currentMasterVersion"])) < _DEFAULT_LUSTRE_PORT_SINCE
         return 6988 if old or driver.get("enableLegacyLustrePort") else 988
 
 
-def _shown(world: World, pool: Record) -> JSON:
+def _pool_for_kubernetes(world: ResourceStore, pool: Record) -> JSON:
     """A pool as its Kubernetes sees it: with its subnets' ranges, and with how far an upgrade of its nodes is."""
     cluster = world.get(CONTAINER, cluster_of(pool.key))
     nodes = world.get(COMPUTE, cluster.extra["subnetwork"]) if cluster else None
@@ -106,7 +123,7 @@ def _shown(world: World, pool: Record) -> JSON:
     return {**body, "rehearsalUpgrade": dict(pool.extra["upgrade"])} if "upgrade" in pool.extra else body
 
 
-def _over_limit(pool: Record, sizes: dict[str, int]) -> str | None:
+def _size_limit_error(pool: Record, sizes: dict[str, int]) -> str | None:
     scaling = pool.body.get("autoscaling", {})
     if not scaling.get("enabled"):
         return "node pool has no autoscaling"
@@ -118,14 +135,14 @@ def _zone_limit(pool: Record) -> int:
     return int(pool.body.get("autoscaling", {}).get("maxNodeCount") or 1000)
 
 
-def _no_capacity(world: World, pool: Record, zone: str) -> str | None:
+def _capacity_error(world: ResourceStore, pool: Record, zone: str) -> str | None:
     machine = str(pool.body["config"]["machineType"])
-    if runs("stock-out"):  # the real event says no more
+    if is_active("stock-out"):  # the real event says no more
         return "scale.up.error.out.of.resources: GCE out of resources"
     value = reservation_of(pool.body)
-    record, left = have(world, pool.project, zone, value, machine) if value else (None, 1)
+    record, left = available_for(world, pool.project, zone, value, machine) if value else (None, 1)
     if value and record is None:  # GKE's words where it makes a pool; in an event they are inferred
-        return f"scale.up.error.out.of.resources: {not_found(value, pool.name, zone)}"
+        return f"scale.up.error.out.of.resources: {reservation_not_found(value, pool.name, zone)}"
     if left < 1:
         return (
             f"scale.up.error.out.of.resources: Instance in zone {zone} could not be created: specific "
@@ -144,29 +161,29 @@ def _no_capacity(world: World, pool: Record, zone: str) -> str | None:
     return None
 
 
-def raise_kube(world: World, cluster: Record, operation: str) -> None:
+def start_cluster(world: ResourceStore, cluster: Record, operation: str) -> None:
     """Starts a cluster's Kubernetes and writes its endpoint and CA into the cluster.
 
     The event `container.running` follows.
     """
     cluster.extra["rising"] = operation  # kept in the world's file: a server killed now starts it again
     world.put(cluster)
-    _spawn(_raise(world, cluster.key))
+    _create_task(_start_cluster(world, cluster.key))
 
 
-async def _raise(world: World, key: str) -> None:
-    from grpo_wizard.steps.emulator.kube.server import KubeCluster
+async def _start_cluster(world: ResourceStore, key: str) -> None:
+    from grpo_wizard.steps.emulator.kube.server import EmulatedCluster
 
     record = world.get(CONTAINER, key)
-    if record is None or key in KUBES:
+    if record is None or key in CLUSTERS:
         return
-    it, body = house(), record.body
+    it, body = server_context(), record.body
     addons = {
         name
         for name, field in (("ray", "rayOperatorConfig"), ("lustre", "lustreCsiDriverConfig"))
         if body.get("addonsConfig", {}).get(field, {}).get("enabled")
     }
-    server = KubeCluster(
+    server = EmulatedCluster(
         project=record.project,
         location=record.location,
         name=record.name,
@@ -174,38 +191,38 @@ async def _raise(world: World, key: str) -> None:
         version=str(body["currentMasterVersion"]),
         addons=addons,
         workload_pool=body.get("workloadIdentityConfig", {}).get("workloadPool", ""),
-        ground=CloudGround(world),
+        cloud=EmulatedCloudBackend(world),
         heads=it.heads,
         clock=world.clock,
-        ssl_context=it.server_context("127.0.0.1", "localhost"),
+        ssl_context=it.create_tls_context("127.0.0.1", "localhost"),
         ca_path=it.ca_file,
         token=it.token,
-        root=_folder(it, key),
+        root=_cluster_folder(it, key),
         port=record.extra.get("port"),
-        saved=record.extra.get("kube"),
-        on_change=world.changed,
-        fault=it.middleware(
+        saved_state=record.extra.get("kube"),
+        on_change=world.mark_dirty,
+        fault_middleware=it.build_middleware(
             lambda request: ("kubernetes", request.path),
-            lambda request: None if request.method in ("GET", "HEAD") else world.answering(),
+            lambda request: None if request.method in ("GET", "HEAD") else world.flush(),
         ),
     )
     url = await server.start()
     if world.get(CONTAINER, key) is None:  # deleted in the meantime
         await server.stop()
         return
-    KUBES[key] = server
-    _write(world, record, it, url)
+    CLUSTERS[key] = server
+    _record_endpoint(world, record, it, url)
     operation = record.extra.pop("rising", None)
     if operation:
-        world.later(0, "container.running", cluster=key, operation=operation)
+        world.schedule(0, "container.running", cluster=key, operation=operation)
 
 
-def _folder(it: House, key: str) -> Path:
+def _cluster_folder(it: ServerContext, key: str) -> Path:
     """A cluster's own folder, short: Ray's sockets below it may not exceed 107 characters."""
     return it.folder / "kube" / hashlib.sha256(key.encode()).hexdigest()[:10]
 
 
-def _write(world: World, record: Record, it: House, url: str) -> None:
+def _record_endpoint(world: ResourceStore, record: Record, it: ServerContext, url: str) -> None:
     endpoint = url.removeprefix("https://")
     record.extra["port"] = int(endpoint.rpartition(":")[2])
     record.body["endpoint"] = endpoint
@@ -219,41 +236,41 @@ def _write(world: World, record: Record, it: House, url: str) -> None:
     world.put(record)
 
 
-def drop_kube(key: str) -> None:
+def stop_cluster(key: str) -> None:
     """Stops a cluster's Kubernetes."""
-    server = KUBES.pop(key, None)
+    server = CLUSTERS.pop(key, None)
     if server is not None:
-        _spawn(server.stop())
+        _create_task(server.stop())
 
 
-def pools_changed(key: str) -> None:
+def notify_pools_changed(key: str) -> None:
     """Tells a cluster's Kubernetes (by the cluster's or a pool's key) that its pools changed."""
-    server = KUBES.get(cluster_of(key))
+    server = CLUSTERS.get(cluster_of(key))
     if server is not None:
-        server.pools_changed()
+        server.on_pools_changed()
 
 
-def upgraded(key: str, version: str) -> None:
+def notify_upgraded(key: str, version: str) -> None:
     """Tells a cluster's Kubernetes that its control plane runs another version now."""
-    server = KUBES.get(key)
+    server = CLUSTERS.get(key)
     if server is not None:
-        server.upgraded(version)
+        server.on_control_plane_upgraded(version)
 
 
-async def revive(world: World) -> None:
+async def restart_clusters(world: ResourceStore) -> None:
     """After a restart: starts the Kubernetes of every cluster that has one, on its old port."""
     for record in world.all(CONTAINER, "cluster"):
-        if (record.body.get("endpoint") or "rising" in record.extra) and record.key not in KUBES:
-            await _raise(world, record.key)
+        if (record.body.get("endpoint") or "rising" in record.extra) and record.key not in CLUSTERS:
+            await _start_cluster(world, record.key)
 
 
-def _spawn(work: Coroutine[None, None, None]) -> None:
+def _create_task(work: Coroutine[None, None, None]) -> None:
     task = asyncio.get_running_loop().create_task(work)
     _TASKS.add(task)
-    task.add_done_callback(_finished)
+    task.add_done_callback(_on_task_done)
 
 
-def _finished(task: asyncio.Task[None]) -> None:
+def _on_task_done(task: asyncio.Task[None]) -> None:
     _TASKS.discard(task)
     if not task.cancelled() and task.exception():
         _log.error("a cluster's Kubernetes failed", exc_info=task.exception())

@@ -7,37 +7,41 @@ from __future__ import annotations
 
 import re
 
-from grpo_wizard.steps.emulator.google.compute.networks import resolve as find_network
-from grpo_wizard.steps.emulator.google.compute.reservations import have, refuse_short, reservation_of
-from grpo_wizard.steps.emulator.google.compute.subnets import resolve as find_subnet
-from grpo_wizard.steps.emulator.google.container.versions import choose_node
+from grpo_wizard.steps.emulator.google.compute.networks import resolve_network as find_network
+from grpo_wizard.steps.emulator.google.compute.reservations import (
+    available_for,
+    insufficient_capacity_error,
+    reservation_of,
+)
+from grpo_wizard.steps.emulator.google.compute.subnets import resolve_subnet as find_subnet
+from grpo_wizard.steps.emulator.google.container.versions import resolve_node_version
 from grpo_wizard.steps.emulator.google.shared.fixtures import accelerator_types, machine_types, zones
-from grpo_wizard.steps.emulator.google.shared.self_links import last
-from grpo_wizard.steps.emulator.server.context import JSON, ApiError, Record, World
+from grpo_wizard.steps.emulator.google.shared.self_links import basename
+from grpo_wizard.steps.emulator.server.context import JSON, ApiError, Record, ResourceStore
 
 _NAME = re.compile(r"[a-z]([-a-z0-9]{0,38}[a-z0-9])?")
-_MOST_NODES = 1000
+_MAX_NODES_PER_ZONE = 1000
 
 
-def _bad(message: str) -> ApiError:
+def _invalid_argument(message: str) -> ApiError:
     return ApiError(400, message, "INVALID_ARGUMENT", "badRequest")
 
 
-def check_pool(world: World, cluster: Record, asked: JSON) -> None:
+def check_pool(world: ResourceStore, cluster: Record, asked: JSON) -> None:
     """Refuses a pool whose name, zones, machine, accelerators, networks or reservation cannot be."""
     name, config = str(asked.get("name", "")), asked.get("config", {})
     if not _NAME.fullmatch(name):
-        raise _bad(
+        raise _invalid_argument(
             f'Invalid value for field "node_pool.name": "{name}". Must be a match of regex '
             f'"(?:[a-z](?:[-a-z0-9]{{0,38}}[a-z0-9])?)".'
         )
     check_count(int(asked.get("initialNodeCount", 0)))
-    choose_node(asked.get("version"), str(cluster.body["currentMasterVersion"]))
+    resolve_node_version(asked.get("version"), str(cluster.body["currentMasterVersion"]))
     region = zones().get(cluster.location, cluster.location)
     places = asked.get("locations") or cluster.body["locations"]
     for zone in places:
         if zones().get(zone) != region:
-            raise _bad(f'Location "{zone}" does not belong to region "{region}".')
+            raise _invalid_argument(f'Location "{zone}" does not belong to region "{region}".')
         _check_machine(config, zone)
     check_taints(config.get("taints", []))
     _check_networks(world, cluster, asked, region, places)
@@ -50,7 +54,7 @@ def check_pool(world: World, cluster: Record, asked: JSON) -> None:
 def _check_machine(config: JSON, zone: str) -> None:
     machine = config.get("machineType", "e2-medium")
     if machine not in machine_types(zone):
-        raise _bad(f'Machine type with name "{machine}" does not exist in zone "{zone}".')
+        raise _invalid_argument(f'Machine type with name "{machine}" does not exist in zone "{zone}".')
     fixed = {
         one["guestAcceleratorType"]: one["guestAcceleratorCount"]
         for one in machine_types(zone).get(machine, {}).get("accelerators", [])
@@ -58,37 +62,39 @@ def _check_machine(config: JSON, zone: str) -> None:
     for card in config.get("accelerators", []):
         kind, count = card.get("acceleratorType"), int(card.get("acceleratorCount", 0))
         if kind not in accelerator_types(zone):
-            raise _bad(f'Accelerator type "{kind}" does not exist in zone {zone}.')
+            raise _invalid_argument(f'Accelerator type "{kind}" does not exist in zone {zone}.')
         if fixed.get(kind) != count:
-            raise _bad(
+            raise _invalid_argument(
                 "Number of accelerator cards attached to an instance must be one of "
                 f'{sorted(fixed.values())} for accelerator type "{kind}" '
                 f'and machine type "{machine}".'
             )
 
 
-def _check_networks(world: World, cluster: Record, asked: JSON, region: str, places: list[str]) -> None:
+def _check_networks(
+    world: ResourceStore, cluster: Record, asked: JSON, region: str, places: list[str]
+) -> None:
     """Additional node networks: there, each once, none the cluster's own, of one profile's zone; wording inferred."""
     extra = asked.get("networkConfig", {}).get("additionalNodeNetworkConfigs", [])
     if extra and not cluster.body.get("networkConfig", {}).get("enableMultiNetworking"):
-        raise _bad("Additional node networks require a cluster with multi-networking enabled.")
+        raise _invalid_argument("Additional node networks require a cluster with multi-networking enabled.")
     seen = {cluster.extra.get("subnetwork")}
     for one in extra:
         name = str(one.get("subnetwork", ""))
         network = find_network(world, cluster.project, one.get("network", ""))
         subnet = find_subnet(world, cluster.project, region, name)
         if network is None:
-            raise _bad(f'Network "{one.get("network", "")}" does not exist.')
+            raise _invalid_argument(f'Network "{one.get("network", "")}" does not exist.')
         if subnet is None:
-            raise _bad(f'Subnetwork "{name}" does not exist in region "{region}".')
-        if last(str(subnet.body["network"])) != network.name:
-            raise _bad(f'Subnetwork "{name}" does not belong to network "{network.name}".')
+            raise _invalid_argument(f'Subnetwork "{name}" does not exist in region "{region}".')
+        if basename(str(subnet.body["network"])) != network.name:
+            raise _invalid_argument(f'Subnetwork "{name}" does not belong to network "{network.name}".')
         if subnet.key in seen or network.key == cluster.extra.get("network"):
-            raise _bad(f'Subnetwork "{name}" is already attached to the nodes.')
+            raise _invalid_argument(f'Subnetwork "{name}" is already attached to the nodes.')
         seen.add(subnet.key)
-        home = last(str(network.body.get("networkProfile", ""))).removesuffix("-vpc-roce")
+        home = basename(str(network.body.get("networkProfile", ""))).removesuffix("-vpc-roce")
         if home and places != [home]:
-            raise _bad(
+            raise _invalid_argument(
                 f'Network "{network.name}" has a network profile of zone "{home}": the node pool must be in that '
                 "zone only."
             )
@@ -98,37 +104,41 @@ def check_taints(taints: list[JSON]) -> None:
     """Refuses a taint without key or effect, which no node can bear; wording inferred."""
     for taint in taints:
         if not taint.get("key") or taint.get("effect", "EFFECT_UNSPECIFIED") == "EFFECT_UNSPECIFIED":
-            raise _bad("Node taints must have a key and an effect.")
+            raise _invalid_argument("Node taints must have a key and an effect.")
 
 
 def check_count(count: int) -> None:
     """Refuses fewer nodes than none, or more than GKE has in a pool's zone (1,000 a zone: GKE's quotas page)."""
-    if not 0 <= count <= _MOST_NODES:
-        raise _bad(f"Node count {count} is invalid: must be between 0 and {_MOST_NODES} in a zone.")
+    if not 0 <= count <= _MAX_NODES_PER_ZONE:
+        raise _invalid_argument(
+            f"Node count {count} is invalid: must be between 0 and {_MAX_NODES_PER_ZONE} in a zone."
+        )
 
 
 def check_max_pods(most: object) -> None:
     """Refuses other pods a node than 8 to 256 (GKE's page on flexible Pod CIDR, read 2026-11; wording inferred)."""
     if most is not None and not 8 <= int(str(most)) <= 256:
-        raise _bad(f"Maximum number of pods per node must be between 8 and 256, not {most}.")
+        raise _invalid_argument(f"Maximum number of pods per node must be between 8 and 256, not {most}.")
 
 
 def check_scaling(scaling: JSON) -> None:
     """Limits a zone or limits in all, never both (the document's own words); the refusals' wording is inferred."""
     zonal, total = ("minNodeCount", "maxNodeCount"), ("totalMinNodeCount", "totalMaxNodeCount")
     if any(scaling.get(name) for name in zonal) and any(scaling.get(name) for name in total):
-        raise _bad("The total_*_node_count fields are mutually exclusive with the *_node_count fields.")
+        raise _invalid_argument(
+            "The total_*_node_count fields are mutually exclusive with the *_node_count fields."
+        )
     for low, high in (zonal, total):
         if scaling.get(high) is not None and int(scaling.get(low, 0)) > int(scaling[high]):
-            raise _bad(f"{low} ({scaling.get(low)}) must not exceed {high} ({scaling[high]}).")
+            raise _invalid_argument(f"{low} ({scaling.get(low)}) must not exceed {high} ({scaling[high]}).")
 
 
-def check_reservation(world: World, project: str, pool: JSON, zone: str, needed: int) -> None:
+def check_reservation(world: ResourceStore, project: str, pool: JSON, zone: str, needed: int) -> None:
     """GKE looks at a reservation only when it needs machines: a pool from 0 is made with any name."""
     asked = reservation_of(pool)
     if asked is None or needed <= 0:
         return
     machine = pool.get("config", {}).get("machineType", "e2-medium")
-    record, left = have(world, project, zone, asked, machine)
+    record, left = available_for(world, project, zone, asked, machine)
     if left < needed:
-        raise refuse_short(record, asked, str(pool["name"]), zone, machine, needed, left)
+        raise insufficient_capacity_error(record, asked, str(pool["name"]), zone, machine, needed, left)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import copy
 
 from grpo_wizard.steps.emulator.google.compute import quotas
-from grpo_wizard.steps.emulator.google.compute.reservations import parse, reservation_of
-from grpo_wizard.steps.emulator.google.compute.subnets import resolve as find_subnet
+from grpo_wizard.steps.emulator.google.compute.reservations import parse_reservation, reservation_of
+from grpo_wizard.steps.emulator.google.compute.subnets import resolve_subnet as find_subnet
 from grpo_wizard.steps.emulator.google.container import kubernetes_backend
 from grpo_wizard.steps.emulator.google.container.defaults import pool_body
 from grpo_wizard.steps.emulator.google.container.node_pool_validation import (
@@ -14,14 +14,27 @@ from grpo_wizard.steps.emulator.google.container.node_pool_validation import (
     check_pool,
     check_reservation,
 )
-from grpo_wizard.steps.emulator.google.container.operations import cluster_of, effect, refuse_busy, start
-from grpo_wizard.steps.emulator.google.container.versions import choose_node
+from grpo_wizard.steps.emulator.google.container.operations import (
+    cluster_of,
+    on_complete,
+    require_idle,
+    start_operation,
+)
+from grpo_wizard.steps.emulator.google.container.versions import resolve_node_version
 from grpo_wizard.steps.emulator.google.shared.fixtures import machine_types, zones
-from grpo_wizard.steps.emulator.google.shared.self_links import CONTAINER, last
-from grpo_wizard.steps.emulator.server.context import JSON, ApiError, Call, Record, World, happens, serves
+from grpo_wizard.steps.emulator.google.shared.self_links import CONTAINER, basename
+from grpo_wizard.steps.emulator.server.context import (
+    JSON,
+    ApiCall,
+    ApiError,
+    Record,
+    ResourceStore,
+    handles,
+    on_event,
+)
 
 
-def pools_of(world: World, cluster_key: str) -> list[Record]:
+def list_pools(world: ResourceStore, cluster_key: str) -> list[Record]:
     """A cluster's pools, by name."""
     project = cluster_key.split("/")[1]
     pools = [
@@ -32,10 +45,10 @@ def pools_of(world: World, cluster_key: str) -> list[Record]:
     return sorted(pools, key=lambda pool: pool.name)
 
 
-def make_pool(world: World, cluster: Record, asked: JSON) -> Record:
+def create_pool_record(world: ResourceStore, cluster: Record, asked: JSON) -> Record:
     """Puts a new pool, its nodes counted, into the world."""
     key = f"{cluster.key}/nodePools/{asked['name']}"
-    version = choose_node(asked.get("version"), str(cluster.body["currentMasterVersion"]))
+    version = resolve_node_version(asked.get("version"), str(cluster.body["currentMasterVersion"]))
     body = pool_body(world, cluster, asked, key, version)
     region = zones().get(cluster.location, cluster.location)
     found = [
@@ -64,55 +77,57 @@ def make_pool(world: World, cluster: Record, asked: JSON) -> Record:
 
 def _reservations(project: str, body: JSON) -> dict[str, str]:
     value = reservation_of(body)
-    return {zone: parse(project, zone, value)[0] for zone in body["locations"]} if value else {}
+    return {zone: parse_reservation(project, zone, value)[0] for zone in body["locations"]} if value else {}
 
 
-def _cluster(call: Call, key: str) -> Record:
-    record = call.world.get(CONTAINER, key)
+def _cluster(call: ApiCall, key: str) -> Record:
+    record = call.store.get(CONTAINER, key)
     if record is None:
         raise ApiError(404, f"Not found: {key}.", "NOT_FOUND", "notFound")
     return record
 
 
-def found_pool(call: Call) -> Record:
+def get_pool(call: ApiCall) -> Record:
     """The pool that a call names, or GKE's 404."""
     key = str(call.params["name"])
     _cluster(call, cluster_of(key))
-    record = call.world.get(CONTAINER, key)
+    record = call.store.get(CONTAINER, key)
     if record is None:
-        raise ApiError(404, f'Not found: node pool "{last(key)}" not found.', "NOT_FOUND", "notFound")
+        raise ApiError(404, f'Not found: node pool "{basename(key)}" not found.', "NOT_FOUND", "notFound")
     return record
 
 
-@serves("container.projects.locations.clusters.nodePools.get")
-def get(call: Call) -> JSON:
+@handles("container.projects.locations.clusters.nodePools.get")
+def get(call: ApiCall) -> JSON:
     """One pool."""
-    return copy.deepcopy(found_pool(call).body)
+    return copy.deepcopy(get_pool(call).body)
 
 
-@serves("container.projects.locations.clusters.nodePools.list")
-def list_(call: Call) -> JSON:
+@handles("container.projects.locations.clusters.nodePools.list")
+def list_(call: ApiCall) -> JSON:
     """A cluster's pools."""
     cluster = _cluster(call, str(call.params["parent"]))
-    return {"nodePools": [copy.deepcopy(pool.body) for pool in pools_of(call.world, cluster.key)]}
+    return {"nodePools": [copy.deepcopy(pool.body) for pool in list_pools(call.store, cluster.key)]}
 
 
-@serves("container.projects.locations.clusters.nodePools.create")
-def create(call: Call) -> JSON:
+@handles("container.projects.locations.clusters.nodePools.create")
+def create(call: ApiCall) -> JSON:
     """Makes a pool; with nodes it takes minutes more."""
     cluster, asked = _cluster(call, str(call.params["parent"])), dict(call.body.get("nodePool", {}))
     key = f"{cluster.key}/nodePools/{asked.get('name', '')}"
-    refuse_busy(call.world, cluster, key)
-    if call.world.get(CONTAINER, key):
+    require_idle(call.store, cluster, key)
+    if call.store.get(CONTAINER, key):
         raise ApiError(409, f"Already exists: {key}.", "ALREADY_EXISTS", "alreadyExists")
-    check_pool(call.world, cluster, asked)
+    check_pool(call.store, cluster, asked)
     count = int(asked.get("initialNodeCount", 0))
-    _check_cpus(call.world, cluster, asked, count)
-    record = make_pool(call.world, cluster, asked)
-    return start(call, "CREATE_NODE_POOL", "pool.create_nodes" if count else "pool.create", record, "pool.up")
+    _check_cpus(call.store, cluster, asked, count)
+    record = create_pool_record(call.store, cluster, asked)
+    return start_operation(
+        call, "CREATE_NODE_POOL", "pool.create_nodes" if count else "pool.create", record, "pool.up"
+    )
 
 
-def _check_cpus(world: World, cluster: Record, asked: JSON, more: int) -> None:
+def _check_cpus(world: ResourceStore, cluster: Record, asked: JSON, more: int) -> None:
     places = asked.get("locations") or cluster.body["locations"]
     machine = asked.get("config", {}).get("machineType", "e2-medium")
     cpus = machine_types(places[0]).get(machine, {}).get("guestCpus", 2)
@@ -125,61 +140,61 @@ def _check_cpus(world: World, cluster: Record, asked: JSON, more: int) -> None:
     )
 
 
-@effect("pool.up")
-def _up(world: World, target: Record, operation: str) -> bool:
+@on_complete("pool.up")
+def _on_created(world: ResourceStore, target: Record, operation: str) -> bool:
     target.body["status"], target.state = "RUNNING", "ready"
     target.body.pop("statusMessage", None)
     target.body.pop("conditions", None)
     world.put(target)
-    kubernetes_backend.pools_changed(target.key)
+    kubernetes_backend.notify_pools_changed(target.key)
     return True
 
 
-@happens("container.heal")
-def _heal(world: World, pool: str) -> None:
+@on_event("container.heal")
+def _recover(world: ResourceStore, pool: str) -> None:
     """A pool in ERROR whose machines came after all (NVIDIA/aicr issue 2065)."""
     record = world.get(CONTAINER, pool)
     if record is not None and record.body["status"] == "ERROR":
         record.extra["sizes"] = dict.fromkeys(record.body["locations"], int(record.body["initialNodeCount"]))
-        _up(world, record, "")
+        _on_created(world, record, "")
 
 
-@serves("container.projects.locations.clusters.nodePools.delete")
-def delete(call: Call) -> JSON:
+@handles("container.projects.locations.clusters.nodePools.delete")
+def delete(call: ApiCall) -> JSON:
     """Deletes a pool with its nodes."""
-    record = found_pool(call)
-    refuse_busy(call.world, _cluster(call, cluster_of(record.key)), record.key)
+    record = get_pool(call)
+    require_idle(call.store, _cluster(call, cluster_of(record.key)), record.key)
     record.state, record.body["status"] = "deleting", "STOPPING"
-    call.world.put(record)
-    return start(call, "DELETE_NODE_POOL", "pool.delete", record, "pool.gone")
+    call.store.put(record)
+    return start_operation(call, "DELETE_NODE_POOL", "pool.delete", record, "pool.gone")
 
 
-@effect("pool.gone")
-def _gone(world: World, target: Record, operation: str) -> bool:
+@on_complete("pool.gone")
+def _on_deleted(world: ResourceStore, target: Record, operation: str) -> bool:
     world.remove(target)
-    kubernetes_backend.pools_changed(target.key)
+    kubernetes_backend.notify_pools_changed(target.key)
     return True
 
 
-@serves("container.projects.locations.clusters.nodePools.setSize")
-def set_size(call: Call) -> JSON:
+@handles("container.projects.locations.clusters.nodePools.setSize")
+def set_size(call: ApiCall) -> JSON:
     """Sets the number of nodes in every zone of a pool."""
-    record, count = found_pool(call), int(call.body.get("nodeCount", 0))
+    record, count = get_pool(call), int(call.body.get("nodeCount", 0))
     cluster = _cluster(call, cluster_of(record.key))
     check_count(count)
-    refuse_busy(call.world, cluster, record.key)
+    require_idle(call.store, cluster, record.key)
     for zone in record.body["locations"]:
         check_reservation(
-            call.world, record.project, record.body, zone, count - record.extra["sizes"].get(zone, 0)
+            call.store, record.project, record.body, zone, count - record.extra["sizes"].get(zone, 0)
         )
-    _check_cpus(call.world, cluster, record.body, count - min(record.extra["sizes"].values(), default=0))
+    _check_cpus(call.store, cluster, record.body, count - min(record.extra["sizes"].values(), default=0))
     record.body["status"] = "RECONCILING"
-    call.world.put(record)
-    return start(call, "SET_NODE_POOL_SIZE", "pool.resize", record, "pool.sized", count=count)
+    call.store.put(record)
+    return start_operation(call, "SET_NODE_POOL_SIZE", "pool.resize", record, "pool.sized", count=count)
 
 
-@effect("pool.sized")
-def _sized(world: World, target: Record, operation: str, count: int) -> bool:
+@on_complete("pool.sized")
+def _on_resized(world: ResourceStore, target: Record, operation: str, count: int) -> bool:
     target.extra["sizes"] = dict.fromkeys(target.body["locations"], count)
     target.body["initialNodeCount"] = count
-    return _up(world, target, operation)
+    return _on_created(world, target, operation)

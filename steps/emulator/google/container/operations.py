@@ -9,16 +9,24 @@ import copy
 from collections.abc import Callable
 from typing import Any
 
-from grpo_wizard.steps.emulator.google.shared.durations import seconds
-from grpo_wizard.steps.emulator.google.shared.ids import operation_name, zulu
-from grpo_wizard.steps.emulator.google.shared.operation_records import keep
-from grpo_wizard.steps.emulator.google.shared.self_links import CONTAINER, last, place
-from grpo_wizard.steps.emulator.server.context import JSON, ApiError, Call, Record, World, happens, serves
+from grpo_wizard.steps.emulator.google.shared.durations import sample_seconds
+from grpo_wizard.steps.emulator.google.shared.ids import operation_name, utc_timestamp
+from grpo_wizard.steps.emulator.google.shared.operation_records import record_operation
+from grpo_wizard.steps.emulator.google.shared.self_links import CONTAINER, basename, parse_parent
+from grpo_wizard.steps.emulator.server.context import (
+    JSON,
+    ApiCall,
+    ApiError,
+    Record,
+    ResourceStore,
+    handles,
+    on_event,
+)
 
 # What GKE says a running operation does; all others it calls incompatible. Sources: case a11 (creating),
 # terraform-provider-google issues 3650 (upgrading, 2019) and 10366 (deleting a node pool, 2021),
 # rancher/gke-operator pull 509 (incompatible, 2024); "deleting" alone is inferred.
-_DOING = {
+_OPERATION_VERBS = {
     "CREATE_CLUSTER": "creating",
     "DELETE_CLUSTER": "deleting",
     "UPGRADE_MASTER": "upgrading",
@@ -26,9 +34,9 @@ _DOING = {
     "DELETE_NODE_POOL": "deleting a node pool for",
 }
 # Operations that a cluster's pools may run at once: terraform-provider-google issue 15205, 2023-07.
-_MOST_AT_ONCE = 5
-Effect = Callable[..., bool]
-_EFFECTS: dict[str, Effect] = {}
+_MAX_CONCURRENT = 5
+ContainerEffect = Callable[..., bool]
+_EFFECTS: dict[str, ContainerEffect] = {}
 _BASE = "https://container.googleapis.com/v1/"
 # Counters of a cluster's creation. CLUSTER_CONFIGURING of 12: a real sample in elastic/cloud-on-k8s issue
 # 2461; the others are inferred.
@@ -43,28 +51,28 @@ _COUNTERS = {
 }
 
 
-def effect(name: str) -> Callable[[Effect], Effect]:
+def on_complete(name: str) -> Callable[[ContainerEffect], ContainerEffect]:
     """Registers what an operation does when it is due: called as (world, target=, operation=, **args).
 
     It returns False where it ends the operation later itself.
     """
 
-    def register(function: Effect) -> Effect:
+    def register(function: ContainerEffect) -> ContainerEffect:
         _EFFECTS[name] = function
         return function
 
     return register
 
 
-def link(world: World, key: str) -> str:
+def container_link(world: ResourceStore, key: str) -> str:
     """GKE's own links name the project by number."""
     parts = key.split("/")
     parts[1] = world.project_number(parts[1])
     return _BASE + "/".join(parts)
 
 
-def start(
-    call: Call,
+def start_operation(
+    call: ApiCall,
     kind: str,
     span: str,
     target: Record,
@@ -78,21 +86,23 @@ def start(
 
     `does` is the effect that carries it out; it takes `times` the span. `nodes`: how many it goes through.
     """
-    world, name = call.world, operation_name(call.world)
+    world, name = call.store, operation_name(call.store)
     where = f"projects/{target.project}/locations/{target.location}"
     key = f"{where}/operations/{name}"
-    took = seconds("pool.stockout" if _is_stockout(call.operation_error) else span, target.name) * times
+    took = (
+        sample_seconds("pool.stockout" if _is_stockout(call.operation_error) else span, target.name) * times
+    )
     body: JSON = {
         "name": name,
         "zone": target.location,
         "location": target.location,
         "operationType": kind,
         "status": "RUNNING",
-        "startTime": zulu(world),
-        "selfLink": link(world, key),
-        "targetLink": link(world, target.key),
+        "startTime": utc_timestamp(world),
+        "selfLink": container_link(world, key),
+        "targetLink": container_link(world, target.key),
     }
-    record = keep(
+    record = record_operation(
         call,
         CONTAINER,
         key,
@@ -104,7 +114,7 @@ def start(
         seconds=took,
         nodes=nodes,
     )
-    world.later(took, "container.due", operation=key, target=target.key, does=does, args=args)
+    world.schedule(took, "container.due", operation=key, target=target.key, does=does, args=args)
     return view(world, record)
 
 
@@ -117,7 +127,7 @@ def cluster_of(key: str) -> str:
     return key.split("/nodePools/")[0]
 
 
-def refuse_busy(world: World, cluster: Record, pool: str = "") -> None:
+def require_idle(world: ResourceStore, cluster: Record, pool: str = "") -> None:
     """Refuses what cannot run beside what already runs; `pool` is the key of the pool that is meant, "" the whole
     cluster.
 
@@ -131,19 +141,19 @@ def refuse_busy(world: World, cluster: Record, pool: str = "") -> None:
     ]
     for record in running:
         if not pool or record.extra.get("concerns", cluster.key) in (cluster.key, pool):
-            raise ApiError(400, _busy(record, cluster), "FAILED_PRECONDITION", "failedPrecondition")
-    if len(running) >= _MOST_AT_ONCE:
+            raise ApiError(400, _busy_message(record, cluster), "FAILED_PRECONDITION", "failedPrecondition")
+    if len(running) >= _MAX_CONCURRENT:
         raise ApiError(
             429,
             f'Too many operations: cluster "{cluster.name}" hits the concurrent operations quota '
-            f"{_MOST_AT_ONCE}, please try again later.",
+            f"{_MAX_CONCURRENT}, please try again later.",
             "RESOURCE_EXHAUSTED",
             "rateLimitExceeded",
         )
 
 
-def _busy(running: Record, cluster: Record) -> str:
-    doing = _DOING.get(running.body["operationType"])
+def _busy_message(running: Record, cluster: Record) -> str:
+    doing = _OPERATION_VERBS.get(running.body["operationType"])
     if doing is None:
         return f"Cluster is running incompatible operation {running.name}."
     return (
@@ -152,23 +162,23 @@ def _busy(running: Record, cluster: Record) -> str:
     )
 
 
-@happens("container.due")
-def _due(world: World, operation: str, target: str, does: str, args: JSON) -> None:
+@on_event("container.due")
+def _complete(world: ResourceStore, operation: str, target: str, does: str, args: JSON) -> None:
     record, thing = world.get(CONTAINER, operation), world.get(CONTAINER, target)
     if record is None:
         return
     if thing is None:
-        finish(world, operation, {"code": 5, "message": f"Not found: {target}."})
+        finish_operation(world, operation, {"code": 5, "message": f"Not found: {target}."})
         return
     failure = record.extra.get("fail")
     if failure is not None:
         _EFFECTS["failed"](world, target=thing, kind=record.body["operationType"], failure=failure)
-        finish(world, operation, failure)
+        finish_operation(world, operation, failure)
     elif _EFFECTS[does](world, target=thing, operation=operation, **args):
-        finish(world, operation)
+        finish_operation(world, operation)
 
 
-def finish(world: World, operation: str, failure: JSON | None = None) -> None:
+def finish_operation(world: ResourceStore, operation: str, failure: JSON | None = None) -> None:
     """Ends an operation.
 
     With `failure` ({code, message}) it ends as at GKE: DONE, `error` and `statusMessage`.
@@ -176,7 +186,7 @@ def finish(world: World, operation: str, failure: JSON | None = None) -> None:
     record = world.get(CONTAINER, operation)
     if record is None:
         return
-    record.body.update(status="DONE", endTime=zulu(world))
+    record.body.update(status="DONE", endTime=utc_timestamp(world))
     if failure is not None:
         text = str(failure.get("statusMessage") or failure.get("message", ""))
         record.body["statusMessage"] = text
@@ -187,17 +197,17 @@ def finish(world: World, operation: str, failure: JSON | None = None) -> None:
     world.put(record)
 
 
-def view(world: World, record: Record) -> JSON:
+def view(world: ResourceStore, record: Record) -> JSON:
     """An operation as GKE shows it now."""
     body = copy.deepcopy(record.body)
-    took = world.clock.shrink(record.extra.get("seconds", 0.0))
+    took = world.clock.scale(record.extra.get("seconds", 0.0))
     share = (
         1.0
         if body["status"] == "DONE" or took <= 0
         else min(1.0, (world.clock.now() - record.extra["begun"]) / took)
     )
     if record.extra.get("nodes") is not None:
-        _tell_nodes(body, last(record.extra["concerns"]), record.extra["nodes"], share)
+        _add_node_progress(body, basename(record.extra["concerns"]), record.extra["nodes"], share)
     counters = _COUNTERS.get(body["operationType"])
     if counters and "error" not in body:
         body["progress"] = {
@@ -210,7 +220,7 @@ def view(world: World, record: Record) -> JSON:
     return body
 
 
-def _tell_nodes(body: JSON, pool: str, total: int, share: float) -> None:
+def _add_node_progress(body: JSON, pool: str, total: int, share: float) -> None:
     """How far an upgrade of nodes is. `detail` as gcloud's users quote it; the counters' names are inferred."""
     done = total if body["status"] == "DONE" and "error" not in body else int(total * share)
     percent = 100 * done / total if total else 100
@@ -230,32 +240,32 @@ def _counter(name: str, total: int, share: float) -> list[JSON]:
     ]
 
 
-@serves("container.projects.locations.operations.get")
-def get(call: Call) -> JSON:
+@handles("container.projects.locations.operations.get")
+def get(call: ApiCall) -> JSON:
     """One operation."""
-    return view(call.world, _named(call))
+    return view(call.store, _get_operation(call))
 
 
-def _named(call: Call) -> Record:
+def _get_operation(call: ApiCall) -> Record:
     name = str(call.params["name"])
-    record = call.world.get(CONTAINER, name)
+    record = call.store.get(CONTAINER, name)
     if record is None or record.kind != "operation":
-        raise ApiError(404, f"Not found: operation {last(name)}.", "NOT_FOUND", "notFound")
+        raise ApiError(404, f"Not found: operation {basename(name)}.", "NOT_FOUND", "notFound")
     return record
 
 
-@serves("container.projects.locations.operations.list")
-def list_(call: Call) -> JSON:
+@handles("container.projects.locations.operations.list")
+def list_(call: ApiCall) -> JSON:
     """Operations of one location, or of all (`-`)."""
-    project, where = place(str(call.params["parent"]))
-    records = call.world.all(CONTAINER, "operation", project=project, location=where)
-    return {"operations": [view(call.world, record) for record in records]}
+    project, where = parse_parent(str(call.params["parent"]))
+    records = call.store.all(CONTAINER, "operation", project=project, location=where)
+    return {"operations": [view(call.store, record) for record in records]}
 
 
-@serves("container.projects.locations.operations.cancel")
-def cancel(call: Call) -> JSON:
+@handles("container.projects.locations.operations.cancel")
+def cancel(call: ApiCall) -> JSON:
     """GKE cancels hardly any operation; neither does the rehearsal. Wording as users quote it."""
-    kind = _named(call).body["operationType"]
+    kind = _get_operation(call).body["operationType"]
     raise ApiError(
         400, f"Operation type {kind} cannot be cancelled", "FAILED_PRECONDITION", "failedPrecondition"
     )

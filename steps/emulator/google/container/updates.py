@@ -3,26 +3,35 @@
 from __future__ import annotations
 
 from grpo_wizard.steps.emulator.google.container import kubernetes_backend
-from grpo_wizard.steps.emulator.google.container.clusters import bad, check_locations, found
-from grpo_wizard.steps.emulator.google.container.defaults import etag, group, merged
+from grpo_wizard.steps.emulator.google.container.clusters import (
+    check_locations,
+    get_cluster,
+    invalid_argument,
+)
+from grpo_wizard.steps.emulator.google.container.defaults import deep_merge, instance_group_link, new_etag
 from grpo_wizard.steps.emulator.google.container.node_pool_validation import (
     check_pool,
     check_scaling,
     check_taints,
 )
-from grpo_wizard.steps.emulator.google.container.node_pools import found_pool, pools_of
-from grpo_wizard.steps.emulator.google.container.operations import cluster_of, effect, refuse_busy, start
+from grpo_wizard.steps.emulator.google.container.node_pools import get_pool, list_pools
+from grpo_wizard.steps.emulator.google.container.operations import (
+    cluster_of,
+    on_complete,
+    require_idle,
+    start_operation,
+)
 from grpo_wizard.steps.emulator.google.container.upgrades import (
-    of_cluster,
-    the_pool,
+    apply_version_update,
+    updated_pool,
     upgrade_master,
     upgrade_nodes,
 )
 from grpo_wizard.steps.emulator.google.container.versions import check_channel
 from grpo_wizard.steps.emulator.google.shared.self_links import CONTAINER
-from grpo_wizard.steps.emulator.server.context import JSON, ApiError, Call, Record, World, serves
+from grpo_wizard.steps.emulator.server.context import JSON, ApiCall, ApiError, Record, ResourceStore, handles
 
-_PLAIN = {  # ClusterUpdate's field -> the cluster's
+_FIELD_BY_DESIRED = {  # ClusterUpdate's field -> the cluster's
     "desiredAddonsConfig": "addonsConfig",
     "desiredReleaseChannel": "releaseChannel",
     "desiredWorkloadIdentityConfig": "workloadIdentityConfig",
@@ -41,37 +50,37 @@ _PLAIN = {  # ClusterUpdate's field -> the cluster's
 }
 
 
-def _change(call: Call, record: Record, kind: str, change: JSON, span: str = "cluster.update") -> JSON:
-    cluster = found(call, cluster_of(record.key))
-    refuse_busy(call.world, cluster, record.key if record.kind == "node_pool" else "")
+def _change(call: ApiCall, record: Record, kind: str, change: JSON, span: str = "cluster.update") -> JSON:
+    cluster = get_cluster(call, cluster_of(record.key))
+    require_idle(call.store, cluster, record.key if record.kind == "node_pool" else "")
     record.body["status"] = "RECONCILING"
-    call.world.put(record)
-    return start(call, kind, span, record, "changed", change=change)
+    call.store.put(record)
+    return start_operation(call, kind, span, record, "changed", change=change)
 
 
-@effect("changed")
-def _changed(world: World, target: Record, operation: str, change: JSON) -> bool:
+@on_complete("changed")
+def _on_changed(world: ResourceStore, target: Record, operation: str, change: JSON) -> bool:
     if "locations" in change:
-        _move(world, target, change["locations"])
-    target.body = merged(target.body, change)
+        _set_zones(world, target, change["locations"])
+    target.body = deep_merge(target.body, change)
     for whole in ("resourceLabels", "autoscaling", "maintenancePolicy"):  # replaced, not merged
         if whole in change:
             target.body[whole] = change[whole]
-    target.body.update(status="RUNNING", etag=etag())
+    target.body.update(status="RUNNING", etag=new_etag())
     world.put(target)
-    kubernetes_backend.pools_changed(target.key)
+    kubernetes_backend.notify_pools_changed(target.key)
     return True
 
 
-def _move(world: World, target: Record, places: list[str]) -> None:
+def _set_zones(world: ResourceStore, target: Record, places: list[str]) -> None:
     """Nodes follow the zones: a new zone gets as many as each had, one that is left loses its own.
 
     Of a cluster: those of the pools that stand where the cluster stood.
     """
     if target.kind == "cluster":
-        for pool in pools_of(world, target.key):
+        for pool in list_pools(world, target.key):
             if sorted(pool.body["locations"]) == sorted(target.body["locations"]):
-                _move(world, pool, places)
+                _set_zones(world, pool, places)
         return
     cluster = world.get(CONTAINER, cluster_of(target.key))
     sizes, urls = target.extra["sizes"], target.body["instanceGroupUrls"]
@@ -81,12 +90,12 @@ def _move(world: World, target: Record, places: list[str]) -> None:
     target.body["locations"] = list(places)
     if cluster is not None:
         target.body["instanceGroupUrls"] = [
-            groups.get(zone) or group(cluster, target.name, zone) for zone in places
+            groups.get(zone) or instance_group_link(cluster, target.name, zone) for zone in places
         ]
     world.put(target)
 
 
-def _same(asked: JSON, record: Record) -> None:
+def _check_etag(asked: JSON, record: Record) -> None:
     """Refuses a change of what has changed since; the document says ABORTED, the words are inferred."""
     if asked.get("etag") and asked["etag"] != record.body["etag"]:
         raise ApiError(
@@ -94,57 +103,59 @@ def _same(asked: JSON, record: Record) -> None:
         )
 
 
-@serves("container.projects.locations.clusters.update")
-def update(call: Call) -> JSON:
+@handles("container.projects.locations.clusters.update")
+def update(call: ApiCall) -> JSON:
     """clusters.update: one desired thing at a time, as GKE wants it."""
-    record, asked = found(call, str(call.params["name"])), dict(call.body.get("update", {}))
+    record, asked = get_cluster(call, str(call.params["name"])), dict(call.body.get("update", {}))
     desired = [name for name in asked if name.startswith("desired") and name != "desiredNodePoolId"]
     if not desired:
-        raise bad("Must specify a field to update.")
-    _same(asked, record)
-    pools = pools_of(call.world, record.key)
-    of_versions = of_cluster(call, record, pools, asked)
+        raise invalid_argument("Must specify a field to update.")
+    _check_etag(asked, record)
+    pools = list_pools(call.store, record.key)
+    of_versions = apply_version_update(call, record, pools, asked)
     if of_versions is not None:
         return of_versions
     if "desiredNodePoolAutoscaling" in asked:
-        return _scale(call, the_pool(record, pools, asked), asked["desiredNodePoolAutoscaling"])
-    unknown = [name for name in desired if name not in _PLAIN]
+        return _set_scaling(call, updated_pool(record, pools, asked), asked["desiredNodePoolAutoscaling"])
+    unknown = [name for name in desired if name not in _FIELD_BY_DESIRED]
     if unknown:
         raise ApiError(
             501, f"The rehearsal cannot change {unknown[0]} of a cluster.", "UNIMPLEMENTED", "notImplemented"
         )
     if "desiredLocations" in asked:
-        _check_places(call.world, record, pools, asked["desiredLocations"])
+        _check_new_locations(call.store, record, pools, asked["desiredLocations"])
     channel = asked.get("desiredReleaseChannel", {}).get("channel", "")
     check_channel(channel, str(record.body["currentMasterVersion"]))
-    return _change(call, record, "UPDATE_CLUSTER", {_PLAIN[name]: asked[name] for name in desired})
+    return _change(call, record, "UPDATE_CLUSTER", {_FIELD_BY_DESIRED[name]: asked[name] for name in desired})
 
 
-def _check_places(world: World, cluster: Record, pools: list[Record], places: list[str]) -> None:
+def _check_new_locations(
+    world: ResourceStore, cluster: Record, pools: list[Record], places: list[str]
+) -> None:
     check_locations(places, cluster.location)
     for pool in pools:
         if sorted(pool.body["locations"]) == sorted(cluster.body["locations"]):
             check_pool(world, cluster, {**pool.body, "locations": places, "initialNodeCount": 0})
 
 
-@serves("container.projects.locations.clusters.setLocations")
-def set_locations(call: Call) -> JSON:
+@handles("container.projects.locations.clusters.setLocations")
+def set_locations(call: ApiCall) -> JSON:
     """The older way to change a cluster's zones."""
-    record, places = found(call, str(call.params["name"])), list(call.body.get("locations", []))
-    _check_places(call.world, record, pools_of(call.world, record.key), places)
+    record, places = get_cluster(call, str(call.params["name"])), list(call.body.get("locations", []))
+    _check_new_locations(call.store, record, list_pools(call.store, record.key), places)
     return _change(call, record, "UPDATE_CLUSTER", {"locations": places})
 
 
-@serves("container.projects.locations.clusters.updateMaster")
-def update_master(call: Call) -> JSON:
+@handles("container.projects.locations.clusters.updateMaster")
+def update_master(call: ApiCall) -> JSON:
     """Upgrades the control plane."""
-    return upgrade_master(call, found(call, str(call.params["name"])), call.body.get("masterVersion"))
+    return upgrade_master(call, get_cluster(call, str(call.params["name"])), call.body.get("masterVersion"))
 
 
-@serves("container.projects.locations.clusters.setResourceLabels")
-def set_labels(call: Call) -> JSON:
+@handles("container.projects.locations.clusters.setResourceLabels")
+def set_labels(call: ApiCall) -> JSON:
     """Replaces a cluster's labels; an outdated fingerprint is refused."""
-    record = found(call, str(call.params["name"]))
+    record = get_cluster(call, str(call.params["name"]))
     given = call.body.get("labelFingerprint")
     if given and given != record.body["labelFingerprint"]:
         raise ApiError(
@@ -154,38 +165,38 @@ def set_labels(call: Call) -> JSON:
             "conditionNotMet",
         )
     labels = dict(call.body.get("resourceLabels", {}))
-    return _change(call, record, "SET_LABELS", {"resourceLabels": labels, "labelFingerprint": etag()[:8]})
+    return _change(call, record, "SET_LABELS", {"resourceLabels": labels, "labelFingerprint": new_etag()[:8]})
 
 
-@serves("container.projects.locations.clusters.setMaintenancePolicy")
-def set_maintenance(call: Call) -> JSON:
+@handles("container.projects.locations.clusters.setMaintenancePolicy")
+def set_maintenance(call: ApiCall) -> JSON:
     """Replaces the maintenance policy (exclusions for a run)."""
-    record, asked = found(call, str(call.params["name"])), dict(call.body.get("maintenancePolicy", {}))
+    record, asked = get_cluster(call, str(call.params["name"])), dict(call.body.get("maintenancePolicy", {}))
     given = asked.get("resourceVersion")
     if given and given != record.body["maintenancePolicy"]["resourceVersion"]:  # wording inferred
-        raise bad("Maintenance policy could not be set due to a resource version mismatch.")
-    policy = {**asked, "resourceVersion": etag()[:8]}
+        raise invalid_argument("Maintenance policy could not be set due to a resource version mismatch.")
+    policy = {**asked, "resourceVersion": new_etag()[:8]}
     return _change(call, record, "SET_MAINTENANCE_POLICY", {"maintenancePolicy": policy})
 
 
-@serves("container.projects.locations.clusters.setAddons")
-def set_addons(call: Call) -> JSON:
+@handles("container.projects.locations.clusters.setAddons")
+def set_addons(call: ApiCall) -> JSON:
     """Turns add-ons on or off."""
     return _change(
         call,
-        found(call, str(call.params["name"])),
+        get_cluster(call, str(call.params["name"])),
         "UPDATE_CLUSTER",
         {"addonsConfig": call.body.get("addonsConfig", {})},
     )
 
 
-@serves("container.projects.locations.clusters.nodePools.setAutoscaling")
-def set_autoscaling(call: Call) -> JSON:
+@handles("container.projects.locations.clusters.nodePools.setAutoscaling")
+def set_autoscaling(call: ApiCall) -> JSON:
     """Replaces a pool's autoscaling."""
-    return _scale(call, found_pool(call), call.body.get("autoscaling", {}))
+    return _set_scaling(call, get_pool(call), call.body.get("autoscaling", {}))
 
 
-def _scale(call: Call, pool: Record, scaling: JSON) -> JSON:
+def _set_scaling(call: ApiCall, pool: Record, scaling: JSON) -> JSON:
     check_scaling(scaling)
     flexible = pool.body["config"].get("spot") or pool.body["config"].get("flexStart")
     policy = {"locationPolicy": "ANY" if flexible else "BALANCED"}
@@ -193,22 +204,22 @@ def _scale(call: Call, pool: Record, scaling: JSON) -> JSON:
     return _change(call, pool, "UPDATE_CLUSTER", change, "pool.update")
 
 
-@serves("container.projects.locations.clusters.nodePools.setManagement")
-def set_management(call: Call) -> JSON:
+@handles("container.projects.locations.clusters.nodePools.setManagement")
+def set_management(call: ApiCall) -> JSON:
     """Auto-repair and auto-upgrade of a pool."""
     return _change(
         call,
-        found_pool(call),
+        get_pool(call),
         "SET_NODE_POOL_MANAGEMENT",
         {"management": call.body.get("management", {})},
         "pool.update",
     )
 
 
-@serves("container.projects.locations.clusters.nodePools.update")
-def update_pool(call: Call) -> JSON:
+@handles("container.projects.locations.clusters.nodePools.update")
+def update_pool(call: ApiCall) -> JSON:
     """Changes a pool's version, labels, taints, zones or upgrade settings."""
-    record, asked = found_pool(call), call.body
+    record, asked = get_pool(call), call.body
     change: JSON = {
         name: asked[name] for name in ("locations", "upgradeSettings", "queuedProvisioning") if name in asked
     }
@@ -228,12 +239,12 @@ def update_pool(call: Call) -> JSON:
     check_taints(config.get("taints") or [])
     if config:
         change["config"] = config
-    cluster = found(call, cluster_of(record.key))
-    _same(asked, record)
+    cluster = get_cluster(call, cluster_of(record.key))
+    _check_etag(asked, record)
     if asked.get("nodeVersion"):
         return upgrade_nodes(call, cluster, record, asked["nodeVersion"])
     if "locations" in change:
         check_pool(
-            call.world, cluster, {**record.body, "locations": change["locations"], "initialNodeCount": 0}
+            call.store, cluster, {**record.body, "locations": change["locations"], "initialNodeCount": 0}
         )
     return _change(call, record, "UPDATE_CLUSTER", change, "pool.update")

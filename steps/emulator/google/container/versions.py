@@ -5,16 +5,16 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from grpo_wizard.steps.emulator.google.shared.fixtures import ground, regions, zones
-from grpo_wizard.steps.emulator.google.shared.self_links import place
-from grpo_wizard.steps.emulator.server.context import JSON, ApiError, Call, serves
+from grpo_wizard.steps.emulator.google.shared.fixtures import load_fixtures, regions, zones
+from grpo_wizard.steps.emulator.google.shared.self_links import parse_parent
+from grpo_wizard.steps.emulator.server.context import JSON, ApiCall, ApiError, handles
 
 
-def _gke() -> JSON:
-    return dict(ground()["gke"])
+def _load_versions() -> JSON:
+    return dict(load_fixtures()["gke"])
 
 
-def order(version: str) -> tuple[int, ...]:
+def version_key(version: str) -> tuple[int, ...]:
     """A key that sorts versions by age: `1.34.3-gke.1245000` -> (1, 34, 3, 1245000)."""
     return tuple(int(part) for part in re.findall(r"\d+", version))
 
@@ -25,12 +25,12 @@ def check_location(where: str | None) -> None:
         raise ApiError(400, f'Location "{where}" does not exist.', "INVALID_ARGUMENT", "badRequest")
 
 
-@serves("container.projects.locations.getServerConfig")
-def server_config(call: Call) -> JSON:
+@handles("container.projects.locations.getServerConfig")
+def server_config(call: ApiCall) -> JSON:
     """Versions by channel, image types."""
-    check_location(place(str(call.params["name"]))[1])
-    gke = _gke()
-    every = _every()
+    check_location(parse_parent(str(call.params["name"]))[1])
+    gke = _load_versions()
+    every = _all_versions()
     channels = [
         {
             "channel": name,
@@ -50,26 +50,26 @@ def server_config(call: Call) -> JSON:
     }
 
 
-def _every() -> list[str]:
-    found = {version for data in _gke()["channels"].values() for version in data["valid"]}
-    return sorted(found, key=order, reverse=True)
+def _all_versions() -> list[str]:
+    found = {version for data in _load_versions()["channels"].values() for version in data["valid"]}
+    return sorted(found, key=version_key, reverse=True)
 
 
-def _bad(message: str) -> ApiError:
+def _invalid_argument(message: str) -> ApiError:
     return ApiError(400, message, "INVALID_ARGUMENT", "badRequest")
 
 
 def _minor(version: str) -> int:
-    return order(version)[1]
+    return version_key(version)[1]
 
 
 def _channel(name: str) -> list[str]:
     """A channel's versions, newest first; those of all channels where there is no such channel."""
-    data = _gke()["channels"].get(name)
-    return sorted(data["valid"], key=order, reverse=True) if data else _every()
+    data = _load_versions()["channels"].get(name)
+    return sorted(data["valid"], key=version_key, reverse=True) if data else _all_versions()
 
 
-def _meant(asked: str, valid: list[str]) -> str | None:
+def _newest_match(asked: str, valid: list[str]) -> str | None:
     """The newest version that `asked` means: "latest", "1.34", "1.34.3" or a full one."""
     if asked == "latest":
         return valid[0]
@@ -77,44 +77,48 @@ def _meant(asked: str, valid: list[str]) -> str | None:
     return next((one for one in valid if one == asked or one.startswith(fits[1:])), None)
 
 
-def _whole(asked: str) -> bool:
+def _is_full_version(asked: str) -> bool:
     return "-gke." in asked
 
 
-def choose(asked: Any, channel: str) -> str:
+def resolve_version(asked: Any, channel: str) -> str:
     """The control plane's version that `asked` means on a channel; "" or "-" is the channel's default.
 
     Refused as GKE words it: a prefix that nothing has (quoted 2025), a full version that the channel has not
     (terraform-google-kubernetes-engine issue 2177, 2024-11), one that no channel has (plural issue 1308, 2024-05).
     """
-    data = _gke()["channels"].get(channel)
+    data = _load_versions()["channels"].get(channel)
     if asked in (None, "", "-"):
-        return str(data["default"]) if data else str(_gke()["channels"]["REGULAR"]["default"])
-    found = _meant(str(asked), _channel(channel))
+        return str(data["default"]) if data else str(_load_versions()["channels"]["REGULAR"]["default"])
+    found = _newest_match(str(asked), _channel(channel))
     if found:
         return found
-    if not _whole(str(asked)):
-        raise _bad(f'No valid versions with the prefix "{asked}" found.')
+    if not _is_full_version(str(asked)):
+        raise _invalid_argument(f'No valid versions with the prefix "{asked}" found.')
     if data:
-        raise _outside(channel)
-    raise _bad(f'Master version "{asked}" is unsupported.')
+        raise _not_in_channel(channel)
+    raise _invalid_argument(f'Master version "{asked}" is unsupported.')
 
 
-def _outside(channel: str) -> ApiError:
-    listed = ", ".join(sorted(_channel(channel), key=order))
-    return _bad(f'Master version must be one of "{channel}" channel supported versions [{listed}].')
+def _not_in_channel(channel: str) -> ApiError:
+    listed = ", ".join(sorted(_channel(channel), key=version_key))
+    return _invalid_argument(
+        f'Master version must be one of "{channel}" channel supported versions [{listed}].'
+    )
 
 
-def choose_upgrade(asked: Any, channel: str, now: str) -> str:
+def resolve_upgrade(asked: Any, channel: str, now: str) -> str:
     """The version that an upgrade of the control plane goes to. No minor is skipped, none is gone back.
 
     The two refusals' wording is inferred from GKE's page on upgrades (read 2026-11).
     """
-    chosen = choose(asked, channel)
+    chosen = resolve_version(asked, channel)
     if _minor(chosen) < _minor(now):
-        raise _bad(f'Master cannot be upgraded to "{chosen}": cannot downgrade the master from "{now}".')
+        raise _invalid_argument(
+            f'Master cannot be upgraded to "{chosen}": cannot downgrade the master from "{now}".'
+        )
     if _minor(chosen) > _minor(now) + 1:
-        raise _bad(
+        raise _invalid_argument(
             f'Master cannot be upgraded to "{chosen}": cannot upgrade the master from "{now}" by more than a minor '
             "version."
         )
@@ -123,16 +127,16 @@ def choose_upgrade(asked: Any, channel: str, now: str) -> str:
 
 def check_channel(channel: str, now: str) -> None:
     """Refuses a channel that does not have a cluster's version."""
-    if channel in _gke()["channels"] and order(now) > order(_channel(channel)[0]):
-        raise _outside(channel)
+    if channel in _load_versions()["channels"] and version_key(now) > version_key(_channel(channel)[0]):
+        raise _not_in_channel(channel)
 
 
-_OLDEST = (
+_MAX_MINOR_SKEW = (
     2  # minor versions that nodes may be behind their control plane (GKE's version skew policy, read 2026-11)
 )
 
 
-def choose_node(asked: Any, master: str) -> str:
+def resolve_node_version(asked: Any, master: str) -> str:
     """The version that a pool's nodes shall have; "" or "-" is the control plane's.
 
     Wording: unsupported (jetstack/terraform-google-gke-cluster issue 28), newer minor (terraform-provider-google
@@ -140,22 +144,28 @@ def choose_node(asked: Any, master: str) -> str:
     """
     if asked in (None, "", "-"):
         return master
-    fitting = [one for one in _every() if order(one) <= order(master)]
-    chosen = master if asked == master else _meant(str(asked), fitting) or _meant(str(asked), _every())
+    fitting = [one for one in _all_versions() if version_key(one) <= version_key(master)]
+    chosen = (
+        master
+        if asked == master
+        else _newest_match(str(asked), fitting) or _newest_match(str(asked), _all_versions())
+    )
     if chosen is None:
-        text = "Node version" if _whole(str(asked)) else "No valid versions with the prefix"
-        raise _bad(f'{text} "{asked}" {"is unsupported" if _whole(str(asked)) else "found"}.')
+        text = "Node version" if _is_full_version(str(asked)) else "No valid versions with the prefix"
+        raise _invalid_argument(
+            f'{text} "{asked}" {"is unsupported" if _is_full_version(str(asked)) else "found"}.'
+        )
     if _minor(chosen) > _minor(master):
-        raise _bad(
+        raise _invalid_argument(
             f'Node version "{chosen}" must not have a greater minor version than master version "{master}".'
         )
-    if order(chosen) > order(master):
-        raise _bad(
+    if version_key(chosen) > version_key(master):
+        raise _invalid_argument(
             f'desired node version "{chosen}" cannot be greater than current master version "{master}".'
         )
-    if _minor(chosen) < _minor(master) - _OLDEST:
-        raise _bad(
-            f'Node version "{chosen}" must not be more than {_OLDEST} minor versions older than master version '
+    if _minor(chosen) < _minor(master) - _MAX_MINOR_SKEW:
+        raise _invalid_argument(
+            f'Node version "{chosen}" must not be more than {_MAX_MINOR_SKEW} minor versions older than master version '
             f'"{master}".'
         )
     return chosen

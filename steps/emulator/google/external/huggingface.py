@@ -8,7 +8,7 @@ Tokens are not checked against anybody: one that starts with `hf_` (or the rehea
 
 from __future__ import annotations
 
-from grpo_wizard.steps.emulator.server.context import JSON, ApiError, Call, house, serves
+from grpo_wizard.steps.emulator.server.context import JSON, ApiCall, ApiError, handles, server_context
 
 # Owners whose models are believed to exist, and beginnings of the names that their owners gate (their model
 # cards, 2026-11).
@@ -29,18 +29,18 @@ _GATED = ("meta-llama/", "google/gemma", "mistralai/")
 _UNGATED_SHORT = {"gpt2", "bert-base-uncased"}
 
 
-def _token(call: Call) -> str | None:
+def _token(call: ApiCall) -> str | None:
     """The caller's token. Raises 401 for one that Hugging Face would not know."""
     token = call.headers.get("Authorization", "").removeprefix("Bearer ").strip()
     if not token:
         return None
-    if (not token.startswith("hf_") and token != house().token) or "invalid" in token:
+    if (not token.startswith("hf_") and token != server_context().token) or "invalid" in token:
         raise ApiError(401, "Invalid credentials in Authorization header", "UNAUTHENTICATED")
     return token
 
 
-@serves("huggingface.whoami")
-def whoami(call: Call) -> JSON:
+@handles("huggingface.whoami")
+def whoami(call: ApiCall) -> JSON:
     """The account behind a token."""
     if _token(call) is None:
         raise ApiError(401, "Invalid username or password.", "UNAUTHENTICATED")
@@ -60,7 +60,7 @@ def whoami(call: Call) -> JSON:
     }
 
 
-def _model(call: Call) -> str:
+def _model(call: ApiCall) -> str:
     owner, model = call.params.get("owner"), call.params["model"]
     name = f"{owner}/{model}" if owner else str(model)
     if (owner or "").lower() not in _OWNERS and name not in _UNGATED_SHORT:
@@ -75,8 +75,8 @@ def _model(call: Call) -> str:
     return name
 
 
-@serves("huggingface.models.get")
-def model(call: Call) -> JSON:
+@handles("huggingface.models.get")
+def model(call: ApiCall) -> JSON:
     """A model's card: also of a gated one."""
     name = _model(call)
     _token(call)
@@ -93,8 +93,8 @@ def model(call: Call) -> JSON:
     }
 
 
-@serves("huggingface.models.authCheck")
-def auth_check(call: Call) -> JSON:
+@handles("huggingface.models.authCheck")
+def auth_check(call: ApiCall) -> JSON:
     """Whether the caller may read a model's files.
 
     200, 401 GatedRepo without a token, 403 GatedRepo without access.

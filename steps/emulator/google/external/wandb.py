@@ -5,10 +5,10 @@ from __future__ import annotations
 import base64
 import re
 
-from grpo_wizard.steps.emulator.server.context import JSON, ApiError, Call, serves
+from grpo_wizard.steps.emulator.server.context import JSON, ApiCall, ApiError, handles
 
 
-def _key(call: Call) -> str:
+def _key(call: ApiCall) -> str:
     kind, _, value = call.headers.get("Authorization", "").partition(" ")
     if kind.lower() != "basic":
         return ""
@@ -18,8 +18,8 @@ def _key(call: Call) -> str:
         raise ApiError(401, "user is not logged in", "UNAUTHENTICATED") from None
 
 
-@serves("wandb.graphql")
-def graphql(call: Call) -> JSON:
+@handles("wandb.graphql")
+def graphql(call: ApiCall) -> JSON:
     """`{ viewer { … } }`; any other question is not served."""
     if not re.search(r"\bviewer\b", str(call.body.get("query", ""))):
         raise ApiError(501, "The rehearsal answers W&B's viewer query only.", "UNIMPLEMENTED")

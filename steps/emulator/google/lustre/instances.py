@@ -13,44 +13,50 @@ import secrets
 import shutil
 
 from grpo_wizard.steps.emulator.google.compute.networks import peerings_of
-from grpo_wizard.steps.emulator.google.compute.networks import resolve as find_network
-from grpo_wizard.steps.emulator.google.lustre.operations import effect, named, start, typed, within
-from grpo_wizard.steps.emulator.google.lustre.tiers import check, check_growth
-from grpo_wizard.steps.emulator.google.servicenetworking.connections import hold
-from grpo_wizard.steps.emulator.google.shared.filters import parse
-from grpo_wizard.steps.emulator.google.shared.fixtures import ground, zones, zones_of
-from grpo_wizard.steps.emulator.google.shared.ids import zulu
-from grpo_wizard.steps.emulator.google.shared.operation_records import writes
-from grpo_wizard.steps.emulator.google.shared.self_links import COMPUTE, LUSTRE, last
+from grpo_wizard.steps.emulator.google.compute.networks import resolve_network as find_network
+from grpo_wizard.steps.emulator.google.lustre.operations import (
+    get_named,
+    list_in_location,
+    on_complete,
+    start_operation,
+    to_any,
+)
+from grpo_wizard.steps.emulator.google.lustre.tiers import check_growth, get_tier
+from grpo_wizard.steps.emulator.google.servicenetworking.connections import delay_disconnect
+from grpo_wizard.steps.emulator.google.shared.filters import parse_filter
+from grpo_wizard.steps.emulator.google.shared.fixtures import load_fixtures, zones, zones_of
+from grpo_wizard.steps.emulator.google.shared.ids import utc_timestamp
+from grpo_wizard.steps.emulator.google.shared.operation_records import handles_idempotent
+from grpo_wizard.steps.emulator.google.shared.self_links import COMPUTE, LUSTRE, basename
 from grpo_wizard.steps.emulator.server.context import (
     JSON,
+    ApiCall,
     ApiError,
-    Call,
     Record,
-    World,
-    house,
+    ResourceStore,
+    handles,
     lustre_folder,
-    serves,
+    server_context,
 )
 
 _NAME = re.compile(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?")
 _FILESYSTEM = re.compile(r"[a-zA-Z][a-zA-Z0-9]{0,7}")
-_MOST = 20  # instances a project (Google's quotas page)
+_MAX_INSTANCES = 20  # instances a project (Google's quotas page)
 Net = ipaddress.IPv4Network
 
 
-def _bad(message: str, status: str = "INVALID_ARGUMENT") -> ApiError:
+def _error(message: str, status: str = "INVALID_ARGUMENT") -> ApiError:
     return ApiError(400, message, status, "badRequest")
 
 
-def _place(parent: str) -> tuple[str, str]:
+def _parse_zone_parent(parent: str) -> tuple[str, str]:
     """(project, zone) of a parent.
 
     Lustre lives in zones that have accelerators or are one of their region's first three.
     """
     parts = parent.split("/")
     if parts[3] not in lustre_zones():
-        raise _bad(f"Location {parts[3]} is not supported. Managed Lustre instances are zonal.")
+        raise _error(f"Location {parts[3]} is not supported. Managed Lustre instances are zonal.")
     return parts[1], parts[3]
 
 
@@ -59,46 +65,46 @@ def lustre_zones() -> list[str]:
 
     Inferred: all zones of regions that have A4 or A3 Ultra (the real list is not published as data).
     """
-    regions = {zones()[zone] for zone in ground()["roce_zones"]}
+    regions = {zones()[zone] for zone in load_fixtures()["roce_zones"]}
     return [zone for region in sorted(regions) for zone in zones_of(region)]
 
 
-@serves("lustre.projects.locations.instances.get")
-def get(call: Call) -> JSON:
+@handles("lustre.projects.locations.instances.get")
+def get(call: ApiCall) -> JSON:
     """One instance."""
-    return copy.deepcopy(named(call, "lustre").body)
+    return copy.deepcopy(get_named(call, "lustre").body)
 
 
-@serves("lustre.projects.locations.instances.list")
-def list_(call: Call) -> JSON:
+@handles("lustre.projects.locations.instances.list")
+def list_(call: ApiCall) -> JSON:
     """A zone's instances, or all (`-`)."""
-    records = within(call.world, "lustre", str(call.params["parent"]))
-    test = parse(str(call.params.get("filter", "")))
+    records = list_in_location(call.store, "lustre", str(call.params["parent"]))
+    test = parse_filter(str(call.params.get("filter", "")))
     return {"instances": [copy.deepcopy(record.body) for record in records if test(record.body)]}
 
 
-@writes("lustre.projects.locations.instances.create")
-def create(call: Call) -> JSON:
+@handles_idempotent("lustre.projects.locations.instances.create")
+def create(call: ApiCall) -> JSON:
     """Makes an instance. Takes half an hour and more; its address is taken from the range at the end."""
-    project, zone = _place(str(call.params["parent"]))
+    project, zone = _parse_zone_parent(str(call.params["parent"]))
     name = str(call.params.get("instanceId", ""))
     if not _NAME.fullmatch(name):
-        raise _bad(
+        raise _error(
             f"Invalid instance ID '{name}'. Must be 1 to 63 lower-case letters, digits or hyphens, starting "
             "with a letter."
         )
     key = f"projects/{project}/locations/{zone}/instances/{name}"
-    if call.world.get(LUSTRE, key):
+    if call.store.get(LUSTRE, key):
         raise ApiError(409, f"Resource '{key}' already exists", "ALREADY_EXISTS", "alreadyExists")
-    if len(call.world.all(LUSTRE, "lustre", project=project)) >= _MOST:
+    if len(call.store.all(LUSTRE, "lustre", project=project)) >= _MAX_INSTANCES:
         raise ApiError(
             429,
-            f"Quota limit 'InstancesPerProject' has been exceeded. Limit: {_MOST}.",
+            f"Quota limit 'InstancesPerProject' has been exceeded. Limit: {_MAX_INSTANCES}.",
             "RESOURCE_EXHAUSTED",
             "rateLimitExceeded",
         )
-    network = _check(call.world, project, call.body)
-    record = call.world.put(
+    network = _check(call.store, project, call.body)
+    record = call.store.put(
         Record(
             LUSTRE,
             "lustre",
@@ -106,37 +112,37 @@ def create(call: Call) -> JSON:
             project,
             zone,
             key,
-            _made_body(call, key, network),
+            _new_body(call, key, network),
             "creating",
             extra={"network": network.key},
         )
     )
-    return start(call, "create", "lustre.create", record, "lustre.made")
+    return start_operation(call, "create", "lustre.create", record, "lustre.made")
 
 
-def _check(world: World, project: str, body: JSON) -> Record:
+def _check(world: ResourceStore, project: str, body: JSON) -> Record:
     if not _FILESYSTEM.fullmatch(str(body.get("filesystem", ""))):
-        raise _bad(
+        raise _error(
             f"Invalid filesystem name '{body.get('filesystem', '')}'. Must start with a letter and have at "
             "most 8 letters and digits."
         )
     throughput = body.get("perUnitStorageThroughput")
     if throughput and body.get("dynamicTierOptions"):  # cluster-toolkit pull 5791; wording inferred
-        raise _bad("perUnitStorageThroughput must not be set together with dynamicTierOptions.")
-    check(
+        raise _error("perUnitStorageThroughput must not be set together with dynamicTierOptions.")
+    get_tier(
         int(throughput) if throughput else None,
         int(body.get("capacityGib") or 0),
         dynamic=bool(body.get("dynamicTierOptions")),
     )
     if not str(body.get("network", "")).startswith("projects/"):
-        raise _bad(
+        raise _error(
             f"Invalid network '{body.get('network', '')}'. Must be projects/PROJECT/global/networks/NETWORK."
         )
     network = find_network(world, project, body["network"])
     if network is None:
-        raise _bad(f"Network '{body['network']}' was not found.", "NOT_FOUND")
-    if not ranges_of(world, network):
-        raise _bad(
+        raise _error(f"Network '{body['network']}' was not found.", "NOT_FOUND")
+    if not allocated_ranges(world, network):
+        raise _error(
             f"Network '{body['network']}' has no private services connection with "
             "servicenetworking.googleapis.com and an allocated range. "
             "Create one before the instance.",
@@ -145,20 +151,20 @@ def _check(world: World, project: str, body: JSON) -> Record:
     return network
 
 
-def _made_body(call: Call, key: str, network: Record) -> JSON:
+def _new_body(call: ApiCall, key: str, network: Record) -> JSON:
     kept = {name: value for name, value in call.body.items() if name != "name"}
     return {
         **kept,
         "name": key,
         "network": network.key,
         "state": "CREATING",
-        "createTime": zulu(call.world),
-        "updateTime": zulu(call.world),
+        "createTime": utc_timestamp(call.store),
+        "updateTime": utc_timestamp(call.store),
         "uid": secrets.token_hex(16),
     }
 
 
-def ranges_of(world: World, network: Record) -> list[Net]:
+def allocated_ranges(world: ResourceStore, network: Record) -> list[Net]:
     """Allocated ranges that a network's private services connection holds."""
     found = []
     for peering in peerings_of(world, network):
@@ -169,14 +175,14 @@ def ranges_of(world: World, network: Record) -> list[Net]:
     return found
 
 
-def _free(world: World, network: Record) -> Net:
+def _free_range(world: ResourceStore, network: Record) -> Net:
     """A /24 of the allocated ranges that no other instance has."""
     taken = [
         Net(other.extra["range"])
         for other in world.all(LUSTRE, "lustre")
         if other.extra.get("network") == network.key and other.extra.get("range")
     ]
-    for whole in ranges_of(world, network):
+    for whole in allocated_ranges(world, network):
         for part in whole.subnets(new_prefix=24) if whole.prefixlen <= 24 else []:
             if not any(part.overlaps(other) for other in taken):
                 return part
@@ -188,39 +194,39 @@ def _free(world: World, network: Record) -> Net:
     )
 
 
-@effect("lustre.made")
-def _made(world: World, target: Record) -> JSON:
+@on_complete("lustre.made")
+def _on_created(world: ResourceStore, target: Record) -> JSON:
     network = world.get(COMPUTE, target.extra["network"])
     if network is None:
         raise ApiError(400, f"Network '{target.body['network']}' was not found.", "FAILED_PRECONDITION")
-    block = _free(world, network)
+    block = _free_range(world, network)
     target.extra["range"] = str(block)
     target.body["mountPoint"] = f"{block[2]}@tcp:/{target.body['filesystem']}"
-    return _active(world, target)
+    return _set_active(world, target)
 
 
-def _active(world: World, target: Record) -> JSON:
+def _set_active(world: ResourceStore, target: Record) -> JSON:
     target.state = "ready"
-    target.body.update(state="ACTIVE", updateTime=zulu(world))
+    target.body.update(state="ACTIVE", updateTime=utc_timestamp(world))
     world.put(target)
-    return typed("Instance", copy.deepcopy(target.body))
+    return to_any("Instance", copy.deepcopy(target.body))
 
 
-def _idle(call: Call) -> Record:
+def _get_idle(call: ApiCall) -> Record:
     """The instance that a call names, unless something is being done to it. Wording inferred."""
-    record = named(call, "lustre")
+    record = get_named(call, "lustre")
     if record.body["state"] != "ACTIVE":
-        raise _bad(
+        raise _error(
             f"Resource '{record.key}' is in state {record.body['state']} and cannot be changed now.",
             "FAILED_PRECONDITION",
         )
     return record
 
 
-@writes("lustre.projects.locations.instances.patch")
-def patch(call: Call) -> JSON:
+@handles_idempotent("lustre.projects.locations.instances.patch")
+def patch(call: ApiCall) -> JSON:
     """Grows an instance, or changes its description or labels. Everything else is immutable."""
-    record = _idle(call)
+    record = _get_idle(call)
     mask = [
         part
         for part in str(call.params.get("updateMask") or ",".join(call.body)).split(",")
@@ -229,13 +235,13 @@ def patch(call: Call) -> JSON:
     change: JSON = {}
     for field in (_camel(part) for part in mask):
         if field not in ("capacityGib", "description", "labels"):
-            raise _bad(f"Field '{field}' is immutable.")
+            raise _error(f"Field '{field}' is immutable.")
         change[field] = call.body.get(field, {} if field == "labels" else "")
     if "capacityGib" in change:
         _check_growth(record, int(change["capacityGib"] or 0))
     record.state, record.body["state"] = "ready", "UPDATING"
-    call.world.put(record)
-    return start(call, "update", "lustre.update", record, "lustre.changed", change=change)
+    call.store.put(record)
+    return start_operation(call, "update", "lustre.update", record, "lustre.changed", change=change)
 
 
 def _camel(name: str) -> str:
@@ -245,62 +251,68 @@ def _camel(name: str) -> str:
 def _check_growth(record: Record, new: int) -> None:
     body = record.body
     throughput = body.get("perUnitStorageThroughput")
-    tier = check(int(throughput) if throughput else None, new, dynamic=bool(body.get("dynamicTierOptions")))
+    tier = get_tier(
+        int(throughput) if throughput else None, new, dynamic=bool(body.get("dynamicTierOptions"))
+    )
     check_growth(tier, int(body["capacityGib"]), new)
 
 
-@effect("lustre.changed")
-def _changed(world: World, target: Record, change: JSON) -> JSON:
+@on_complete("lustre.changed")
+def _on_changed(world: ResourceStore, target: Record, change: JSON) -> JSON:
     target.body.update(change)
-    return _active(world, target)
+    return _set_active(world, target)
 
 
-@writes("lustre.projects.locations.instances.delete")
-def delete(call: Call) -> JSON:
+@handles_idempotent("lustre.projects.locations.instances.delete")
+def delete(call: ApiCall) -> JSON:
     """Deletes an instance with its data. Its producer lets go of the peering some time after."""
-    record = _idle(call)
+    record = _get_idle(call)
     record.state, record.body["state"] = "deleting", "DELETING"
-    call.world.put(record)
-    return start(call, "delete", "lustre.delete", record, "lustre.gone")
+    call.store.put(record)
+    return start_operation(call, "delete", "lustre.delete", record, "lustre.gone")
 
 
-@effect("lustre.gone")
-def _gone(world: World, target: Record) -> JSON:
+@on_complete("lustre.gone")
+def _on_deleted(world: ResourceStore, target: Record) -> JSON:
     world.remove(target)
     handle = f"{target.project}/{target.location}/{target.name}"
-    shutil.rmtree(lustre_folder(house().folder / "kube", handle), ignore_errors=True)
-    hold(world, target.project, last(target.extra["network"]))
+    shutil.rmtree(lustre_folder(server_context().folder / "kube", handle), ignore_errors=True)
+    delay_disconnect(world, target.project, basename(target.extra["network"]))
     return {"@type": "type.googleapis.com/google.protobuf.Empty"}
 
 
-@writes("lustre.projects.locations.instances.exportData", "lustre.projects.locations.instances.importData")
-def transfer(call: Call) -> JSON:
+@handles_idempotent(
+    "lustre.projects.locations.instances.exportData", "lustre.projects.locations.instances.importData"
+)
+def transfer(call: ApiCall) -> JSON:
     """Import and export take their time and answer; no bucket exists here, so no byte moves and no right to one is
     looked at.
     """
-    record = _idle(call)
+    record = _get_idle(call)
     bucket = str(call.body.get("gcsPath", {}).get("uri", ""))
     if not re.fullmatch(r"gs://[a-z0-9][-_.a-z0-9]{1,61}[a-z0-9](/.*)?", bucket):
-        raise _bad(f"Invalid gcsPath.uri '{bucket}'. Must be gs://BUCKET or gs://BUCKET/PATH/.")
+        raise _error(f"Invalid gcsPath.uri '{bucket}'. Must be gs://BUCKET or gs://BUCKET/PATH/.")
     path = str(call.body.get("lustrePath", {}).get("path", "/"))
     if not path.startswith("/"):  # the message's own comment: the path must start with '/'; wording inferred
-        raise _bad(f"Invalid lustrePath.path '{path}'. Must start with '/'.")
+        raise _error(f"Invalid lustrePath.path '{path}'. Must start with '/'.")
     verb = "export" if call.method_id.endswith("exportData") else "import"
-    return start(call, verb, "lustre.transfer", record, f"lustre.{verb}", f"{verb.capitalize()}DataMetadata")
+    return start_operation(
+        call, verb, "lustre.transfer", record, f"lustre.{verb}", f"{verb.capitalize()}DataMetadata"
+    )
 
 
-@effect("lustre.export")
-def _exported(world: World, target: Record) -> JSON:
-    return typed("ExportDataResponse", {})
+@on_complete("lustre.export")
+def _on_exported(world: ResourceStore, target: Record) -> JSON:
+    return to_any("ExportDataResponse", {})
 
 
-@effect("lustre.import")
-def _imported(world: World, target: Record) -> JSON:
-    return typed("ImportDataResponse", {})
+@on_complete("lustre.import")
+def _on_imported(world: ResourceStore, target: Record) -> JSON:
+    return to_any("ImportDataResponse", {})
 
 
-@serves("lustre.projects.locations.list")
-def locations(call: Call) -> JSON:
+@handles("lustre.projects.locations.list")
+def locations(call: ApiCall) -> JSON:
     """Zones that have Lustre."""
     project = str(call.params["name"])
     return {"locations": [_location(project, zone) for zone in lustre_zones()]}
@@ -310,8 +322,8 @@ def _location(project: str, zone: str) -> JSON:
     return {"name": f"{project}/locations/{zone}", "locationId": zone, "displayName": zone}
 
 
-@serves("lustre.projects.locations.get")
-def location(call: Call) -> JSON:
+@handles("lustre.projects.locations.get")
+def location(call: ApiCall) -> JSON:
     """One zone."""
     project, zone = str(call.params["name"]).split("/locations/")
     if zone not in lustre_zones():

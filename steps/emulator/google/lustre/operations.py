@@ -6,15 +6,23 @@ import copy
 from collections.abc import Callable
 from typing import Any
 
-from grpo_wizard.steps.emulator.google.shared.durations import seconds
-from grpo_wizard.steps.emulator.google.shared.ids import operation_name, zulu
-from grpo_wizard.steps.emulator.google.shared.operation_records import keep
-from grpo_wizard.steps.emulator.google.shared.self_links import LUSTRE, place
-from grpo_wizard.steps.emulator.server.context import JSON, ApiError, Call, Record, World, happens, serves
+from grpo_wizard.steps.emulator.google.shared.durations import sample_seconds
+from grpo_wizard.steps.emulator.google.shared.ids import operation_name, utc_timestamp
+from grpo_wizard.steps.emulator.google.shared.operation_records import record_operation
+from grpo_wizard.steps.emulator.google.shared.self_links import LUSTRE, parse_parent
+from grpo_wizard.steps.emulator.server.context import (
+    JSON,
+    ApiCall,
+    ApiError,
+    Record,
+    ResourceStore,
+    handles,
+    on_event,
+)
 
 _TYPE = "type.googleapis.com/google.cloud.lustre.v1."
-Effect = Callable[..., JSON]
-_EFFECTS: dict[str, Effect] = {}
+LustreEffect = Callable[..., JSON]
+_EFFECTS: dict[str, LustreEffect] = {}
 _CODES = {
     "INVALID_ARGUMENT": 3,
     "NOT_FOUND": 5,
@@ -25,26 +33,26 @@ _CODES = {
 }
 
 
-def effect(name: str) -> Callable[[Effect], Effect]:
+def on_complete(name: str) -> Callable[[LustreEffect], LustreEffect]:
     """Registers what an operation does when it is due: called as (world, target=, **args).
 
     It returns the operation's response with its @type.
     """
 
-    def register(function: Effect) -> Effect:
+    def register(function: LustreEffect) -> LustreEffect:
         _EFFECTS[name] = function
         return function
 
     return register
 
 
-def typed(name: str, body: JSON) -> JSON:
+def to_any(name: str, body: JSON) -> JSON:
     """A message of Lustre's package as an Any."""
     return {"@type": _TYPE + name, **body}
 
 
-def start(
-    call: Call,
+def start_operation(
+    call: ApiCall,
     verb: str,
     span: str,
     target: Record,
@@ -53,23 +61,28 @@ def start(
     **args: Any,
 ) -> JSON:
     """Starts an operation on an instance; `does` is its effect."""
-    world, name = call.world, operation_name(call.world)
+    world, name = call.store, operation_name(call.store)
     key = f"projects/{target.project}/locations/{target.location}/operations/{name}"
-    about: JSON = {"createTime": zulu(world), "target": target.key, "requestedCancellation": False}
+    about: JSON = {"createTime": utc_timestamp(world), "target": target.key, "requestedCancellation": False}
     if metadata == "OperationMetadata":
         about["apiVersion"] = "v1"
     if metadata != "ImportDataMetadata":
         about["verb"] = verb
-    body: JSON = {"name": key, "metadata": typed(metadata, about), "done": False}
-    keep(call, LUSTRE, key, target, body, "creating")
-    world.later(
-        seconds(span, target.name), "lustre.due", operation=key, target=target.key, does=does, args=args
+    body: JSON = {"name": key, "metadata": to_any(metadata, about), "done": False}
+    record_operation(call, LUSTRE, key, target, body, "creating")
+    world.schedule(
+        sample_seconds(span, target.name),
+        "lustre.due",
+        operation=key,
+        target=target.key,
+        does=does,
+        args=args,
     )
     return copy.deepcopy(body)
 
 
-@happens("lustre.due")
-def _due(world: World, operation: str, target: str, does: str, args: JSON) -> None:
+@on_event("lustre.due")
+def _complete(world: ResourceStore, operation: str, target: str, does: str, args: JSON) -> None:
     record, thing = world.get(LUSTRE, operation), world.get(LUSTRE, target)
     if record is None or thing is None:
         return
@@ -80,19 +93,19 @@ def _due(world: World, operation: str, target: str, does: str, args: JSON) -> No
         except ApiError as refusal:
             failure = {"code": _CODES.get(refusal.status, 13), "message": refusal.message}
     record.body["done"], record.state = True, "ready"
-    record.body["metadata"]["endTime"] = zulu(world)
+    record.body["metadata"]["endTime"] = utc_timestamp(world)
     if failure is not None:
         record.body["error"] = {
             "code": int(failure.get("code", 13)),
             "message": str(failure.get("message", "")),
         }
-        _undo(world, thing)
+        _roll_back(world, thing)
     else:
         record.body["response"] = response
     world.put(record)
 
 
-def _undo(world: World, thing: Record) -> None:
+def _roll_back(world: ResourceStore, thing: Record) -> None:
     """A create that failed leaves nothing behind; anything else leaves the instance as it was."""
     if thing.state == "creating":
         world.remove(thing)
@@ -101,45 +114,45 @@ def _undo(world: World, thing: Record) -> None:
         world.put(thing)
 
 
-def named(call: Call, kind: str) -> Record:
+def get_named(call: ApiCall, kind: str) -> Record:
     """The thing of this kind that a call's `name` means, or Lustre's 404."""
     name = str(call.params["name"])
-    record = call.world.get(LUSTRE, name)
+    record = call.store.get(LUSTRE, name)
     if record is None or record.kind != kind:
         raise ApiError(404, f"Resource '{name}' was not found", "NOT_FOUND", "notFound")
     return record
 
 
-def within(world: World, kind: str, parent: str) -> list[Record]:
+def list_in_location(world: ResourceStore, kind: str, parent: str) -> list[Record]:
     """Things of a kind in `projects/P/locations/L`; a location of `-` means all."""
-    project, location = place(parent)
+    project, location = parse_parent(parent)
     return world.all(LUSTRE, kind, project=project, location=location)
 
 
-@serves("lustre.projects.locations.operations.get")
-def get(call: Call) -> JSON:
+@handles("lustre.projects.locations.operations.get")
+def get(call: ApiCall) -> JSON:
     """One operation."""
-    return copy.deepcopy(named(call, "operation").body)
+    return copy.deepcopy(get_named(call, "operation").body)
 
 
-@serves("lustre.projects.locations.operations.list")
-def list_(call: Call) -> JSON:
+@handles("lustre.projects.locations.operations.list")
+def list_(call: ApiCall) -> JSON:
     """A location's operations."""
-    records = within(call.world, "operation", str(call.params["name"]))
+    records = list_in_location(call.store, "operation", str(call.params["name"]))
     return {"operations": [copy.deepcopy(record.body) for record in records]}
 
 
-@serves("lustre.projects.locations.operations.cancel")
-def cancel(call: Call) -> JSON:
+@handles("lustre.projects.locations.operations.cancel")
+def cancel(call: ApiCall) -> JSON:
     """Notes that cancelling was asked for; an instance's operations run on, as the service may do."""
-    record = named(call, "operation")
+    record = get_named(call, "operation")
     record.body["metadata"]["requestedCancellation"] = True
-    call.world.put(record)
+    call.store.put(record)
     return {}
 
 
-@serves("lustre.projects.locations.operations.delete")
-def delete(call: Call) -> JSON:
+@handles("lustre.projects.locations.operations.delete")
+def delete(call: ApiCall) -> JSON:
     """Forgets an operation."""
-    call.world.remove(named(call, "operation"))
+    call.store.remove(get_named(call, "operation"))
     return {}

@@ -12,39 +12,39 @@ from grpo_wizard.steps.emulator.server.context import ApiError
 
 
 @dataclass(frozen=True)
-class Tier:
+class PerformanceTier:
     """GiB: the least, the step up to `small_to`, the step above it, the most."""
 
-    least: int
+    min_gib: int
     step: int
-    small_to: int
+    small_step_max_gib: int
     big_step: int
-    most: int
+    max_gib: int
 
-    def valid(self, gib: int) -> bool:
+    def is_valid(self, gib: int) -> bool:
         """Whether a capacity is one of the tier's."""
-        if not self.least <= gib <= self.most:
+        if not self.min_gib <= gib <= self.max_gib:
             return False
-        return gib % self.step == 0 if gib <= self.small_to else gib % self.big_step == 0
+        return gib % self.step == 0 if gib <= self.small_step_max_gib else gib % self.big_step == 0
 
     def nearest(self, gib: int) -> tuple[int, int]:
         """The valid capacities just below (or the least) and just above (or the most)."""
-        step = self.step if gib <= self.small_to else self.big_step
-        low = max(self.least, min(self.most, gib // step * step))
-        high = min(self.most, max(self.least, -(-gib // step) * step))
+        step = self.step if gib <= self.small_step_max_gib else self.big_step
+        low = max(self.min_gib, min(self.max_gib, gib // step * step))
+        high = min(self.max_gib, max(self.min_gib, -(-gib // step) * step))
         return low, high
 
 
-TIERS: dict[int, Tier] = {
-    1000: Tier(9_000, 9_000, 1_530_000, 72_000, 10_008_000),
-    500: Tier(18_000, 18_000, 3_060_000, 144_000, 20_016_000),
-    250: Tier(36_000, 36_000, 6_120_000, 288_000, 40_032_000),
-    125: Tier(72_000, 72_000, 12_240_000, 72_000, 12_240_000),
+TIERS: dict[int, PerformanceTier] = {
+    1000: PerformanceTier(9_000, 9_000, 1_530_000, 72_000, 10_008_000),
+    500: PerformanceTier(18_000, 18_000, 3_060_000, 144_000, 20_016_000),
+    250: PerformanceTier(36_000, 36_000, 6_120_000, 288_000, 40_032_000),
+    125: PerformanceTier(72_000, 72_000, 12_240_000, 72_000, 12_240_000),
 }
-DYNAMIC = Tier(472_000, 472_000, 84_016_000, 472_000, 84_016_000)
+DYNAMIC = PerformanceTier(472_000, 472_000, 84_016_000, 472_000, 84_016_000)
 
 
-def check(throughput: int | None, gib: int, *, dynamic: bool = False) -> Tier:
+def get_tier(throughput: int | None, gib: int, *, dynamic: bool = False) -> PerformanceTier:
     """The tier of a throughput (MBps per TiB).
 
     Refuses capacities it does not take, naming those it does. Wording inferred.
@@ -54,32 +54,32 @@ def check(throughput: int | None, gib: int, *, dynamic: bool = False) -> Tier:
     elif throughput in TIERS:
         tier = TIERS[throughput]
     else:
-        raise _bad(
+        raise _invalid_argument(
             f"perUnitStorageThroughput {throughput or 0} is not supported. Supported values are "
             f"{', '.join(map(str, TIERS))}."
         )
-    if tier.valid(gib):
+    if tier.is_valid(gib):
         return tier
     low, high = tier.nearest(gib)
     near = str(low) if low == high else f"{low} or {high}"
     name = "the dynamic tier" if dynamic else f"perUnitStorageThroughput {throughput}"
-    raise _bad(
-        f"capacityGib {gib} is invalid for {name}: must be between {tier.least} and {tier.most} GiB in "
+    raise _invalid_argument(
+        f"capacityGib {gib} is invalid for {name}: must be between {tier.min_gib} and {tier.max_gib} GiB in "
         f"multiples of {tier.step} GiB up to "
-        f"{tier.small_to} GiB, and of {tier.big_step} GiB above. The nearest valid capacity is {near} GiB."
+        f"{tier.small_step_max_gib} GiB, and of {tier.big_step} GiB above. The nearest valid capacity is {near} GiB."
     )
 
 
-def check_growth(tier: Tier, old: int, new: int) -> None:
+def check_growth(tier: PerformanceTier, old: int, new: int) -> None:
     """Capacity only grows, and never out of the small-step range it was made in."""
     if new < old:
-        raise _bad(f"capacityGib cannot be decreased (from {old} to {new}).")
-    if old <= tier.small_to < new:
-        raise _bad(
-            f"capacityGib cannot be increased beyond {tier.small_to} GiB for an instance created with at "
+        raise _invalid_argument(f"capacityGib cannot be decreased (from {old} to {new}).")
+    if old <= tier.small_step_max_gib < new:
+        raise _invalid_argument(
+            f"capacityGib cannot be increased beyond {tier.small_step_max_gib} GiB for an instance created with at "
             "most that capacity."
         )
 
 
-def _bad(message: str) -> ApiError:
+def _invalid_argument(message: str) -> ApiError:
     return ApiError(400, message, "INVALID_ARGUMENT", "badRequest")

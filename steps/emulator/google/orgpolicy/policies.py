@@ -10,122 +10,128 @@ from __future__ import annotations
 import base64
 from typing import Any
 
-from grpo_wizard.steps.emulator.drills.active import runs
+from grpo_wizard.steps.emulator.drills.active import is_active
 from grpo_wizard.steps.emulator.google.resourcemanager import projects
-from grpo_wizard.steps.emulator.google.shared.ids import zulu
-from grpo_wizard.steps.emulator.google.shared.lists import paged
-from grpo_wizard.steps.emulator.server.context import JSON, ApiError, Call, Record, World, serves
+from grpo_wizard.steps.emulator.google.shared.ids import utc_timestamp
+from grpo_wizard.steps.emulator.google.shared.lists import simple_page
+from grpo_wizard.steps.emulator.server.context import JSON, ApiCall, ApiError, Record, ResourceStore, handles
 
 SERVICE = "orgpolicy.googleapis.com"
-PEERING, SHIELDED = "compute.restrictVpcPeering", "compute.requireShieldedVm"
-EXTERNAL, LOCATIONS = "compute.vmExternalIpAccess", "gcp.resourceLocations"
-_DRILLED = {PEERING, SHIELDED}
-_LISTS = {EXTERNAL, PEERING, LOCATIONS}
-_SWITCHES = {SHIELDED, "compute.skipDefaultNetworkCreation", "compute.disableNestedVirtualization"}
+RESTRICT_VPC_PEERING, REQUIRE_SHIELDED_VM = "compute.restrictVpcPeering", "compute.requireShieldedVm"
+VM_EXTERNAL_IP_ACCESS, RESOURCE_LOCATIONS = "compute.vmExternalIpAccess", "gcp.resourceLocations"
+_DRILL_CONSTRAINTS = {RESTRICT_VPC_PEERING, REQUIRE_SHIELDED_VM}
+_LIST_CONSTRAINTS = {VM_EXTERNAL_IP_ACCESS, RESTRICT_VPC_PEERING, RESOURCE_LOCATIONS}
+_BOOLEAN_CONSTRAINTS = {
+    REQUIRE_SHIELDED_VM,
+    "compute.skipDefaultNetworkCreation",
+    "compute.disableNestedVirtualization",
+}
 
 
-def rules(world: World, project: str, constraint: str) -> list[JSON]:
+def effective_rules(world: ResourceStore, project: str, constraint: str) -> list[JSON]:
     """The rules in force for a constraint."""
-    if constraint in _DRILLED and runs("org-policy"):
-        return [{"denyAll": True} if constraint in _LISTS else {"enforce": True}]
+    if constraint in _DRILL_CONSTRAINTS and is_active("org-policy"):
+        return [{"denyAll": True} if constraint in _LIST_CONSTRAINTS else {"enforce": True}]
     record = world.get(SERVICE, f"projects/{project}/policies/{constraint}")
     if record is not None and not record.body["spec"].get("reset") and record.body["spec"].get("rules"):
         return list(record.body["spec"]["rules"])
-    return [{"allowAll": True} if constraint in _LISTS else {"enforce": False}]
+    return [{"allowAll": True} if constraint in _LIST_CONSTRAINTS else {"enforce": False}]
 
 
-def forbids(world: World, project: str, constraint: str) -> bool:
+def is_denied(world: ResourceStore, project: str, constraint: str) -> bool:
     """Whether a constraint is on, or denies everything. Conditions are not looked at."""
-    return any(rule.get("enforce") or rule.get("denyAll") for rule in rules(world, project, constraint))
+    return any(
+        rule.get("enforce") or rule.get("denyAll") for rule in effective_rules(world, project, constraint)
+    )
 
 
-def forbids_location(world: World, project: str, location: str) -> bool:
+def is_location_denied(world: ResourceStore, project: str, location: str) -> bool:
     """Whether gcp.resourceLocations keeps a region or zone out."""
-    for rule in rules(world, project, LOCATIONS):
+    for rule in effective_rules(world, project, RESOURCE_LOCATIONS):
         values: JSON = rule.get("values", {})
         allowed, denied = values.get("allowedValues", []), values.get("deniedValues", [])
-        out = allowed and not any(_covers(value, location) for value in allowed)
-        if rule.get("denyAll") or out or any(_covers(value, location) for value in denied):
+        out = allowed and not any(_location_matches(value, location) for value in allowed)
+        if rule.get("denyAll") or out or any(_location_matches(value, location) for value in denied):
             return True
     return False
 
 
-def _covers(value: str, location: str) -> bool:
+def _location_matches(value: str, location: str) -> bool:
     """`us-central1`, or a group such as `in:us-locations` and `in:us-central1-locations`; a zone lies in its region."""
     name = value.removeprefix("is:").removeprefix("in:").removesuffix("-locations")
     name = {"eu": "europe"}.get(name, name)
     return location == name or (value.startswith("in:") and location.startswith(f"{name}-"))
 
 
-def _project(call: Call, name: str) -> Record:
-    return projects.find(call.world, name.split("/")[1])
+def _project(call: ApiCall, name: str) -> Record:
+    return projects.find_project(call.store, name.split("/")[1])
 
 
-def _key(call: Call, name: str) -> str:
+def _key(call: ApiCall, name: str) -> str:
     constraint = name.split("/")[3]
-    if constraint not in _LISTS | _SWITCHES:
+    if constraint not in _LIST_CONSTRAINTS | _BOOLEAN_CONSTRAINTS:
         raise ApiError(
             404, f"Constraint constraints/{constraint} not found.", "NOT_FOUND"
         )  # sentence: inferred
     return f"projects/{_project(call, name).name}/policies/{constraint}"
 
 
-def _found(call: Call) -> Record:
-    record = call.world.get(SERVICE, _key(call, call.params["name"]))
+def _found(call: ApiCall) -> Record:
+    record = call.store.get(SERVICE, _key(call, call.params["name"]))
     if record is None:
         raise ApiError(404, "Requested entity was not found.", "NOT_FOUND")
     return record
 
 
-@serves("orgpolicy.projects.policies.getEffectivePolicy")
-def effective(call: Call) -> JSON:
+@handles("orgpolicy.projects.policies.getEffectivePolicy")
+def effective(call: ApiCall) -> JSON:
     """The policy that results from all above the project."""
     _, project, _, constraint = str(call.params["name"]).split("/")
-    record = projects.find(call.world, project)
+    record = projects.find_project(call.store, project)
     name = f"projects/{record.extra['number']}/policies/{constraint}"
-    return {"name": name, "spec": {"rules": rules(call.world, record.name, constraint)}}
+    return {"name": name, "spec": {"rules": effective_rules(call.store, record.name, constraint)}}
 
 
-@serves("orgpolicy.projects.constraints.list")
-def constraints(call: Call) -> JSON:
+@handles("orgpolicy.projects.constraints.list")
+def constraints(call: ApiCall) -> JSON:
     """The constraints that are known here: of Google's, those that concern a deployment."""
     project = _project(call, call.params["parent"])
     found: list[JSON] = [
         {
             "name": f"projects/{project.extra['number']}/constraints/{name}",
             "constraintDefault": "ALLOW",
-            **({"listConstraint": {}} if name in _LISTS else {"booleanConstraint": {}}),
+            **({"listConstraint": {}} if name in _LIST_CONSTRAINTS else {"booleanConstraint": {}}),
         }
-        for name in sorted(_LISTS | _SWITCHES)
+        for name in sorted(_LIST_CONSTRAINTS | _BOOLEAN_CONSTRAINTS)
     ]
-    return paged(call, "constraints", found, call.params.get("pageSize") or 1000)
+    return simple_page(call, "constraints", found, call.params.get("pageSize") or 1000)
 
 
-@serves("orgpolicy.projects.policies.list")
-def list_(call: Call) -> JSON:
+@handles("orgpolicy.projects.policies.list")
+def list_(call: ApiCall) -> JSON:
     """The policies that were set on a project itself."""
     project = _project(call, call.params["parent"])
-    found = [record.body for record in call.world.all(SERVICE, "org_policy", project=project.name)]
-    return paged(call, "policies", found, call.params.get("pageSize") or 500)
+    found = [record.body for record in call.store.all(SERVICE, "org_policy", project=project.name)]
+    return simple_page(call, "policies", found, call.params.get("pageSize") or 500)
 
 
-@serves("orgpolicy.projects.policies.get")
-def get(call: Call) -> JSON:
+@handles("orgpolicy.projects.policies.get")
+def get(call: ApiCall) -> JSON:
     """One policy that was set on a project itself."""
     return _found(call).body
 
 
-@serves("orgpolicy.projects.policies.create")
-def create(call: Call) -> JSON:
+@handles("orgpolicy.projects.policies.create")
+def create(call: ApiCall) -> JSON:
     """Sets a policy."""
     name = f"{call.params['parent']}/policies/{str(call.body.get('name', '')).rpartition('/')[2]}"
-    if call.world.get(SERVICE, _key(call, name)) is not None:
+    if call.store.get(SERVICE, _key(call, name)) is not None:
         raise ApiError(409, "Requested entity already exists", "ALREADY_EXISTS")
-    return _set(call, name)
+    return _put_policy(call, name)
 
 
-@serves("orgpolicy.projects.policies.patch")
-def patch(call: Call) -> JSON:
+@handles("orgpolicy.projects.policies.patch")
+def patch(call: ApiCall) -> JSON:
     """Changes a policy, if its etag is still the one that was read."""
     old = _found(call)
     asked = call.body.get("spec", {}).get("etag") or call.body.get("etag")
@@ -133,18 +139,18 @@ def patch(call: Call) -> JSON:
         raise ApiError(
             409, "The resource was changed meanwhile: etag mismatch.", "ABORTED"
         )  # sentence: inferred
-    return _set(call, call.params["name"])
+    return _put_policy(call, call.params["name"])
 
 
-def _set(call: Call, name: str) -> JSON:
+def _put_policy(call: ApiCall, name: str) -> JSON:
     project, key = _project(call, name), _key(call, name)
     constraint = key.rpartition("/")[2]
     spec = call.body.get("spec", {})
     for rule in spec.get("rules", []):
         _check(rule, constraint)
-    stamp: dict[str, Any] = {"etag": _etag(call.world.next()), "updateTime": zulu(call.world)}
+    stamp: dict[str, Any] = {"etag": _etag(call.store.next_number()), "updateTime": utc_timestamp(call.store)}
     body = {"name": f"projects/{project.extra['number']}/policies/{constraint}", "spec": {**spec, **stamp}}
-    call.world.put(
+    call.store.put(
         Record(SERVICE, "org_policy", constraint, project.name, "global", key, body, kept_by_design=True)
     )
     return body
@@ -153,16 +159,16 @@ def _set(call: Call, name: str) -> JSON:
 def _check(rule: JSON, constraint: str) -> None:
     """Refuses a rule of the other kind of constraint; the sentence is inferred."""
     of_list = {"allowAll", "denyAll", "values"} & set(rule)
-    if bool(of_list) != (constraint in _LISTS):
-        kind = "list" if constraint in _LISTS else "boolean"
+    if bool(of_list) != (constraint in _LIST_CONSTRAINTS):
+        kind = "list" if constraint in _LIST_CONSTRAINTS else "boolean"
         text = f"Constraint constraints/{constraint} is a {kind} constraint; the rule is of the other kind."
         raise ApiError(400, text, "INVALID_ARGUMENT")
 
 
-@serves("orgpolicy.projects.policies.delete")
-def delete(call: Call) -> JSON:
+@handles("orgpolicy.projects.policies.delete")
+def delete(call: ApiCall) -> JSON:
     """Takes a policy away: the default holds again."""
-    call.world.remove(_found(call))
+    call.store.remove(_found(call))
     return {}
 
 

@@ -116,7 +116,7 @@ _SERVICES = {
     *("storage", "tpu"),
 }
 # Of an organisation or folder, not of a project: google-cloud-java issue 722.
-_ELSEWHERE = {"resourcemanager.projects.create", "resourcemanager.projects.list"}
+_NON_PROJECT_PERMISSIONS = {"resourcemanager.projects.create", "resourcemanager.projects.list"}
 _PERMISSION = re.compile(r"[a-z][a-z0-9]*(\.[a-zA-Z0-9]+){1,3}")
 _MEMBER = re.compile(
     r"(user|serviceAccount|group|domain|principal|principalSet|deleted:\w+|project(Owner|Editor|Viewer)):.+"
@@ -124,21 +124,21 @@ _MEMBER = re.compile(
 )
 
 
-class Policies:
+class IamPolicies:
     """Functions over policies as the API returns them."""
 
     @staticmethod
-    def fresh(owner: str) -> JSON:
+    def initial(owner: str) -> JSON:
         """A new project's policy: its creator owns it."""
         return {"version": 1, "etag": _etag(0), "bindings": [{"role": "roles/owner", "members": [owner]}]}
 
     @staticmethod
-    def pairs(policy: JSON) -> set[tuple[str, str]]:
+    def role_members(policy: JSON) -> set[tuple[str, str]]:
         """(role, member) of every binding."""
         return {(b["role"], m) for b in policy.get("bindings", []) for m in b.get("members", [])}
 
     @staticmethod
-    def read(policy: JSON, version: int) -> JSON:
+    def for_version(policy: JSON, version: int) -> JSON:
         """The policy for a reader of `version`; below 3 conditional bindings come without their condition and
         with a marked role.
         """
@@ -156,12 +156,12 @@ class Policies:
         return {**policy, "version": 3 if conditional else 1}
 
     @staticmethod
-    def replaced(old: JSON, new: JSON, serial: int) -> JSON:
+    def replace(old: JSON, new: JSON, serial: int) -> JSON:
         """The policy that setIamPolicy makes of `new`.
 
         Raises 409 ABORTED where it was read before somebody else's change.
         """
-        if new.get("etag") and _bytes(new["etag"]) != _bytes(old["etag"]):
+        if new.get("etag") and _etag_bytes(new["etag"]) != _etag_bytes(old["etag"]):
             raise ApiError(
                 409,
                 "There were concurrent policy changes. Please retry the whole read-modify-write with "
@@ -180,7 +180,7 @@ class Policies:
         return {"version": 1, "etag": _etag(serial), "bindings": bindings}
 
     @staticmethod
-    def check(wanted: list[str]) -> None:
+    def check_permissions(wanted: list[str]) -> None:
         """Raises 400 for what is no permission of a project. That Google refuses it is known, its sentence inferred."""
         for permission in wanted:
             if "*" in permission:
@@ -190,16 +190,18 @@ class Policies:
             known = _PERMISSION.fullmatch(permission) and permission.split(".")[0] in _SERVICES
             if (
                 not known
-                or permission in _ELSEWHERE
+                or permission in _NON_PROJECT_PERMISSIONS
                 or permission.split(".")[1] in ("folders", "organizations")
             ):
                 text = f"Permission {permission} is not valid for this resource."
                 raise ApiError(400, text, "INVALID_ARGUMENT", "badRequest")
 
     @staticmethod
-    def held(policy: JSON, member: str, wanted: list[str]) -> list[str]:
+    def granted(policy: JSON, member: str, wanted: list[str]) -> list[str]:
         """Those of `wanted` that a member has by its roles."""
-        patterns = [p for role, who in Policies.pairs(policy) if who == member for p in _ROLES.get(role, ())]
+        patterns = [
+            p for role, who in IamPolicies.role_members(policy) if who == member for p in _ROLES.get(role, ())
+        ]
         return [
             permission for permission in wanted if any(fnmatch.fnmatchcase(permission, p) for p in patterns)
         ]
@@ -235,7 +237,7 @@ def _etag(serial: int) -> str:
     return base64.b64encode(b"\x07\x06" + serial.to_bytes(6, "big")).decode()
 
 
-def _bytes(etag: str) -> bytes:
+def _etag_bytes(etag: str) -> bytes:
     try:
         return base64.b64decode(
             etag + "=" * (-len(etag) % 4), altchars=b"-_" if set("-_") & set(etag) else None

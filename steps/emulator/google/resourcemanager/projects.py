@@ -6,21 +6,29 @@ import random
 import re
 from typing import Any
 
-from grpo_wizard.steps.emulator.google.resourcemanager.iam import Policies
-from grpo_wizard.steps.emulator.google.serviceusage.services import seed as seed_apis
+from grpo_wizard.steps.emulator.google.resourcemanager.iam import IamPolicies
+from grpo_wizard.steps.emulator.google.serviceusage.services import add_default_apis as seed_apis
 from grpo_wizard.steps.emulator.google.shared import long_running
-from grpo_wizard.steps.emulator.google.shared.ids import zulu
-from grpo_wizard.steps.emulator.google.shared.lists import paged
-from grpo_wizard.steps.emulator.server.context import JSON, ApiError, Call, Record, World, happens, serves
+from grpo_wizard.steps.emulator.google.shared.ids import utc_timestamp
+from grpo_wizard.steps.emulator.google.shared.lists import simple_page
+from grpo_wizard.steps.emulator.server.context import (
+    JSON,
+    ApiCall,
+    ApiError,
+    Record,
+    ResourceStore,
+    handles,
+    on_event,
+)
 
 SERVICE = "cloudresourcemanager.googleapis.com"
 _CREATING_S = 8.0  # inferred: gcloud projects create takes 5 to 15 s
 # With a domain before it in projects of old; Google makes no such ids any more, a world may hold one.
 _ID = re.compile(r"(?:[a-z0-9-]+(?:\.[a-z0-9-]+)+:)?[a-z][-a-z0-9]{4,28}[a-z0-9]")
-_DENIED = "The caller does not have permission"
+_PERMISSION_DENIED = "The caller does not have permission"
 
 
-def find(world: World, name: str) -> Record:
+def find_project(world: ResourceStore, name: str) -> Record:
     """The project of an id, a number or `projects/…`.
 
     At Google an unknown one and a foreign one look the same: 403.
@@ -28,7 +36,7 @@ def find(world: World, name: str) -> Record:
     project = world.project_id(name.removeprefix("projects/"))
     record = world.get(SERVICE, f"projects/{project}")
     if record is None:
-        raise ApiError(403, _DENIED, "PERMISSION_DENIED", "forbidden")
+        raise ApiError(403, _PERMISSION_DENIED, "PERMISSION_DENIED", "forbidden")
     return record
 
 
@@ -52,27 +60,27 @@ def _lifecycle(record: Record) -> str:
     return "DELETE_REQUESTED" if record.state == "deleting" else "ACTIVE"
 
 
-def _shown(call: Call, record: Record) -> JSON:
+def _view(call: ApiCall, record: Record) -> JSON:
     return _v3(record) if call.path.startswith("/v3/") else _v1(record)
 
 
-@serves("cloudresourcemanager.projects.get")
-def get(call: Call) -> JSON:
+@handles("cloudresourcemanager.projects.get")
+def get(call: ApiCall) -> JSON:
     """One project."""
-    return _shown(call, find(call.world, call.params.get("projectId") or call.params["name"]))
+    return _view(call, find_project(call.store, call.params.get("projectId") or call.params["name"]))
 
 
-@serves("cloudresourcemanager.projects.list", "cloudresourcemanager.projects.search")
-def list_all(call: Call) -> JSON:
+@handles("cloudresourcemanager.projects.list", "cloudresourcemanager.projects.search")
+def list_all(call: ApiCall) -> JSON:
     """All projects of the caller; `filter`/`query` of `field:value` terms joined by spaces or AND."""
     text = str(call.params.get("filter") or call.params.get("query") or "")
-    records = [r for r in call.world.all(SERVICE, "project") if r.state != "creating" and _matches(r, text)]
+    records = [r for r in call.store.all(SERVICE, "project") if r.state != "creating" and _matches(r, text)]
     if call.params.get("parent"):
         records = [r for r in records if r.body.get("parent") == call.params["parent"]]
     size = call.params.get("pageSize") or 500
-    page = paged(call, "projects", [{"name": r.name} for r in records], size)
+    page = simple_page(call, "projects", [{"name": r.name} for r in records], size)
     shown = {r.name: r for r in records}
-    return {**page, "projects": [_shown(call, shown[one["name"]]) for one in page["projects"]]}
+    return {**page, "projects": [_view(call, shown[one["name"]]) for one in page["projects"]]}
 
 
 def _matches(record: Record, text: str) -> bool:
@@ -101,8 +109,8 @@ def _matches(record: Record, text: str) -> bool:
     return True
 
 
-@serves("cloudresourcemanager.projects.create")
-def create(call: Call) -> JSON:
+@handles("cloudresourcemanager.projects.create")
+def create(call: ApiCall) -> JSON:
     """Creates a project; its id is taken for ever, also from other people."""
     project = call.body.get("projectId", "")
     if not _ID.fullmatch(project):
@@ -114,10 +122,10 @@ def create(call: Call) -> JSON:
             "INVALID_ARGUMENT",
             "badRequest",
         )
-    if call.world.get(SERVICE, f"projects/{project}") is not None:
+    if call.store.get(SERVICE, f"projects/{project}") is not None:
         raise ApiError(409, "Requested entity already exists", "ALREADY_EXISTS", "alreadyExists")
-    record = add(
-        call.world,
+    record = add_project(
+        call.store,
         project,
         str(random.Random(f"number:{project}").randrange(10**11, 10**12)),
         call.caller,
@@ -130,48 +138,48 @@ def create(call: Call) -> JSON:
         if call.path.startswith("/v1/")
         else "google.cloud.resourcemanager.v3.Project"
     )
-    response = {"@type": f"type.googleapis.com/{typed}", **_shown(call, record)}
-    return long_running.start(
+    response = {"@type": f"type.googleapis.com/{typed}", **_view(call, record)}
+    return long_running.start_operation(
         call, "cp", _CREATING_S, response, {}, project, "project.created", {"project": project}
     )
 
 
-@happens("project.created")
-def created(world: World, project: str) -> None:
+@on_event("project.created")
+def on_created(world: ResourceStore, project: str) -> None:
     """The project can be used, with a new project's APIs."""
-    find(world, project).state = "ready"
+    find_project(world, project).state = "ready"
     seed_apis(world, project)
 
 
-@serves("cloudresourcemanager.projects.delete")
-def delete(call: Call) -> JSON:
+@handles("cloudresourcemanager.projects.delete")
+def delete(call: ApiCall) -> JSON:
     """Marks a project for deletion: nothing of it is reachable, its id stays taken.
 
     At Google it goes for good after 30 days; a world lives less long, so it stays marked.
     """
-    record = find(call.world, call.params.get("projectId") or call.params["name"])
+    record = find_project(call.store, call.params.get("projectId") or call.params["name"])
     if record.state == "deleting":
         raise ApiError(400, "Cannot delete an inactive project.", "FAILED_PRECONDITION", "failedPrecondition")
     record.state, record.kept_by_design = "deleting", True
     if call.path.startswith("/v1/"):
         return {}
     response = {"@type": "type.googleapis.com/google.cloud.resourcemanager.v3.Project", **_v3(record)}
-    return long_running.start(call, "dp", 2, response, {}, record.name)
+    return long_running.start_operation(call, "dp", 2, response, {}, record.name)
 
 
-@serves("cloudresourcemanager.projects.undelete")
-def undelete(call: Call) -> JSON:
+@handles("cloudresourcemanager.projects.undelete")
+def undelete(call: ApiCall) -> JSON:
     """Restores a project that is marked for deletion."""
-    record = find(call.world, call.params.get("projectId") or call.params["name"])
+    record = find_project(call.store, call.params.get("projectId") or call.params["name"])
     record.state, record.kept_by_design = "ready", False
     if call.path.startswith("/v1/"):
         return {}
     response = {"@type": "type.googleapis.com/google.cloud.resourcemanager.v3.Project", **_v3(record)}
-    return long_running.start(call, "up", 2, response, {}, record.name)
+    return long_running.start_operation(call, "up", 2, response, {}, record.name)
 
 
-def add(
-    world: World,
+def add_project(
+    world: ResourceStore,
     project: str,
     number: str,
     owner: str,
@@ -185,7 +193,7 @@ def add(
         "name": f"projects/{number}",
         "projectId": project,
         "displayName": name,
-        "createTime": zulu(world),
+        "createTime": utc_timestamp(world),
         "etag": "BwZAAAAAAAA=",
     }
     body |= {"labels": labels} if labels else {}
@@ -198,33 +206,33 @@ def add(
         f"projects/{project}",
         body,
         hidden=hidden,
-        extra={"number": number, "billing": "", "policy": Policies.fresh(f"user:{owner}")},
+        extra={"number": number, "billing": "", "policy": IamPolicies.initial(f"user:{owner}")},
     )
     return world.put(record)
 
 
-@serves("cloudresourcemanager.projects.getIamPolicy")
-def get_policy(call: Call) -> JSON:
+@handles("cloudresourcemanager.projects.getIamPolicy")
+def get_policy(call: ApiCall) -> JSON:
     """The project's policy; conditions only for those who ask for version 3."""
-    record = find(call.world, call.params["resource"])
-    return Policies.read(
+    record = find_project(call.store, call.params["resource"])
+    return IamPolicies.for_version(
         record.extra["policy"], call.body.get("options", {}).get("requestedPolicyVersion", 1)
     )
 
 
-@serves("cloudresourcemanager.projects.setIamPolicy")
-def set_policy(call: Call) -> JSON:
+@handles("cloudresourcemanager.projects.setIamPolicy")
+def set_policy(call: ApiCall) -> JSON:
     """Replaces the policy, if its etag is still the one that was read."""
-    record = find(call.world, call.params["resource"])
+    record = find_project(call.store, call.params["resource"])
     old = record.extra["policy"]
-    record.extra["policy"] = Policies.replaced(old, call.body.get("policy", {}), call.world.next())
-    _bindings(call.world, record, old)
-    return Policies.read(record.extra["policy"], 3)
+    record.extra["policy"] = IamPolicies.replace(old, call.body.get("policy", {}), call.store.next_number())
+    _sync_binding_records(call.store, record, old)
+    return IamPolicies.for_version(record.extra["policy"], 3)
 
 
-def _bindings(world: World, project: Record, old: JSON) -> None:
+def _sync_binding_records(world: ResourceStore, project: Record, old: JSON) -> None:
     """One row a binding that someone added here; bindings stay after a deployment is gone."""
-    before, now = (Policies.pairs(policy) for policy in (old, project.extra["policy"]))
+    before, now = (IamPolicies.role_members(policy) for policy in (old, project.extra["policy"]))
     for role, member in before - now:
         row = world.get(SERVICE, f"{project.key}/iam/{role}/{member}")
         if row is not None:
@@ -244,14 +252,14 @@ def _bindings(world: World, project: Record, old: JSON) -> None:
         )
 
 
-@serves("cloudresourcemanager.projects.testIamPermissions")
-def test_permissions(call: Call) -> JSON:
+@handles("cloudresourcemanager.projects.testIamPermissions")
+def test_permissions(call: ApiCall) -> JSON:
     """Those of the permissions asked for that the caller has.
 
     By role, as far as roles are known here (iam.py).
     """
-    record = find(call.world, call.params["resource"])
+    record = find_project(call.store, call.params["resource"])
     wanted = call.body.get("permissions", [])
-    Policies.check(wanted)
-    held = Policies.held(record.extra["policy"], f"user:{call.caller}", wanted)
+    IamPolicies.check_permissions(wanted)
+    held = IamPolicies.granted(record.extra["policy"], f"user:{call.caller}", wanted)
     return {"permissions": held} if held else {}

@@ -7,20 +7,34 @@ google issues 3294 and 3819) and "Producer services" (issue 16275); the wording 
 from __future__ import annotations
 
 from grpo_wizard.steps.emulator.google.shared import long_running
-from grpo_wizard.steps.emulator.google.shared.ids import pacific
-from grpo_wizard.steps.emulator.google.shared.self_links import COMPUTE, LUSTRE, NETWORKING, last, tail
-from grpo_wizard.steps.emulator.server.context import JSON, ApiError, Call, Record, World, happens, serves
+from grpo_wizard.steps.emulator.google.shared.ids import pacific_timestamp
+from grpo_wizard.steps.emulator.google.shared.self_links import (
+    COMPUTE,
+    LUSTRE,
+    NETWORKING,
+    basename,
+    relative_name,
+)
+from grpo_wizard.steps.emulator.server.context import (
+    JSON,
+    ApiCall,
+    ApiError,
+    Record,
+    ResourceStore,
+    handles,
+    on_event,
+)
 
 PEERING = "servicenetworking-googleapis-com"
 _SERVICE = "services/servicenetworking.googleapis.com"
 _CONNECT_S = 60.0  # "minutes, not measured" (google-cloud.md §5)
 _DELETE_S = 30.0
-_HELD_S = 600.0  # how long producers hold on after their last instance: "a while", not measured
+_DISCONNECT_DELAY_S = 600.0  # how long producers hold on after their last instance: "a while", not measured
 _TYPE = "type.googleapis.com/google.cloud.servicenetworking.v1"
 _FAILED = "FAILED_PRECONDITION"
 
 
-def _network(world: World, link: str, field: str) -> tuple[str, str]:
+def _network(world: ResourceStore, link: str, field: str) -> tuple[str, str]:
     """Project's id and network's name of `projects/NUMBER/global/networks/NAME`.
 
     Raises 400 for another form, or where there is none.
@@ -38,21 +52,21 @@ def _network(world: World, link: str, field: str) -> tuple[str, str]:
     return world.project_id(parts[1]), parts[4]
 
 
-def key_of(project: str, network: str) -> str:
+def connection_key(project: str, network: str) -> str:
     """The connection's key in the world."""
     return f"projects/{project}/global/networks/{network}/connections/{PEERING}"
 
 
-@serves("servicenetworking.services.connections.list")
-def list_all(call: Call) -> JSON:
+@handles("servicenetworking.services.connections.list")
+def list_all(call: ApiCall) -> JSON:
     """The connections of one network."""
-    project, network = _network(call.world, call.params.get("network", ""), "network")
-    _checked(call.world, project, network)
-    record = call.world.get(NETWORKING, key_of(project, network))
+    project, network = _network(call.store, call.params.get("network", ""), "network")
+    _check_network(call.store, project, network)
+    record = call.store.get(NETWORKING, connection_key(project, network))
     return {"connections": [record.body]} if record is not None and record.state != "creating" else {}
 
 
-def _checked(world: World, project: str, network: str) -> None:
+def _check_network(world: ResourceStore, project: str, network: str) -> None:
     if world.get(COMPUTE, f"projects/{project}/global/networks/{network}") is None:
         raise ApiError(
             403,
@@ -63,37 +77,39 @@ def _checked(world: World, project: str, network: str) -> None:
         )
 
 
-@serves("servicenetworking.services.connections.create")
-def create(call: Call) -> JSON:
+@handles("servicenetworking.services.connections.create")
+def create(call: ApiCall) -> JSON:
     """Connects a network through its allocated ranges.
 
     A second connect with other ranges fails: patch is for that. With none at all it changes nothing (the document:
     an empty list restores what was).
     """
-    project, network = _network(call.world, call.body.get("network", ""), "network")
-    _checked(call.world, project, network)
+    project, network = _network(call.store, call.body.get("network", ""), "network")
+    _check_network(call.store, project, network)
     ranges = call.body.get("reservedPeeringRanges", [])
     args = {"project": project, "network": network, "ranges": ranges}
     if (
-        call.world.get(NETWORKING, key_of(project, network)) is None
+        call.store.get(NETWORKING, connection_key(project, network)) is None
         and call.operation_error is None
-        and not _missing(call.world, project, network, ranges)
+        and not _missing_ranges(call.store, project, network, ranges)
     ):
-        _put(call.world, project, network, ranges, "creating")
-    return _start(call, _CONNECT_S, _response(call.world, **args), "connection.made", args)
+        _put_connection(call.store, project, network, ranges, "creating")
+    return _start(call, _CONNECT_S, _response(call.store, **args), "connection.made", args)
 
 
-def _start(call: Call, seconds: float, response: JSON, effect: str, args: JSON) -> JSON:
+def _start(call: ApiCall, seconds: float, response: JSON, effect: str, args: JSON) -> JSON:
     """Starts an operation on the connection of the project and network in `args`, the effect's arguments."""
-    return long_running.start(call, "pssn", seconds, response, {}, args["project"], effect, args)
+    return long_running.start_operation(call, "pssn", seconds, response, {}, args["project"], effect, args)
 
 
-def _put(world: World, project: str, network: str, ranges: list[str], state: str) -> Record:
-    body, key = _body(world, project, network, ranges), key_of(project, network)
+def _put_connection(
+    world: ResourceStore, project: str, network: str, ranges: list[str], state: str
+) -> Record:
+    body, key = _body(world, project, network, ranges), connection_key(project, network)
     return world.put(Record(NETWORKING, "peering", PEERING, project, "global", key, body, state))
 
 
-def _body(world: World, project: str, network: str, ranges: list[str]) -> JSON:
+def _body(world: ResourceStore, project: str, network: str, ranges: list[str]) -> JSON:
     number = world.project_number(project)
     return {
         "network": f"projects/{number}/global/networks/{network}",
@@ -103,15 +119,15 @@ def _body(world: World, project: str, network: str, ranges: list[str]) -> JSON:
     }
 
 
-def _response(world: World, project: str, network: str, ranges: list[str]) -> JSON:
+def _response(world: ResourceStore, project: str, network: str, ranges: list[str]) -> JSON:
     return {"@type": f"{_TYPE}.Connection", **_body(world, project, network, ranges)}
 
 
-@happens("connection.made")
-def made(world: World, project: str, network: str, ranges: list[str]) -> None:
+@on_event("connection.made")
+def on_connection_created(world: ResourceStore, project: str, network: str, ranges: list[str]) -> None:
     """The connection stands, if its ranges are there and it is not another's."""
-    record = world.get(NETWORKING, key_of(project, network))
-    absent = [] if record is not None and not ranges else _missing(world, project, network, ranges)
+    record = world.get(NETWORKING, connection_key(project, network))
+    absent = [] if record is not None and not ranges else _missing_ranges(world, project, network, ranges)
     if absent:
         if record is not None and record.state == "creating":
             world.remove(record)
@@ -123,16 +139,16 @@ def made(world: World, project: str, network: str, ranges: list[str]) -> None:
             "INVALID_ARGUMENT",
         )
     if record is None:
-        record = _put(world, project, network, ranges, "ready")
+        record = _put_connection(world, project, network, ranges, "ready")
     elif record.state != "creating" and not set(ranges) <= set(record.body["reservedPeeringRanges"]):
         raise ApiError(
             400, "Cannot modify allocated ranges in CreateConnection. Please use UpdateConnection.", _FAILED
         )
     record.state = "ready"
-    record.extra.setdefault("since", pacific(world))
+    record.extra.setdefault("since", pacific_timestamp(world))
 
 
-def _missing(world: World, project: str, network: str, ranges: list[str]) -> list[str]:
+def _missing_ranges(world: ResourceStore, project: str, network: str, ranges: list[str]) -> list[str]:
     """Those of the ranges that are no VPC_PEERING range of the network; with no range at all, one empty name."""
 
     def stands(name: str) -> bool:
@@ -140,17 +156,17 @@ def _missing(world: World, project: str, network: str, ranges: list[str]) -> lis
         return (
             address is not None
             and address.body.get("purpose") == "VPC_PEERING"
-            and last(str(address.body.get("network", ""))) == network
+            and basename(str(address.body.get("network", ""))) == network
         )
 
     return [name for name in ranges if not stands(name)] if ranges else [""]
 
 
-@serves("servicenetworking.services.connections.patch")
-def patch(call: Call) -> JSON:
+@handles("servicenetworking.services.connections.patch")
+def patch(call: ApiCall) -> JSON:
     """Replaces the ranges; taking one out needs `force`. All of them may go (inferred: nothing says otherwise)."""
-    project, network = _network(call.world, call.body.get("network", ""), "network")
-    record = call.world.get(NETWORKING, key_of(project, network))
+    project, network = _network(call.store, call.body.get("network", ""), "network")
+    record = call.store.get(NETWORKING, connection_key(project, network))
     ranges = call.body.get("reservedPeeringRanges", [])
     if record is None:
         raise ApiError(404, f"Connection of network '{network}' was not found.", "NOT_FOUND")
@@ -163,14 +179,14 @@ def patch(call: Call) -> JSON:
             _FAILED,
         )
     args = {"project": project, "network": network, "ranges": ranges}
-    return _start(call, _CONNECT_S, _response(call.world, **args), "connection.patched", args)
+    return _start(call, _CONNECT_S, _response(call.store, **args), "connection.patched", args)
 
 
-@happens("connection.patched")
-def patched(world: World, project: str, network: str, ranges: list[str]) -> None:
+@on_event("connection.patched")
+def on_connection_patched(world: ResourceStore, project: str, network: str, ranges: list[str]) -> None:
     """The new ranges hold."""
-    record = world.get(NETWORKING, key_of(project, network))
-    absent = _missing(world, project, network, ranges) if ranges else []
+    record = world.get(NETWORKING, connection_key(project, network))
+    absent = _missing_ranges(world, project, network, ranges) if ranges else []
     if absent:
         raise ApiError(400, f"Allocated IP range '{absent[0]}' not found in network.", "INVALID_ARGUMENT")
     if record is not None:
@@ -178,20 +194,20 @@ def patched(world: World, project: str, network: str, ranges: list[str]) -> None
         world.put(record)
 
 
-@serves("servicenetworking.services.connections.deleteConnection")
-def delete(call: Call) -> JSON:
+@handles("servicenetworking.services.connections.deleteConnection")
+def delete(call: ApiCall) -> JSON:
     """Ends a connection, unless a producer still uses it."""
-    project, network = _network(call.world, call.body.get("consumerNetwork", ""), "consumer_network")
-    if call.world.get(NETWORKING, key_of(project, network)) is None:
+    project, network = _network(call.store, call.body.get("consumerNetwork", ""), "consumer_network")
+    if call.store.get(NETWORKING, connection_key(project, network)) is None:
         raise ApiError(404, f"Connection of network '{network}' was not found.", "NOT_FOUND")
     response = {"@type": "type.googleapis.com/google.protobuf.Empty"}
     return _start(call, _DELETE_S, response, "connection.deleted", {"project": project, "network": network})
 
 
-@happens("connection.deleted")
-def deleted(world: World, project: str, network: str) -> None:
+@on_event("connection.deleted")
+def on_connection_deleted(world: ResourceStore, project: str, network: str) -> None:
     """The connection is gone; refused in Google's words while it is used, and for a while after."""
-    record = world.get(NETWORKING, key_of(project, network))
+    record = world.get(NETWORKING, connection_key(project, network))
     if record is None:
         return
     if _users(world, project, network) or world.clock.now() < record.extra.get("held_until", 0):
@@ -204,23 +220,23 @@ def deleted(world: World, project: str, network: str) -> None:
     world.remove(record)
 
 
-def _users(world: World, project: str, network: str) -> list[Record]:
+def _users(world: ResourceStore, project: str, network: str) -> list[Record]:
     wanted = f"projects/{project}/global/networks/{network}"
 
     def uses(record: Record) -> bool:
-        link = tail(str(record.body.get("network", "")), project) or ""
+        link = relative_name(str(record.body.get("network", "")), project) or ""
         parts = link.split("/")
         return len(parts) == 5 and "/".join(["projects", world.project_id(parts[1]), *parts[2:]]) == wanted
 
     return [record for record in world.all(LUSTRE, "lustre") if uses(record)]
 
 
-def hold(world: World, project: str, network: str) -> None:
+def delay_disconnect(world: ResourceStore, project: str, network: str) -> None:
     """An instance on this network (its bare name) is gone.
 
     Its producer lets go of the connection only after a while.
     """
-    record = world.get(NETWORKING, key_of(project, network))
+    record = world.get(NETWORKING, connection_key(project, network))
     if record is not None:
-        record.extra["held_until"] = world.clock.now() + world.clock.shrink(_HELD_S)
-        world.changed()
+        record.extra["held_until"] = world.clock.now() + world.clock.scale(_DISCONNECT_DELAY_S)
+        world.mark_dirty()

@@ -6,7 +6,7 @@ Source: Service Usage documentation, 2026-11.
 from __future__ import annotations
 
 # https://docs.cloud.google.com/service-usage/docs/enabled-service, "Services enabled by default"
-DEFAULT = {
+DEFAULT_APIS = {
     "analyticshub.googleapis.com": "Analytics Hub API",
     "bigquery.googleapis.com": "BigQuery API",
     "bigqueryconnection.googleapis.com": "BigQuery Connection API",
@@ -29,7 +29,7 @@ DEFAULT = {
 }
 # storage.googleapis.com is in that list too; here it is off at first, so that every API that the tutorial
 # enables has to be enabled.
-OFFERED = {
+OPTIONAL_APIS = {
     "artifactregistry.googleapis.com": "Artifact Registry API",
     "autoscaling.googleapis.com": "Cloud Autoscaling API",
     "cloudbilling.googleapis.com": "Cloud Billing API",
@@ -56,9 +56,9 @@ OFFERED = {
     "sts.googleapis.com": "Security Token Service API",
     "tpu.googleapis.com": "Cloud TPU API",
 }
-TITLES = DEFAULT | OFFERED
+TITLES = DEFAULT_APIS | OPTIONAL_APIS
 # Not to be enabled without billing.
-PAID = {
+BILLABLE_APIS = {
     "artifactregistry.googleapis.com",
     "compute.googleapis.com",
     "container.googleapis.com",
@@ -71,7 +71,7 @@ PAID = {
 }
 # Enabling the one enables the others (documented for GKE: compute, IAM, registry …; for the rest the pair
 # that every project shows).
-BRINGS = {
+IMPLIED_APIS = {
     "compute.googleapis.com": ("oslogin.googleapis.com",),
     "container.googleapis.com": (
         "artifactregistry.googleapis.com",

@@ -7,20 +7,33 @@ from __future__ import annotations
 
 import re
 
-from grpo_wizard.steps.emulator.google.serviceusage.apis import BRINGS, DEFAULT, PAID, TITLES
+from grpo_wizard.steps.emulator.google.serviceusage.apis import (
+    BILLABLE_APIS,
+    DEFAULT_APIS,
+    IMPLIED_APIS,
+    TITLES,
+)
 from grpo_wizard.steps.emulator.google.shared import long_running
-from grpo_wizard.steps.emulator.google.shared.lists import paged
-from grpo_wizard.steps.emulator.server.context import JSON, ApiError, Call, Record, World, happens, serves
+from grpo_wizard.steps.emulator.google.shared.lists import simple_page
+from grpo_wizard.steps.emulator.server.context import (
+    JSON,
+    ApiCall,
+    ApiError,
+    Record,
+    ResourceStore,
+    handles,
+    on_event,
+)
 
 SERVICE = "serviceusage.googleapis.com"
 _ENABLING_S = 12.0  # inferred: gcloud users wait 5 to 30 s for one API
-_FELT_S = 60.0  # Google's own text: "wait a few minutes"
-_MOST = 20  # services of one batchEnable, as documented
+_PROPAGATION_S = 60.0  # Google's own text: "wait a few minutes"
+_MAX_BATCH = 20  # services of one batchEnable, as documented
 
 
-def _project(call: Call, name: str) -> str:
-    project = call.world.project_id(name.split("/")[1]) if name.startswith("projects/") else ""
-    if call.world.project_number(project) == "0":
+def _project(call: ApiCall, name: str) -> str:
+    project = call.store.project_id(name.split("/")[1]) if name.startswith("projects/") else ""
+    if call.store.project_number(project) == "0":
         raise ApiError(
             403,
             f"Project '{name.split('/')[-1]}' not found or permission denied.",
@@ -34,7 +47,7 @@ def _key(project: str, service: str) -> str:
     return f"projects/{project}/services/{service}"
 
 
-def shown(world: World, project: str, service: str) -> JSON:
+def view(world: ResourceStore, project: str, service: str) -> JSON:
     """The service as a project sees it."""
     number = world.project_number(project)
     record = world.get(SERVICE, _key(project, service))
@@ -55,7 +68,7 @@ def shown(world: World, project: str, service: str) -> JSON:
     }
 
 
-def _known(service: str) -> str:
+def _check_known(service: str) -> str:
     if service not in TITLES:
         raise ApiError(
             403,
@@ -74,23 +87,23 @@ def _known(service: str) -> str:
     return service
 
 
-@serves("serviceusage.services.get")
-def get(call: Call) -> JSON:
+@handles("serviceusage.services.get")
+def get(call: ApiCall) -> JSON:
     """One service of a project, enabled or not."""
     project = _project(call, call.params["name"])
-    return shown(call.world, project, _known(call.params["name"].split("/")[3]))
+    return view(call.store, project, _check_known(call.params["name"].split("/")[3]))
 
 
-@serves("serviceusage.services.batchGet")
-def batch_get(call: Call) -> JSON:
+@handles("serviceusage.services.batchGet")
+def batch_get(call: ApiCall) -> JSON:
     """Several services of a project."""
     project = _project(call, call.params["parent"])
     names = [str(name).split("/")[-1] for name in call.params.get("names", [])]
-    return {"services": [shown(call.world, project, _known(name)) for name in names]}
+    return {"services": [view(call.store, project, _check_known(name)) for name in names]}
 
 
-@serves("serviceusage.services.list")
-def list_all(call: Call) -> JSON:
+@handles("serviceusage.services.list")
+def list_all(call: ApiCall) -> JSON:
     """The services of a project by `filter` state:ENABLED or state:DISABLED, in pages of at most 200."""
     project = _project(call, call.params["parent"])
     wanted = re.fullmatch(r"\s*(?:state[:=](ENABLED|DISABLED))?\s*", call.params.get("filter", ""))
@@ -100,36 +113,36 @@ def list_all(call: Call) -> JSON:
             f"Invalid filter: {call.params['filter']}. Only state:ENABLED and state:DISABLED are allowed.",
             "INVALID_ARGUMENT",
         )
-    every = [shown(call.world, project, name) for name in sorted(TITLES)]
+    every = [view(call.store, project, name) for name in sorted(TITLES)]
     found = [service for service in every if wanted.group(1) in (None, service["state"])]
-    return paged(call, "services", found, min(call.params.get("pageSize") or 50, 200))
+    return simple_page(call, "services", found, min(call.params.get("pageSize") or 50, 200))
 
 
-@serves("serviceusage.services.enable")
-def enable(call: Call) -> JSON:
+@handles("serviceusage.services.enable")
+def enable(call: ApiCall) -> JSON:
     """Enables one API."""
     project = _project(call, call.params["name"])
-    return _enabling(call, project, [call.params["name"].split("/")[3]], "acf", one=True)
+    return _start_enable(call, project, [call.params["name"].split("/")[3]], "acf", one=True)
 
 
-@serves("serviceusage.services.batchEnable")
-def batch_enable(call: Call) -> JSON:
+@handles("serviceusage.services.batchEnable")
+def batch_enable(call: ApiCall) -> JSON:
     """Enables up to 20 APIs."""
     project = _project(call, call.params["parent"])
     names = call.body.get("serviceIds", [])
-    if not names or len(names) > _MOST:
+    if not names or len(names) > _MAX_BATCH:
         raise ApiError(
-            400, f"The number of services in a batch must be between 1 and {_MOST}.", "INVALID_ARGUMENT"
+            400, f"The number of services in a batch must be between 1 and {_MAX_BATCH}.", "INVALID_ARGUMENT"
         )
-    return _enabling(call, project, names, "acat", one=False)
+    return _start_enable(call, project, names, "acat", one=False)
 
 
-def _enabling(call: Call, project: str, names: list[str], prefix: str, *, one: bool) -> JSON:
+def _start_enable(call: ApiCall, project: str, names: list[str], prefix: str, *, one: bool) -> JSON:
     for name in names:
-        _known(name)
-    _refuse_unpaid(call.world, project, names)
-    number = call.world.project_number(project)
-    on = [shown(call.world, project, name) | {"state": "ENABLED"} for name in names]
+        _check_known(name)
+    _require_billing(call.store, project, names)
+    number = call.store.project_number(project)
+    on = [view(call.store, project, name) | {"state": "ENABLED"} for name in names]
     kind = "EnableServiceResponse" if one else "BatchEnableServicesResponse"
     response = {
         "@type": f"type.googleapis.com/google.api.serviceusage.v1.{kind}",
@@ -139,8 +152,8 @@ def _enabling(call: Call, project: str, names: list[str], prefix: str, *, one: b
         "@type": "type.googleapis.com/google.api.serviceusage.v1.OperationMetadata",
         "resourceNames": [f"projects/{number}/services/{name}" for name in names],
     }
-    fresh = any(call.world.get(SERVICE, _key(project, name)) is None for name in names)
-    return long_running.start(
+    fresh = any(call.store.get(SERVICE, _key(project, name)) is None for name in names)
+    return long_running.start_operation(
         call,
         prefix,
         _ENABLING_S if fresh else 0,
@@ -152,10 +165,12 @@ def _enabling(call: Call, project: str, names: list[str], prefix: str, *, one: b
     )
 
 
-def _refuse_unpaid(world: World, project: str, names: list[str]) -> None:
+def _require_billing(world: ResourceStore, project: str, names: list[str]) -> None:
     """Raises 400 for an API that costs money in a project without billing."""
     record = world.get("cloudresourcemanager.googleapis.com", f"projects/{project}")
-    wanted = [name for name in names if name in PAID or PAID & set(BRINGS.get(name, ()))]
+    wanted = [
+        name for name in names if name in BILLABLE_APIS or BILLABLE_APIS & set(IMPLIED_APIS.get(name, ()))
+    ]
     if not wanted or record is None or record.extra.get("billing"):
         return
     number = world.project_number(project)
@@ -175,26 +190,32 @@ def _refuse_unpaid(world: World, project: str, names: list[str]) -> None:
     )
 
 
-@happens("apis.enabled")
-def enabled(world: World, project: str, names: list[str]) -> None:
+@on_event("apis.enabled")
+def on_enabled(world: ResourceStore, project: str, names: list[str]) -> None:
     """Turns APIs on, with those that they bring along."""
-    brought = {other for name in names for other in BRINGS.get(name, ())}
+    brought = {other for name in names for other in IMPLIED_APIS.get(name, ())}
     for name in [*names, *sorted(brought - set(names))]:
         old = world.get(SERVICE, _key(project, name))
         if old is None:
-            put(
+            put_service(
                 world,
                 project,
                 name,
                 derived=name in brought and name not in names,
-                felt_at=world.clock.now() + world.clock.shrink(_FELT_S),
+                effective_at=world.clock.now() + world.clock.scale(_PROPAGATION_S),
             )
         elif old.derived and name in names:
             old.derived = False
 
 
-def put(
-    world: World, project: str, name: str, *, derived: bool = False, hidden: bool = False, felt_at: float = 0
+def put_service(
+    world: ResourceStore,
+    project: str,
+    name: str,
+    *,
+    derived: bool = False,
+    hidden: bool = False,
+    effective_at: float = 0,
 ) -> None:
     """An enabled API; enabled ones stay after a deployment is gone."""
     body = {"name": f"projects/{world.project_number(project)}/services/{name}", "state": "ENABLED"}
@@ -210,20 +231,20 @@ def put(
             kept_by_design=True,
             derived=derived,
             hidden=hidden,
-            extra={"felt_at": felt_at},
+            extra={"felt_at": effective_at},
         )
     )
 
 
-@serves("serviceusage.services.disable")
-def disable(call: Call) -> JSON:
+@handles("serviceusage.services.disable")
+def disable(call: ApiCall) -> JSON:
     """Disables one API; refused while another enabled one needs it, unless disableDependentServices is set."""
     project = _project(call, call.params["name"])
-    name = _known(call.params["name"].split("/")[3])
+    name = _check_known(call.params["name"].split("/")[3])
     needing = [
         other
-        for other, brings in BRINGS.items()
-        if name in brings and call.world.get(SERVICE, _key(project, other))
+        for other, brings in IMPLIED_APIS.items()
+        if name in brings and call.store.get(SERVICE, _key(project, other))
     ]
     if needing and not call.body.get("disableDependentServices"):
         raise ApiError(
@@ -233,7 +254,7 @@ def disable(call: Call) -> JSON:
             "disable_dependent_services=true if you want to proceed with disabling all services.",
             "FAILED_PRECONDITION",
         )
-    off = shown(call.world, project, name) | {"state": "DISABLED"}
+    off = view(call.store, project, name) | {"state": "DISABLED"}
     response = {
         "@type": "type.googleapis.com/google.api.serviceusage.v1.DisableServiceResponse",
         "service": off,
@@ -242,7 +263,7 @@ def disable(call: Call) -> JSON:
         "@type": "type.googleapis.com/google.api.serviceusage.v1.OperationMetadata",
         "resourceNames": [off["name"]],
     }
-    return long_running.start(
+    return long_running.start_operation(
         call,
         "acf",
         _ENABLING_S,
@@ -254,8 +275,8 @@ def disable(call: Call) -> JSON:
     )
 
 
-@happens("apis.disabled")
-def disabled(world: World, project: str, names: list[str]) -> None:
+@on_event("apis.disabled")
+def on_disabled(world: ResourceStore, project: str, names: list[str]) -> None:
     """Turns APIs off."""
     for name in names:
         record = world.get(SERVICE, _key(project, name))
@@ -263,7 +284,7 @@ def disabled(world: World, project: str, names: list[str]) -> None:
             world.remove(record)
 
 
-def seed(world: World, project: str) -> None:
+def add_default_apis(world: ResourceStore, project: str) -> None:
     """The APIs of a new project: the ground itself."""
-    for name in DEFAULT:
-        put(world, project, name, hidden=True)
+    for name in DEFAULT_APIS:
+        put_service(world, project, name, hidden=True)

@@ -15,42 +15,52 @@ from typing import Any
 from grpo_wizard.steps.emulator.google.shared.self_links import COMPUTE
 from grpo_wizard.steps.emulator.server.context import JSON, ApiError
 from grpo_wizard.steps.emulator.server.discovery_documents import Document, Method
-from grpo_wizard.steps.emulator.server.field_masks import item_field
+from grpo_wizard.steps.emulator.server.field_masks import list_item_field
 
-Test = Callable[[JSON], bool]
+FilterPredicate = Callable[[JSON], bool]
 _TOKEN = re.compile(r"""\s*(?:("(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*')|(!=|<=|>=|[=<>:()])|([^\s()=<>:!"']+))""")
 _EXPRESSION = re.compile(r"\s*([^\s\"'][^\s]*)")  # an unquoted regular expression: up to a space
 _NOT_RE2 = re.compile(r"\(\?(?:[=!#>]|<[=!]|P=)|\\[1-9]")  # look-around and back references
-_WORDS = {"eq": "~", "ne": "!~", "=": "=", "!=": "!=", ":": ":", "<": "<", ">": ">", "<=": "<=", ">=": ">="}
+_OPERATORS = {
+    "eq": "~",
+    "ne": "!~",
+    "=": "=",
+    "!=": "!=",
+    ":": ":",
+    "<": "<",
+    ">": ">",
+    "<=": "<=",
+    ">=": ">=",
+}
 
 
-def parse(text: str) -> Test:
+def parse_filter(text: str) -> FilterPredicate:
     """The test that a `filter` states. Raises ApiError 400 where it cannot be read."""
-    return _read(text)[0]
+    return _parse(text)[0]
 
 
-def refuse_unknown(document: Document, method: Method, text: str) -> None:
+def check_filter_fields(document: Document, method: Method, text: str) -> None:
     """Raises Compute's ApiError 400 for a filter that names a field which the listed things do not have."""
     if document.service != COMPUTE or not text.strip():
         return
-    for field, sign in _read(text)[1]:
-        schema = item_field(document, method, field)
+    for field, sign in _parse(text)[1]:
+        schema = list_item_field(document, method, field)
         if schema is None or ("~" in sign and schema.get("type") == "array"):
-            raise _bad(text)
+            raise _invalid_filter(text)
 
 
-def _read(text: str) -> tuple[Test, list[tuple[str, str]]]:
+def _parse(text: str) -> tuple[FilterPredicate, list[tuple[str, str]]]:
     """The test, and the (field, sign) of each of its terms."""
     if not text.strip():
         return (lambda _: True), []
-    reader = _Reader(text)
-    test = reader.all_of()
+    reader = _FilterParser(text)
+    test = reader.parse_and()
     if reader.peek() is not None:
-        raise _bad(text)
+        raise _invalid_filter(text)
     return test, reader.terms
 
 
-def _bad(text: str) -> ApiError:
+def _invalid_filter(text: str) -> ApiError:
     return ApiError(
         400,
         f"Invalid value for field 'filter': '{text}'. Invalid list filter expression.",
@@ -59,7 +69,7 @@ def _bad(text: str) -> ApiError:
     )
 
 
-class _Reader:
+class _FilterParser:
     def __init__(self, text: str) -> None:
         self.text, self.at = text, 0
         self.terms: list[tuple[str, str]] = []
@@ -78,65 +88,65 @@ class _Reader:
                 return expression.start(1) + len(word)
         found = _TOKEN.match(self.text, where)
         if not found:
-            raise self.bad()
+            raise self.error()
         self.tokens.append(found.group(0).strip())
         return found.end()
 
-    def bad(self) -> ApiError:
-        return _bad(self.text)
+    def error(self) -> ApiError:
+        return _invalid_filter(self.text)
 
     def peek(self) -> str | None:
         return self.tokens[self.at] if self.at < len(self.tokens) else None
 
-    def take(self) -> str:
+    def next_token(self) -> str:
         token = self.peek()
         if token is None:
-            raise self.bad()
+            raise self.error()
         self.at += 1
         return token
 
-    def all_of(self) -> Test:
-        tests = [self.any_of()]
+    def parse_and(self) -> FilterPredicate:
+        tests = [self.parse_or()]
         while self.peek() not in (None, ")"):
             if self.peek() == "AND":
-                self.take()
-            tests.append(self.any_of())
+                self.next_token()
+            tests.append(self.parse_or())
         return tests[0] if len(tests) == 1 else lambda item: all(test(item) for test in tests)
 
-    def any_of(self) -> Test:
-        tests = [self.one()]
+    def parse_or(self) -> FilterPredicate:
+        tests = [self.parse_factor()]
         while self.peek() == "OR":
-            self.take()
-            tests.append(self.one())
+            self.next_token()
+            tests.append(self.parse_factor())
         return tests[0] if len(tests) == 1 else lambda item: any(test(item) for test in tests)
 
-    def one(self) -> Test:
-        token = self.take()
+    def parse_factor(self) -> FilterPredicate:
+        token = self.next_token()
         if token == "NOT" or (token[0] == "-" and token != "-"):
-            inner = self.one() if token == "NOT" else self.term(token[1:])
+            inner = self.parse_factor() if token == "NOT" else self.parse_term(token[1:])
             return lambda item: not inner(item)
         if token == "(":
-            inner = self.all_of()
-            if self.take() != ")":
-                raise self.bad()
+            inner = self.parse_and()
+            if self.next_token() != ")":
+                raise self.error()
             return inner
-        return self.term(token)
+        return self.parse_term(token)
 
-    def term(self, field: str) -> Test:
-        sign = _WORDS.get(self.take())
-        if sign is None or field in _WORDS or field in (")", "AND", "OR"):
-            raise self.bad()
-        value = _plain(self.take())
+    def parse_term(self, field: str) -> FilterPredicate:
+        sign = _OPERATORS.get(self.next_token())
+        if sign is None or field in _OPERATORS or field in (")", "AND", "OR"):
+            raise self.error()
+        value = _unquote(self.next_token())
         self.terms.append((field, sign))
         if sign in ("~", "!~"):
             if _NOT_RE2.search(value):
-                raise self.bad()
+                raise self.error()
             try:
                 shape = re.compile(value)
             except re.error:
-                raise self.bad() from None
-            return lambda item: bool(shape.fullmatch(_text(_find(item, field)))) == (sign == "~")
-        return lambda item: _compare(_find(item, field), sign, value)
+                raise self.error() from None
+            return lambda item: bool(shape.fullmatch(_text(_field_value(item, field)))) == (sign == "~")
+        return lambda item: _compare(_field_value(item, field), sign, value)
 
 
 def _balanced(word: str) -> str:
@@ -149,7 +159,7 @@ def _balanced(word: str) -> str:
     return word
 
 
-def _plain(token: str) -> str:
+def _unquote(token: str) -> str:
     """A quoted value without its quotes.
 
     Only quotes are unescaped: `\\b` and `\\-` belong to the regular expression.
@@ -159,7 +169,7 @@ def _plain(token: str) -> str:
     return token
 
 
-def _find(item: Any, field: str) -> Any:
+def _field_value(item: Any, field: str) -> Any:
     for part in field.split("."):
         item = item.get(part) if isinstance(item, dict) else None
     return item
@@ -182,10 +192,10 @@ def _compare(have: Any, sign: str, want: str) -> bool:
         return (
             text == want or ("*" in want and bool(re.fullmatch(re.escape(want).replace(r"\*", ".*"), text)))
         ) == (sign == "=")
-    return _ordered(text, sign, want)
+    return _compare_ordered(text, sign, want)
 
 
-def _ordered(text: str, sign: str, want: str) -> bool:
+def _compare_ordered(text: str, sign: str, want: str) -> bool:
     left: Any = text
     right: Any = want
     try:

@@ -1,4 +1,4 @@
-"""The ground's fixed facts, read from assets/catalogue/ground.json.
+"""The ground's fixed facts, read from assets/catalog/emulator_fixtures.json.
 
 Regions, zones, machine and accelerator types, RoCE profiles, limits.
 """
@@ -10,27 +10,31 @@ from functools import cache
 from importlib import resources
 from typing import Any
 
-from grpo_wizard.steps.emulator.google.shared.self_links import stored
+from grpo_wizard.steps.emulator.google.shared.self_links import self_link
 from grpo_wizard.steps.emulator.server.context import JSON
 
 _CREATED = "2024-10-01T00:00:00.000-07:00"
 
 
 @cache
-def ground() -> dict[str, Any]:
+def load_fixtures() -> dict[str, Any]:
     """The whole file."""
-    text = resources.files("grpo_wizard.assets").joinpath("catalogue/ground.json").read_text(encoding="utf-8")
+    text = (
+        resources.files("grpo_wizard.assets")
+        .joinpath("catalog/emulator_fixtures.json")
+        .read_text(encoding="utf-8")
+    )
     return dict(json.loads(text))
 
 
 def regions() -> list[str]:
     """Every region."""
-    return sorted(ground()["regions"])
+    return sorted(load_fixtures()["regions"])
 
 
 def zones_of(region: str) -> list[str]:
     """A region's zones, AI zones last; empty where there is no such region."""
-    return list(ground()["regions"].get(region, {}).get("zones", []))
+    return list(load_fixtures()["regions"].get(region, {}).get("zones", []))
 
 
 @cache
@@ -54,26 +58,26 @@ def machine_types(zone: str) -> dict[str, JSON]:
         name: _machine(
             name, one["cpus"], one["memory_mb"], f"{one['cpus']} vCPUs, {one['memory_mb'] // 1024} GB RAM"
         )
-        for name, one in ground()["general"]["fixed"].items()
+        for name, one in load_fixtures()["general"]["fixed"].items()
     }
-    for family, classes in ground()["general"]["families"].items():
+    for family, classes in load_fixtures()["general"]["families"].items():
         for shape, sizes in classes.items():
             for cpus in sizes:
                 name = f"{family}-{shape}-{cpus}"
-                found[name] = _general(name, shape, cpus)
-    for name, data in ground()["machines"].items():
+                found[name] = _general_purpose_machine(name, shape, cpus)
+    for name, data in load_fixtures()["machines"].items():
         if zone in data["zones"]:
-            found[name] = _accelerated(name, data)
+            found[name] = _accelerator_machine(name, data)
     return found
 
 
-def _general(name: str, shape: str, cpus: int) -> JSON:
-    general = ground()["general"]
+def _general_purpose_machine(name: str, shape: str, cpus: int) -> JSON:
+    general = load_fixtures()["general"]
     gigabytes = general["exceptions"].get(name, cpus * general["memory_gb_per_cpu"][shape])
     return _machine(name, cpus, gigabytes * 1024, f"{cpus} vCPUs, {gigabytes} GB RAM")
 
 
-def _accelerated(name: str, data: JSON) -> JSON:
+def _accelerator_machine(name: str, data: JSON) -> JSON:
     body = _machine(name, data["cpus"], data["memory_mb"], data["description"])
     accelerator, count = data["gpu"]
     body["accelerators"] = [{"guestAcceleratorType": accelerator, "guestAcceleratorCount": count}]
@@ -84,7 +88,7 @@ def _accelerated(name: str, data: JSON) -> JSON:
 def _machine(name: str, cpus: int, memory_mb: int, description: str) -> JSON:
     return {
         "kind": "compute#machineType",
-        "id": _id(name),
+        "id": _stable_id(name),
         "creationTimestamp": _CREATED,
         "name": name,
         "description": description,
@@ -103,13 +107,13 @@ def accelerator_types(zone: str) -> dict[str, JSON]:
     return {
         name: {
             "kind": "compute#acceleratorType",
-            "id": _id(name),
+            "id": _stable_id(name),
             "creationTimestamp": _CREATED,
             "name": name,
             "description": data["description"],
             "maximumCardsPerInstance": data["most"],
         }
-        for name, data in ground()["accelerators"].items()
+        for name, data in load_fixtures()["accelerators"].items()
         if zone in data["zones"]
     }
 
@@ -119,24 +123,24 @@ def disk_types(zone: str) -> dict[str, JSON]:
     return {
         name: {
             "kind": "compute#diskType",
-            "id": _id(name),
+            "id": _stable_id(name),
             "creationTimestamp": _CREATED,
             "name": name,
             "defaultDiskSizeGb": "100",
             "validDiskSize": "10GB-65536GB",
         }
-        for name in ground()["disk_types"]
+        for name in load_fixtures()["disk_types"]
         if zone in zones()
     }
 
 
-def placed(project: str, zone: str, collection: str, body: JSON) -> JSON:
+def zonal_resource(project: str, zone: str, collection: str, body: JSON) -> JSON:
     """A zonal type's body with its zone and link."""
-    link: Any = zone if collection == "machineTypes" else stored(f"projects/{project}/zones/{zone}")
+    link: Any = zone if collection == "machineTypes" else self_link(f"projects/{project}/zones/{zone}")
     return {
         **body,
         "zone": link,
-        "selfLink": stored(f"projects/{project}/zones/{zone}/{collection}/{body['name']}"),
+        "selfLink": self_link(f"projects/{project}/zones/{zone}/{collection}/{body['name']}"),
     }
 
 
@@ -146,11 +150,11 @@ def roce_profile(project: str, zone: str) -> JSON:
     key = f"projects/{project}/global/networkProfiles/{name}"
     return {
         "kind": "compute#networkProfile",
-        "id": _id(name),
+        "id": _stable_id(name),
         "creationTimestamp": _CREATED,
         "name": name,
         "description": name,
-        "selfLink": stored(key),
+        "selfLink": self_link(key),
         "location": {"name": zone, "scope": "ZONE"},
         "profileType": {"networkType": "RDMA", "rdmaSubtype": "ROCE"},
         "features": dict(_ROCE),
@@ -188,6 +192,6 @@ _ROCE: JSON = {
 }
 
 
-def _id(name: str) -> str:
+def _stable_id(name: str) -> str:
     """A steady id for a fixed thing."""
     return str(2**62 + int.from_bytes(name.encode()[-7:].rjust(7, b"\0"), "big"))

@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterable
 from functools import cache
 from typing import Any
 
-from grpo_wizard.steps.emulator.google.shared.filters import parse
-from grpo_wizard.steps.emulator.google.shared.self_links import invalid, sent, stored
-from grpo_wizard.steps.emulator.server.context import JSON, Call
+from grpo_wizard.steps.emulator.google.shared.filters import parse_filter
+from grpo_wizard.steps.emulator.google.shared.self_links import invalid_field, self_link, with_request_host
+from grpo_wizard.steps.emulator.server.context import JSON, ApiCall
 
-_MOST = 500  # things a page of Compute
+_MAX_PAGE_SIZE = 500  # things a page of Compute
 
 _ORDERS = {
     "": (("name",), False),
@@ -22,48 +22,50 @@ _ORDERS = {
 }
 
 
-def cut(
-    call: Call, items: Iterable[JSON], scope: Callable[[JSON], str] = lambda _: ""
+def paginate(
+    call: ApiCall, items: Iterable[JSON], scope: Callable[[JSON], str] = lambda _: ""
 ) -> tuple[list[JSON], str]:
     """The page that this call asks for, and the token of the next one ("" at the end).
 
     Sorted by name where nothing else is asked for, as Compute documents it. A token says what was shown last, so that
     what comes or goes meanwhile makes no other thing appear twice or never.
     """
-    most = _most(call)
-    test = parse(str(call.params.get("filter", "")))
-    fields, backwards = _order(str(call.params.get("orderBy", "")))
+    most = _page_size(call)
+    test = parse_filter(str(call.params.get("filter", "")))
+    fields, backwards = _sort_order(str(call.params.get("orderBy", "")))
 
     def key(item: JSON) -> list[str]:
         return [scope(item), *(str(item.get(field, "")) for field in fields)]
 
     chosen = sorted((item for item in items if test(item)), key=key, reverse=backwards)
-    last = _last(str(call.params.get("pageToken", "")))
+    last = _decode_token(str(call.params.get("pageToken", "")))
     if last is not None:
         chosen = [item for item in chosen if (key(item) < last if backwards else key(item) > last)]
     page = chosen[:most]
-    return page, _token(key(page[-1])) if len(chosen) > most else ""
+    return page, _encode_token(key(page[-1])) if len(chosen) > most else ""
 
 
-def _most(call: Call) -> int:
+def _page_size(call: ApiCall) -> int:
     """Things a page. 0 is taken for "as many as you like", as an absent one; the sentence is inferred."""
-    asked = int(call.params.get("maxResults") or _MOST)
-    if asked > _MOST:
-        raise invalid("maxResults", asked, f"Values must be within the following range: [0, {_MOST}].")
+    asked = int(call.params.get("maxResults") or _MAX_PAGE_SIZE)
+    if asked > _MAX_PAGE_SIZE:
+        raise invalid_field(
+            "maxResults", asked, f"Values must be within the following range: [0, {_MAX_PAGE_SIZE}]."
+        )
     return asked
 
 
-def _order(order: str) -> tuple[tuple[str, ...], bool]:
+def _sort_order(order: str) -> tuple[tuple[str, ...], bool]:
     if order.strip() not in _ORDERS:
-        raise invalid("orderBy", order, "Only sorting by name or creationTimestamp desc is supported.")
+        raise invalid_field("orderBy", order, "Only sorting by name or creationTimestamp desc is supported.")
     return _ORDERS[order.strip()]
 
 
-def _token(last: list[str]) -> str:
+def _encode_token(last: list[str]) -> str:
     return base64.urlsafe_b64encode(json.dumps(last).encode()).decode()
 
 
-def _last(token: str) -> list[str] | None:
+def _decode_token(token: str) -> list[str] | None:
     """What a token says was shown last; None for no token. Raises ApiError 400 for one that is none."""
     if not token:
         return None
@@ -73,34 +75,37 @@ def _last(token: str) -> list[str] | None:
             return last
     except ValueError:
         pass
-    raise invalid("pageToken", token, "The page token is not valid.")
+    raise invalid_field("pageToken", token, "The page token is not valid.")
 
 
-def paged(call: Call, field: str, items: list[JSON], size: int) -> JSON:
+def simple_page(call: ApiCall, field: str, items: list[JSON], size: int) -> JSON:
     """One page of the services that list neither by filter nor by order: `field` and `nextPageToken`."""
-    last = _last(str(call.params.get("pageToken", "")))
+    last = _decode_token(str(call.params.get("pageToken", "")))
     chosen = [item for item in sorted(items, key=_name) if last is None or [_name(item)] > last]
     page = chosen[: max(size, 1)]
-    return {field: page, **({"nextPageToken": _token([_name(page[-1])])} if len(chosen) > len(page) else {})}
+    return {
+        field: page,
+        **({"nextPageToken": _encode_token([_name(page[-1])])} if len(chosen) > len(page) else {}),
+    }
 
 
 def _name(item: JSON) -> str:
     return str(item["name"])
 
 
-def listed(call: Call, kind: str, items: Iterable[JSON]) -> JSON:
+def compute_list(call: ApiCall, kind: str, items: Iterable[JSON]) -> JSON:
     """A Compute list. As at Google, `items` is absent when there is none."""
-    page, token = cut(call, items)
-    answer = _head(call, kind)
+    page, token = paginate(call, items)
+    answer = _list_header(call, kind)
     if page:
         answer["items"] = page
     if token:
         answer["nextPageToken"] = token
-    return sent(call, answer)
+    return with_request_host(call, answer)
 
 
-def aggregated(
-    call: Call, kind: str, field: str, items: Iterable[tuple[str, JSON]], scopes: Iterable[str]
+def aggregated_response(
+    call: ApiCall, kind: str, field: str, items: Iterable[tuple[str, JSON]], scopes: Iterable[str]
 ) -> JSON:
     """A Compute aggregated list.
 
@@ -112,25 +117,25 @@ def aggregated(
     for scope, body in items:
         scope_of[id(body)] = scope
         bodies.append(body)
-    page, token = cut(call, bodies, lambda body: scope_of[id(body)])
+    page, token = paginate(call, bodies, lambda body: scope_of[id(body)])
     for body in page:
-        by_scope.setdefault(scope_of[id(body)], []).append(sent(call, body))
-    answer = sent(call, _head(call, kind))
+        by_scope.setdefault(scope_of[id(body)], []).append(with_request_host(call, body))
+    answer = with_request_host(call, _list_header(call, kind))
     answer["items"] = {
-        scope: {field: found} if found else _nothing(scope) for scope, found in by_scope.items()
+        scope: {field: found} if found else _empty_scope(scope) for scope, found in by_scope.items()
     }
     if token:
         answer["nextPageToken"] = token
     return answer
 
 
-def _head(call: Call, kind: str) -> JSON:
+def _list_header(call: ApiCall, kind: str) -> JSON:
     key = call.path.split("/v1/", 1)[-1].split("/beta/", 1)[-1].lstrip("/")
-    return {"kind": f"compute#{kind}", "id": key, "selfLink": stored(key)}
+    return {"kind": f"compute#{kind}", "id": key, "selfLink": self_link(key)}
 
 
 @cache
-def _nothing(scope: str) -> dict[str, Any]:
+def _empty_scope(scope: str) -> dict[str, Any]:
     return {
         "warning": {
             "code": "NO_RESULTS_ON_PAGE",

@@ -7,11 +7,19 @@ from __future__ import annotations
 
 import secrets
 
-from grpo_wizard.steps.emulator.server.context import JSON, ApiError, Call, Record, World, happens, serves
+from grpo_wizard.steps.emulator.server.context import (
+    JSON,
+    ApiCall,
+    ApiError,
+    Record,
+    ResourceStore,
+    handles,
+    on_event,
+)
 
 
-def start(
-    call: Call,
+def start_operation(
+    call: ApiCall,
     prefix: str,
     seconds: float,
     response: JSON,
@@ -25,10 +33,10 @@ def start(
 
     A fault's `operation_error` becomes its error, and then nothing is done.
     """
-    name = f"operations/{prefix}.p0-{call.world.next()}-{secrets.token_hex(8)}"
+    name = f"operations/{prefix}.p0-{call.store.next_number()}-{secrets.token_hex(8)}"
     body: JSON = {"name": name, "metadata": metadata}
     extra = {"response": response, "error": call.operation_error}
-    call.world.put(
+    call.store.put(
         Record(
             call.service,
             "operation",
@@ -42,14 +50,16 @@ def start(
             extra=extra,
         )
     )
-    call.world.later(seconds, "operation.end", service=call.service, key=name, effect=effect, args=args or {})
+    call.store.schedule(
+        seconds, "operation.end", service=call.service, key=name, effect=effect, args=args or {}
+    )
     return body
 
 
-@happens("operation.end")
-def end(world: World, service: str, key: str, effect: str, args: JSON) -> None:
+@on_event("operation.end")
+def finish_operation(world: ResourceStore, service: str, key: str, effect: str, args: JSON) -> None:
     """Ends an operation: its effect, then `response` or `error`."""
-    from grpo_wizard.steps.emulator.server.context import EVENTS
+    from grpo_wizard.steps.emulator.server.context import EVENT_HANDLERS
 
     record = world.get(service, key)
     if record is None:
@@ -57,20 +67,20 @@ def end(world: World, service: str, key: str, effect: str, args: JSON) -> None:
     error = record.extra.get("error")
     if error is None and effect:
         try:
-            EVENTS[effect](world, **args)
+            EVENT_HANDLERS[effect](world, **args)
         except ApiError as problem:
             error = {
-                "code": _canonical(problem.status),
+                "code": _canonical_code(problem.status),
                 "message": problem.message,
                 "details": problem.details,
             }
     record.body["done"] = True
     record.body["error" if error else "response"] = error or record.extra["response"]
     record.state = "failed" if error else "ready"
-    world.changed()
+    world.mark_dirty()
 
 
-def _canonical(status: str) -> int:
+def _canonical_code(status: str) -> int:
     names = [
         "OK",
         "CANCELLED",
@@ -92,20 +102,20 @@ def _canonical(status: str) -> int:
     return names.index(status) if status in names else 2
 
 
-@serves(
+@handles(
     "serviceusage.operations.get", "cloudresourcemanager.operations.get", "servicenetworking.operations.get"
 )
-def get(call: Call) -> JSON:
+def get(call: ApiCall) -> JSON:
     """One operation of the service that is asked."""
-    record = call.world.get(call.service, call.params["name"])
+    record = call.store.get(call.service, call.params["name"])
     if record is None:
         raise ApiError(404, f"Operation {call.params['name']} not found.", "NOT_FOUND")
     return record.body
 
 
-@serves("serviceusage.operations.list", "servicenetworking.operations.list")
-def list_all(call: Call) -> JSON:
+@handles("serviceusage.operations.list", "servicenetworking.operations.list")
+def list_all(call: ApiCall) -> JSON:
     """All operations of the service that is asked, newest first; not filtered (the services filter by a
     consumer's name only).
     """
-    return {"operations": [r.body for r in reversed(call.world.all(call.service, "operation"))]}
+    return {"operations": [r.body for r in reversed(call.store.all(call.service, "operation"))]}

@@ -6,15 +6,15 @@ from grpo_wizard.steps.emulator.google.billing import accounts
 from grpo_wizard.steps.emulator.google.resourcemanager import projects
 from grpo_wizard.steps.emulator.google.serviceusage import services
 from grpo_wizard.steps.emulator.google.shared import initial_reservations
-from grpo_wizard.steps.emulator.server.context import World
+from grpo_wizard.steps.emulator.server.context import ResourceStore
 
 PROJECT, NUMBER = "my-project", "123456789012"
 CALLER = "rehearsal-user@example.com"
 
 
-def seed(world: World) -> None:
+def create_initial_state(world: ResourceStore) -> None:
     """Project my-project (billing on, a new project's APIs), and the ground that compute and GKE stand on."""
-    record = projects.add(world, PROJECT, NUMBER, CALLER, name=PROJECT, hidden=True)
+    record = projects.add_project(world, PROJECT, NUMBER, CALLER, name=PROJECT, hidden=True)
     record.extra["billing"] = accounts.ACCOUNT
-    services.seed(world, PROJECT)
-    initial_reservations.seed(world)
+    services.add_default_apis(world, PROJECT)
+    initial_reservations.add_reservations(world)

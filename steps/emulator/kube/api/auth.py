@@ -11,14 +11,14 @@ from typing import Any
 
 from grpo_wizard.steps.emulator.kube.api import kinds, status
 from grpo_wizard.steps.emulator.kube.api.kinds import Kind
-from grpo_wizard.steps.emulator.kube.api.store import Store
+from grpo_wizard.steps.emulator.kube.api.store import ObjectStore
 from grpo_wizard.steps.emulator.server.context import JSON
 
 ADMIN = "rehearsal@rehearsal.invalid"
 
 
 @dataclass(frozen=True)
-class Caller:
+class KubeCaller:
     """An authenticated identity."""
 
     name: str
@@ -27,7 +27,7 @@ class Caller:
 
 
 @dataclass(frozen=True)
-class Ask:
+class AccessRequest:
     """One attempt: verb on group/resource[/subresource], in a namespace or cluster-wide (""), maybe by
     name."""
 
@@ -37,7 +37,7 @@ class Ask:
     namespace: str = ""
     name: str = ""
 
-    def sentence(self, caller: Caller) -> str:
+    def describe(self, caller: KubeCaller) -> str:
         where = f'in the namespace "{self.namespace}"' if self.namespace else "at the cluster scope"
         return (
             f'User "{caller.name}" cannot {self.verb} resource "{self.resource}" in API group "{self.group}" '
@@ -49,7 +49,7 @@ def _encode(data: bytes) -> str:
     return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
 
 
-def issue(key: str, namespace: str, account: str, expires: float) -> str:
+def issue_token(key: str, namespace: str, account: str, expires: float) -> str:
     """A ServiceAccount token in JWT form, signed with the cluster's key (HS256)."""
     head = _encode(json.dumps({"alg": "HS256", "typ": "JWT"}).encode())
     claims = _encode(
@@ -68,11 +68,11 @@ def _sign(key: str, text: str) -> str:
     return _encode(hmac.digest(key.encode(), text.encode(), "sha256"))
 
 
-def who(header: str, admin_token: str, key: str, now: float, store: Store) -> Caller:
+def authenticate(header: str, admin_token: str, key: str, now: float, store: ObjectStore) -> KubeCaller:
     """The caller behind an Authorization header. Raises 401."""
     token = header.removeprefix("Bearer ").strip() if header.startswith("Bearer ") else ""
     if token and hmac.compare_digest(token.encode(), admin_token.encode()):
-        return Caller(ADMIN, ("system:authenticated",), admin=True)
+        return KubeCaller(ADMIN, ("system:authenticated",), admin=True)
     parts = token.split(".")
     if len(parts) != 3 or not hmac.compare_digest(
         _sign(key, f"{parts[0]}.{parts[1]}").encode(), parts[2].encode()
@@ -82,27 +82,27 @@ def who(header: str, admin_token: str, key: str, now: float, store: Store) -> Ca
     _, _, namespace, account = claims["sub"].split(":")
     if claims["exp"] < now or store.find(kinds.SERVICE_ACCOUNT, namespace, account) is None:
         raise status.unauthorized()
-    return Caller(
+    return KubeCaller(
         claims["sub"],
         ("system:serviceaccounts", f"system:serviceaccounts:{namespace}", "system:authenticated"),
     )
 
 
-def allowed(store: Store, caller: Caller, ask: Ask) -> bool:
+def is_allowed(store: ObjectStore, caller: KubeCaller, ask: AccessRequest) -> bool:
     """Role-based access control over the stored roles and bindings."""
     if caller.admin:
         return True
     rules: list[JSON] = []
     for binding in store.list(kinds.CLUSTER_ROLE_BINDING):
-        if _binds(binding, caller, ""):
-            rules += _rules(store, binding, "")
+        if _binding_matches(binding, caller, ""):
+            rules += _role_rules(store, binding, "")
     for binding in store.list(kinds.ROLE_BINDING, ask.namespace) if ask.namespace else ():
-        if _binds(binding, caller, ask.namespace):
-            rules += _rules(store, binding, ask.namespace)
-    return any(_grants(rule, ask) for rule in rules)
+        if _binding_matches(binding, caller, ask.namespace):
+            rules += _role_rules(store, binding, ask.namespace)
+    return any(_rule_allows(rule, ask) for rule in rules)
 
 
-def _binds(binding: JSON, caller: Caller, namespace: str) -> bool:
+def _binding_matches(binding: JSON, caller: KubeCaller, namespace: str) -> bool:
     for subject in binding.get("subjects", ()):
         if subject["kind"] == "ServiceAccount":
             home = subject.get("namespace", namespace)
@@ -115,14 +115,14 @@ def _binds(binding: JSON, caller: Caller, namespace: str) -> bool:
     return False
 
 
-def _rules(store: Store, binding: JSON, namespace: str) -> list[JSON]:
+def _role_rules(store: ObjectStore, binding: JSON, namespace: str) -> list[JSON]:
     ref = binding["roleRef"]
     kind = kinds.ROLE if ref["kind"] == "Role" else kinds.CLUSTER_ROLE
     role = store.find(kind, namespace, ref["name"])
     return role.get("rules") or [] if role else []
 
 
-def _grants(rule: JSON, ask: Ask) -> bool:
+def _rule_allows(rule: JSON, ask: AccessRequest) -> bool:
     def holds(key: str, value: str) -> bool:
         listed: list[Any] = rule.get(key) or []
         return "*" in listed or value in listed
@@ -136,7 +136,7 @@ def _grants(rule: JSON, ask: Ask) -> bool:
     )
 
 
-def demand(store: Store, caller: Caller, kind: Kind, ask: Ask) -> None:
+def require_access(store: ObjectStore, caller: KubeCaller, kind: Kind, ask: AccessRequest) -> None:
     """Raises 403, worded as Kubernetes words it."""
-    if not allowed(store, caller, ask):
-        raise status.forbidden(kind, ask.name, ask.sentence(caller))
+    if not is_allowed(store, caller, ask):
+        raise status.forbidden(kind, ask.name, ask.describe(caller))

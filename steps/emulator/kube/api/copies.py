@@ -9,7 +9,7 @@ import msgspec
 T = TypeVar("T")
 
 
-def copied(value: T) -> T:
+def deep_copy(value: T) -> T:
     """A deep copy of dicts, lists, texts and numbers."""
     again: T = msgspec.json.decode(msgspec.json.encode(value))
     return again

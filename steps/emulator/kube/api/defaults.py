@@ -13,16 +13,16 @@ from grpo_wizard.steps.emulator.server.context import JSON
 _SUFFIX = "bcdfghjklmnpqrstvwxz2456789"  # apimachinery's alphabet for generated names
 
 
-def suffix(length: int) -> str:
+def random_suffix(length: int) -> str:
     return "".join(random.choice(_SUFFIX) for _ in range(length))
 
 
-def fill(kind: Kind, obj: JSON) -> None:
+def set_defaults(kind: Kind, obj: JSON) -> None:
     """Defaults an object in place before it is stored."""
     meta = obj["metadata"]
     if meta.get("generateName") and not meta.get("name"):
-        meta["name"] = meta["generateName"] + suffix(5)
-    filler = _FILLERS.get(kind)
+        meta["name"] = meta["generateName"] + random_suffix(5)
+    filler = _DEFAULTERS.get(kind)
     if filler:
         filler(obj)
 
@@ -39,7 +39,7 @@ def _secret(obj: JSON) -> None:
         obj.setdefault("data", {})[key] = base64.b64encode(str(text).encode()).decode()
 
 
-def pod_spec(spec: JSON) -> None:
+def set_pod_spec_defaults(spec: JSON) -> None:
     """A PodSpec's defaults, in pods and in templates."""
     for key, value in (
         ("restartPolicy", "Always"),
@@ -81,7 +81,7 @@ def _container(container: JSON) -> None:
 
 def _pod(obj: JSON) -> None:
     spec = obj["spec"]
-    pod_spec(spec)
+    set_pod_spec_defaults(spec)
     spec.setdefault("serviceAccountName", spec.pop("serviceAccount", None) or "default")
     spec.setdefault("serviceAccount", spec["serviceAccountName"])
     spec.setdefault("enableServiceLinks", True)
@@ -102,7 +102,7 @@ def _api_access(spec: JSON) -> None:
     path = "/var/run/secrets/kubernetes.io/serviceaccount"
     if any(m.get("mountPath") == path for c in spec["containers"] for m in c.get("volumeMounts", ())):
         return
-    name = f"kube-api-access-{suffix(5)}"
+    name = f"kube-api-access-{random_suffix(5)}"
     sources: list[Any] = [
         {"serviceAccountToken": {"expirationSeconds": 3607, "path": "token"}},
         {"configMap": {"name": "kube-root-ca.crt", "items": [{"key": "ca.crt", "path": "ca.crt"}]}},
@@ -133,7 +133,7 @@ def _qos(spec: JSON) -> str:
 
 def _template(obj: JSON) -> None:
     spec = obj["spec"]
-    pod_spec(spec["template"]["spec"])
+    set_pod_spec_defaults(spec["template"]["spec"])
     spec.setdefault("revisionHistoryLimit", 10)
     obj.setdefault("status", {})
 
@@ -155,7 +155,7 @@ def _deployment(obj: JSON) -> None:
 
 
 def _replica_set(obj: JSON) -> None:
-    pod_spec(obj["spec"]["template"]["spec"])
+    set_pod_spec_defaults(obj["spec"]["template"]["spec"])
     obj["spec"].setdefault("replicas", 1)
 
 
@@ -211,7 +211,7 @@ def _binding(obj: JSON) -> None:
             subject.setdefault("apiGroup", "rbac.authorization.k8s.io")
 
 
-_FILLERS = {
+_DEFAULTERS = {
     kinds.NAMESPACE: _namespace,
     kinds.SECRET: _secret,
     kinds.POD: _pod,

@@ -67,8 +67,8 @@ def _aggregated(kind: Kind) -> JSON:
         "scope": "Namespaced" if kind.namespaced else "Cluster",
         "verbs": list(kind.verbs),
     }
-    if kind.short:
-        row["shortNames"] = list(kind.short)
+    if kind.short_names:
+        row["shortNames"] = list(kind.short_names)
     if kind.categories:
         row["categories"] = list(kind.categories)
     subs = [
@@ -95,7 +95,7 @@ def _subresources(kind: Kind) -> list[tuple[str, JSON, list[str]]]:
     rows = [
         (s, special.get(s, _gvk(kind)), verbs.get(s, ["get", "patch", "update"])) for s in kind.subresources
     ]
-    return [*rows, *([("status", _gvk(kind), ["get", "patch", "update"])] if kind.status else [])]
+    return [*rows, *([("status", _gvk(kind), ["get", "patch", "update"])] if kind.has_status else [])]
 
 
 def api_versions(host: str) -> JSON:
@@ -138,7 +138,7 @@ def resource_list(kinds: Iterable[Kind], group: str, ver: str) -> JSON | None:
             "kind": kind.kind,
             "verbs": list(kind.verbs),
         }
-        row.update({"shortNames": list(kind.short)} if kind.short else {})
+        row.update({"shortNames": list(kind.short_names)} if kind.short_names else {})
         row.update({"categories": list(kind.categories)} if kind.categories else {})
         resources.append(row)
         resources += [

@@ -8,40 +8,40 @@ import msgspec
 
 from grpo_wizard.steps.emulator.server.context import JSON
 
-Key = tuple[str, str]  # namespace ("" for none) and name
+ObjectKey = tuple[str, str]  # namespace ("" for none) and name
 
 
-class Encoded:
+class EncodedObjects:
     """What has changed is encoded when somebody asks, so that a burst of changes costs one encoding."""
 
     def __init__(self) -> None:
-        self._known: dict[Key, msgspec.Raw] = {}
-        self._stale: dict[Key, JSON] = {}
+        self._encoded: dict[ObjectKey, msgspec.Raw] = {}
+        self._pending: dict[ObjectKey, JSON] = {}
 
-    def changed(self, key: Key, obj: JSON) -> None:
+    def update(self, key: ObjectKey, obj: JSON) -> None:
         """An object is new or stands in place of another."""
-        self._stale[key] = obj
+        self._pending[key] = obj
 
-    def gone(self, key: Key) -> None:
-        self._known.pop(key, None)
-        self._stale.pop(key, None)
+    def discard(self, key: ObjectKey) -> None:
+        self._encoded.pop(key, None)
+        self._pending.pop(key, None)
 
-    def one(self, key: Key) -> msgspec.Raw:
+    def get(self, key: ObjectKey) -> msgspec.Raw:
         """An object's newest version."""
-        obj = self._stale.pop(key, None)
+        obj = self._pending.pop(key, None)
         if obj is not None:
-            self._known[key] = msgspec.Raw(msgspec.json.encode(obj))
-        return self._known[key]
+            self._encoded[key] = msgspec.Raw(msgspec.json.encode(obj))
+        return self._encoded[key]
 
-    def freshen(self) -> Iterator[None]:
+    def encode_pending(self) -> Iterator[None]:
         """Encodes what has changed, one object at a time."""
-        for key in list(self._stale):
-            if key in self._stale:
-                self.one(key)
+        for key in list(self._pending):
+            if key in self._pending:
+                self.get(key)
                 yield
 
     def all(self) -> list[msgspec.Raw]:
         """Every object's newest version."""
-        for _ in self.freshen():
+        for _ in self.encode_pending():
             pass
-        return list(self._known.values())
+        return list(self._encoded.values())

@@ -22,27 +22,27 @@ from grpo_wizard.steps.emulator.kube.api import (
     writes,
 )
 from grpo_wizard.steps.emulator.kube.api.kinds import Kind
-from grpo_wizard.steps.emulator.kube.api.watch import Watch
-from grpo_wizard.steps.emulator.kube.api.writes import Write
-from grpo_wizard.steps.emulator.kube.core import Kube
+from grpo_wizard.steps.emulator.kube.api.watch import WatchRequest
+from grpo_wizard.steps.emulator.kube.api.writes import WriteOptions
+from grpo_wizard.steps.emulator.kube.core import ClusterContext
 from grpo_wizard.steps.emulator.server.context import JSON
 
 _LOG = logging.getLogger(__name__)
-_PATCHES = (writes.JSON_PATCH, writes.MERGE, writes.STRATEGIC, writes.APPLY)
-_OPEN_PATHS = ("/healthz", "/livez", "/readyz")
+_PATCHES = (writes.JSON_PATCH, writes.MERGE_PATCH, writes.STRATEGIC_MERGE_PATCH, writes.APPLY_PATCH)
+_UNAUTHENTICATED_PATHS = ("/healthz", "/livez", "/readyz")
 
 
 @dataclass(frozen=True)
-class Target:
+class RequestTarget:
     """What a path names. `name` is empty for collections, `sub` for the object itself."""
 
     kind: Kind
     namespace: str
     name: str
-    sub: str
+    subresource: str
 
 
-def find_target(known: dict[tuple[str, str, str], Kind], path: str) -> Target | None:
+def parse_path(known: dict[tuple[str, str, str], Kind], path: str) -> RequestTarget | None:
     """The target behind `/api/v1/…` or `/apis/G/V/…`; None when no such resource is served."""
     parts = [p for p in path.split("/") if p]
     group, ver, rest = ("", parts[1], parts[2:]) if parts[0] == "api" else (parts[1], parts[2], parts[3:])
@@ -52,13 +52,13 @@ def find_target(known: dict[tuple[str, str, str], Kind], path: str) -> Target | 
     kind = known.get((group, ver, rest[0])) if rest else None
     if kind is None or len(rest) > 3:
         return None
-    return Target(kind, namespace, rest[1] if len(rest) > 1 else "", rest[2] if len(rest) > 2 else "")
+    return RequestTarget(kind, namespace, rest[1] if len(rest) > 1 else "", rest[2] if len(rest) > 2 else "")
 
 
-class Api:
+class ApiServer:
     """All requests of one cluster."""
 
-    def __init__(self, kube: Kube) -> None:
+    def __init__(self, kube: ClusterContext) -> None:
         self.kube, self.store = kube, kube.store
         self.known = {(k.group, k.version, k.plural): k for k in kube.store.kinds}
 
@@ -71,38 +71,40 @@ class Api:
 
     async def _route(self, request: web.Request) -> web.StreamResponse:
         path = request.path
-        if path in _OPEN_PATHS:
+        if path in _UNAUTHENTICATED_PATHS:
             return web.Response(text="ok")
-        caller = auth.who(
+        caller = auth.authenticate(
             request.headers.get("Authorization", ""),
             self.kube.token,
-            self.kube.note("keys")["tokens"],
+            self.kube.controller_state_for("keys")["tokens"],
             self.kube.clock.now(),
             self.store,
         )
-        found = self._discover(request, path.rstrip("/") or "/")
+        found = self._discovery(request, path.rstrip("/") or "/")
         if found is not None:
             return found
         if not path.startswith(("/api/", "/apis/")) or path.count("/") < 3:
-            return self._unknown(request)
-        target = find_target(self.known, path)
+            return self._not_found(request)
+        target = parse_path(self.known, path)
         if target is None:
             return web.Response(status=404, text="404 page not found\n")
-        verb = _verb(request, target)
-        resource = target.kind.plural + (f"/{target.sub}" if target.sub else "")
-        auth.demand(
+        verb = _request_verb(request, target)
+        resource = target.kind.plural + (f"/{target.subresource}" if target.subresource else "")
+        auth.require_access(
             self.store,
             caller,
             target.kind,
-            auth.Ask(verb, target.kind.group, resource, target.namespace, target.name),
+            auth.AccessRequest(verb, target.kind.group, resource, target.namespace, target.name),
         )
         if target.kind in kinds.REVIEWS:
-            return _json(subresources.review(self.store, target.kind, caller, await _body(request)), 201)
-        if target.sub and target.sub != "status":
-            return await subresources.serve(self.kube, target, request, await _body(request, stream=True))
+            return _json(subresources.review(self.store, target.kind, caller, await _read_body(request)), 201)
+        if target.subresource and target.subresource != "status":
+            return await subresources.serve(
+                self.kube, target, request, await _read_body(request, stream=True)
+            )
         return await self._object(request, target, verb)
 
-    def _unknown(self, request: web.Request) -> web.Response:
+    def _not_found(self, request: web.Request) -> web.Response:
         if request.path.startswith(("/api", "/apis", "/openapi")):
             return web.Response(status=404, text="404 page not found\n")
         _LOG.warning("not rehearsed: %s %s", request.method, request.path)
@@ -113,7 +115,7 @@ class Api:
             501,
         )
 
-    def _discover(self, request: web.Request, path: str) -> web.Response | None:
+    def _discovery(self, request: web.Request, path: str) -> web.Response | None:
         known, parts = self.store.kinds, [p for p in path.split("/") if p]
         body: JSON | None = None
         if path == "/version":
@@ -140,23 +142,23 @@ class Api:
             )
         return None if body is None else _json(body)
 
-    async def _object(self, request: web.Request, at: Target, verb: str) -> web.StreamResponse:
+    async def _object(self, request: web.Request, at: RequestTarget, verb: str) -> web.StreamResponse:
         match verb:
             case "get":
-                return self._show(request, at.kind, self.store.get(at.kind, at.namespace, at.name))
+                return self._respond(request, at.kind, self.store.get(at.kind, at.namespace, at.name))
             case "list":
                 return self._list(request, at)
             case "watch":
                 return await self._watch(request, at)
             case "create":
-                how = _how(request)
-                made = writes.create(self.store, at.kind, at.namespace, await _body(request), how)
-                return self._show(request, at.kind, made, 201, how)
+                how = _write_options(request)
+                made = writes.create(self.store, at.kind, at.namespace, await _read_body(request), how)
+                return self._respond(request, at.kind, made, 201, how)
             case "update":
-                how = _how(request)
-                body = await _body(request)
-                put = writes.replace(self.store, at.kind, at.namespace, at.name, body, how, at.sub)
-                return self._show(request, at.kind, put, 200, how)
+                how = _write_options(request)
+                body = await _read_body(request)
+                put = writes.replace(self.store, at.kind, at.namespace, at.name, body, how, at.subresource)
+                return self._respond(request, at.kind, put, 200, how)
             case "patch":
                 return await self._patch(request, at)
             case "delete":
@@ -165,30 +167,30 @@ class Api:
                 return await self._delete_all(request, at)
         raise status.method_not_allowed()
 
-    async def _patch(self, request: web.Request, at: Target) -> web.Response:
-        media, how = request.content_type, _how(request)
+    async def _patch(self, request: web.Request, at: RequestTarget) -> web.Response:
+        media, how = request.content_type, _write_options(request)
         if media not in _PATCHES:
             raise status.unsupported_media(media, list(_PATCHES))
-        if media == writes.APPLY and "fieldManager" not in request.query:
+        if media == writes.APPLY_PATCH and "fieldManager" not in request.query:
             raise status.bad_request(
                 'PatchOptions.meta.k8s.io "" is invalid: fieldManager: Required value: is required '
                 "for apply patch"
             )
-        body = await _body(request)
-        obj, made = writes.patch(self.store, at.kind, at.namespace, at.name, media, body, how, at.sub)
-        return self._show(request, at.kind, obj, 201 if made else 200, how)
+        body = await _read_body(request)
+        obj, made = writes.patch(self.store, at.kind, at.namespace, at.name, media, body, how, at.subresource)
+        return self._respond(request, at.kind, obj, 201 if made else 200, how)
 
-    async def _delete(self, request: web.Request, at: Target) -> web.Response:
-        options = _delete_options(request, await _body(request))
+    async def _delete(self, request: web.Request, at: RequestTarget) -> web.Response:
+        options = _delete_options(request, await _read_body(request))
         dry = "All" in (request.query.get("dryRun"), *options.get("dryRun", ()))
         obj, gone = writes.delete(self.store, at.kind, at.namespace, at.name, options, dry)
         if gone:
             return _json(status.success(at.kind, at.name, obj["metadata"]["uid"]))
         return _json(obj)
 
-    async def _delete_all(self, request: web.Request, at: Target) -> web.Response:
-        options = _delete_options(request, await _body(request))
-        rows = self._selected(request, at)
+    async def _delete_all(self, request: web.Request, at: RequestTarget) -> web.Response:
+        options = _delete_options(request, await _read_body(request))
+        rows = self._select(request, at)
         for obj in rows:
             writes.delete(
                 self.store,
@@ -198,22 +200,22 @@ class Api:
                 options,
                 request.query.get("dryRun") == "All",
             )
-        return _json(self._as_list(at.kind, rows))
+        return _json(self._to_list(at.kind, rows))
 
-    def _selected(self, request: web.Request, at: Target) -> list[JSON]:
-        test = _test(request)
+    def _select(self, request: web.Request, at: RequestTarget) -> list[JSON]:
+        test = _selector_filter(request)
         return [o for o in self.store.list(at.kind, at.namespace) if test(o)]
 
-    def _as_list(self, kind: Kind, rows: list[JSON], more: JSON | None = None) -> JSON:
+    def _to_list(self, kind: Kind, rows: list[JSON], more: JSON | None = None) -> JSON:
         return {
             "kind": f"{kind.kind}List",
             "apiVersion": kind.api_version,
             "metadata": {"resourceVersion": str(self.store.version), **(more or {})},
-            "items": [self.store.raw(kind, row) for row in rows],
+            "items": [self.store.encoded(kind, row) for row in rows],
         }
 
-    def _list(self, request: web.Request, at: Target) -> web.Response:
-        rows, more = self._selected(request, at), {}
+    def _list(self, request: web.Request, at: RequestTarget) -> web.Response:
+        rows, more = self._select(request, at), {}
         limit, start = int(request.query.get("limit") or 0), int(request.query.get("continue") or 0)
         if limit and len(rows) > start + limit:
             more = {"continue": str(start + limit), "remainingItemCount": len(rows) - start - limit}
@@ -222,7 +224,7 @@ class Api:
             table = self._table(request, at.kind, rows)
             table["metadata"].update(more)
             return _json(table)
-        return _json(self._as_list(at.kind, rows, more))
+        return _json(self._to_list(at.kind, rows, more))
 
     def _table(self, request: web.Request, kind: Kind, rows: list[JSON], headers: bool = True) -> JSON:
         return tables.render(
@@ -234,8 +236,8 @@ class Api:
             headers,
         )
 
-    def _show(
-        self, request: web.Request, kind: Kind, obj: JSON, code: int = 200, how: Write | None = None
+    def _respond(
+        self, request: web.Request, kind: Kind, obj: JSON, code: int = 200, how: WriteOptions | None = None
     ) -> web.Response:
         body = self._table(request, kind, [obj]) if _wants_table(request) else obj
         response = _json(body, code)
@@ -243,7 +245,7 @@ class Api:
             response.headers.add("Warning", f'299 - "{note.replace(chr(34), chr(92) + chr(34))}"')
         return response
 
-    async def _watch(self, request: web.Request, at: Target) -> web.StreamResponse:
+    async def _watch(self, request: web.Request, at: RequestTarget) -> web.StreamResponse:
         query, table = request.query, _wants_table(request)
         first = True
 
@@ -254,14 +256,14 @@ class Api:
             headers, first = first, False
             return self._table(request, at.kind, [obj], headers)
 
-        test = _test(request)
+        test = _selector_filter(request)
         if at.name:
             wanted, inner = at.name, test
 
             def test(obj: JSON) -> bool:
                 return bool(obj["metadata"]["name"] == wanted) and inner(obj)
 
-        return await Watch(
+        return await WatchRequest(
             self.store,
             at.kind,
             at.namespace,
@@ -278,9 +280,9 @@ def _json(body: Any, code: int = 200) -> web.Response:
     return web.Response(status=code, body=msgspec.json.encode(body), content_type="application/json")
 
 
-def _verb(request: web.Request, at: Target) -> str:
+def _request_verb(request: web.Request, at: RequestTarget) -> str:
     match request.method:
-        case "GET" if at.sub in ("exec", "portforward", "attach"):
+        case "GET" if at.subresource in ("exec", "portforward", "attach"):
             return "create"  # since 1.35 a stream asks for create, whichever method opens it
         case "GET" if request.query.get("watch") in ("true", "1"):
             return "watch"
@@ -288,7 +290,7 @@ def _verb(request: web.Request, at: Target) -> str:
             return "get" if at.name else "list"
         case "DELETE":
             return "delete" if at.name else "deletecollection"
-        case "POST" if not at.name or at.sub:
+        case "POST" if not at.name or at.subresource:
             return "create"
         case "PUT" if at.name:
             return "update"
@@ -301,13 +303,13 @@ def _wants_table(request: web.Request) -> bool:
     return "as=Table" in request.headers.get("Accept", "").split(",")[0]
 
 
-def _how(request: web.Request) -> Write:
+def _write_options(request: web.Request) -> WriteOptions:
     query = request.query
     dry = query.get("dryRun")
     if dry not in (None, "", "All"):
         raise status.bad_request(f'dryRun: Unsupported value: "{dry}": supported values: "All"')
     agent = request.headers.get("User-Agent", "unknown").split("/")[0]
-    return Write(
+    return WriteOptions(
         dry == "All",
         query.get("fieldValidation") or "Warn",
         query.get("fieldManager") or agent,
@@ -315,8 +317,10 @@ def _how(request: web.Request) -> Write:
     )
 
 
-def _test(request: web.Request) -> selectors.Test:
-    return selectors.both(request.query.get("labelSelector", ""), request.query.get("fieldSelector", ""))
+def _selector_filter(request: web.Request) -> selectors.ObjectPredicate:
+    return selectors.build_selector(
+        request.query.get("labelSelector", ""), request.query.get("fieldSelector", "")
+    )
 
 
 def _delete_options(request: web.Request, body: Any) -> JSON:
@@ -331,7 +335,7 @@ def _delete_options(request: web.Request, body: Any) -> JSON:
     return options
 
 
-async def _body(request: web.Request, *, stream: bool = False) -> Any:
+async def _read_body(request: web.Request, *, stream: bool = False) -> Any:
     """The decoded body: JSON, or YAML where apply sends it. None for streams without one."""
     if stream and request.method == "GET":
         return None
@@ -339,7 +343,7 @@ async def _body(request: web.Request, *, stream: bool = False) -> Any:
     if not raw:
         return {}
     try:
-        if request.content_type == protobuf.MEDIA:
+        if request.content_type == protobuf.MEDIA_TYPE:
             return protobuf.decode(raw)
         if "yaml" in request.content_type and not raw.lstrip().startswith(b"{"):
             return yaml.safe_load(raw)

@@ -17,9 +17,9 @@ class Kind:
     plural: str
     kind: str
     namespaced: bool = True
-    short: tuple[str, ...] = ()
+    short_names: tuple[str, ...] = ()
     schema: str = ""
-    status: bool = True
+    has_status: bool = True
     subresources: tuple[str, ...] = ()
     categories: tuple[str, ...] = ()
     verbs: tuple[str, ...] = VERBS
@@ -34,7 +34,7 @@ class Kind:
         return f"{self.plural}.{self.group}" if self.group else self.plural
 
     @property
-    def custom(self) -> bool:
+    def is_custom(self) -> bool:
         return self.group in ("ray.io", "networking.gke.io")
 
 
@@ -65,7 +65,7 @@ def _grouped(
     return Kind(group, "v1", plural, kind, namespaced, short, schema, status, subresources, categories)
 
 
-_RBAC, _GKE, _ASK = "rbac.authorization.k8s.io", "networking.gke.io", ("create",)
+_RBAC, _GKE, _AUTHORIZATION = "rbac.authorization.k8s.io", "networking.gke.io", ("create",)
 
 NAMESPACE = _core("namespaces", "Namespace", "ns", namespaced=False, status=True)
 NODE = _core("nodes", "Node", "no", namespaced=False, status=True)
@@ -114,7 +114,7 @@ RAY_CLUSTER = _grouped(
     "ray.io", "rayclusters", "RayCluster", schema="RayCluster", status=True, categories=("all",)
 )
 NETWORK = _grouped(_GKE, "networks", "Network", namespaced=False, status=True, schema="GKENetwork")
-PARAM_SET = _grouped(
+GKE_NETWORK_PARAM_SET = _grouped(
     _GKE,
     "gkenetworkparamsets",
     "GKENetworkParamSet",
@@ -122,7 +122,7 @@ PARAM_SET = _grouped(
     status=True,
     schema="GKENetworkParamSet",
 )
-ACCESS_REVIEW = Kind(
+SELF_SUBJECT_ACCESS_REVIEW = Kind(
     "authorization.k8s.io",
     "v1",
     "selfsubjectaccessreviews",
@@ -133,9 +133,9 @@ ACCESS_REVIEW = Kind(
     False,
     (),
     (),
-    _ASK,
+    _AUTHORIZATION,
 )
-RULES_REVIEW = Kind(
+SELF_SUBJECT_RULES_REVIEW = Kind(
     "authorization.k8s.io",
     "v1",
     "selfsubjectrulesreviews",
@@ -146,9 +146,9 @@ RULES_REVIEW = Kind(
     False,
     (),
     (),
-    _ASK,
+    _AUTHORIZATION,
 )
-SELF_REVIEW = Kind(
+SELF_SUBJECT_REVIEW = Kind(
     "authentication.k8s.io",
     "v1",
     "selfsubjectreviews",
@@ -159,7 +159,7 @@ SELF_REVIEW = Kind(
     False,
     (),
     (),
-    _ASK,
+    _AUTHORIZATION,
 )
 
 STORED = (
@@ -188,9 +188,9 @@ STORED = (
     CRD,
     RAY_CLUSTER,
     NETWORK,
-    PARAM_SET,
+    GKE_NETWORK_PARAM_SET,
 )
-REVIEWS = (ACCESS_REVIEW, RULES_REVIEW, SELF_REVIEW)
+REVIEWS = (SELF_SUBJECT_ACCESS_REVIEW, SELF_SUBJECT_RULES_REVIEW, SELF_SUBJECT_REVIEW)
 
 
 def kinds_for(addons: set[str]) -> tuple[Kind, ...]:

@@ -9,13 +9,13 @@ import msgspec
 from grpo_wizard.steps.emulator.kube.api import kinds
 from grpo_wizard.steps.emulator.kube.api.kinds import Kind
 from grpo_wizard.steps.emulator.kube.controllers import daemonsets
-from grpo_wizard.steps.emulator.kube.core import Kube
+from grpo_wizard.steps.emulator.kube.core import ClusterContext
 from grpo_wizard.steps.emulator.server.context import JSON
 
 # design §2's words for the kinds that a wizard makes; others are listed by their own name in lower case.
-_WORDS = {
+_KIND_NAMES = {
     kinds.DAEMON_SET: "daemonset",
-    kinds.PARAM_SET: "network_params",
+    kinds.GKE_NETWORK_PARAM_SET: "network_params",
     kinds.NETWORK: "device_network",
     kinds.PV: "pv",
     kinds.PVC: "pvc",
@@ -27,11 +27,18 @@ _WORDS = {
     kinds.NETWORK_POLICY: "network_policy",
     kinds.RAY_CLUSTER: "raycluster",
 }
-_SYSTEM = ("kube-system", "kube-public", "kube-node-lease", "gmp-system", "gke-managed-system", "default")
-_QUIET = (kinds.EVENT, kinds.LEASE, kinds.CRD, kinds.PRIORITY_CLASS)
+_SYSTEM_NAMESPACES = (
+    "kube-system",
+    "kube-public",
+    "kube-node-lease",
+    "gmp-system",
+    "gke-managed-system",
+    "default",
+)
+_UNLISTED_KINDS = (kinds.EVENT, kinds.LEASE, kinds.CRD, kinds.PRIORITY_CLASS)
 
 
-def _derived(kind: Kind, obj: JSON) -> bool:
+def _is_derived(kind: Kind, obj: JSON) -> bool:
     meta = obj["metadata"]
     return bool(
         meta.get("ownerReferences")
@@ -39,7 +46,7 @@ def _derived(kind: Kind, obj: JSON) -> bool:
         or (meta.get("labels") or {}).get("addonmanager.kubernetes.io/mode")
         or (kind is kinds.SERVICE_ACCOUNT and meta["name"] == "default")
         or (kind is kinds.CONFIG_MAP and meta["name"] == "kube-root-ca.crt")
-        or (kind is kinds.NAMESPACE and meta["name"] in _SYSTEM)
+        or (kind is kinds.NAMESPACE and meta["name"] in _SYSTEM_NAMESPACES)
     )
 
 
@@ -70,18 +77,22 @@ def state(kind: Kind, obj: JSON) -> str:
     return "ready"
 
 
-def rows(kube: Kube) -> list[JSON]:
+def rows(kube: ClusterContext) -> list[JSON]:
     """One row an object; events and the cluster's own furniture are left out or marked derived."""
     found = []
-    for kind, obj in kube.store.every():
-        if kind in _QUIET:
+    for kind, obj in kube.store.all_objects():
+        if kind in _UNLISTED_KINDS:
             continue
         meta = obj["metadata"]
-        spec = {k: v for k, v in masked(obj).items() if k not in ("apiVersion", "kind", "metadata", "status")}
+        spec = {
+            k: v
+            for k, v in mask_secrets(obj).items()
+            if k not in ("apiVersion", "kind", "metadata", "status")
+        }
         found.append(
             {
                 "service": "kubernetes",
-                "kind": _WORDS.get(kind, kind.kind.lower()),
+                "kind": _KIND_NAMES.get(kind, kind.kind.lower()),
                 "name": meta["name"],
                 "project": kube.project,
                 "location": kube.location,
@@ -91,18 +102,18 @@ def rows(kube: Kube) -> list[JSON]:
                 "spec": spec,
                 "state": state(kind, obj),
                 "kept_by_design": False,
-                "derived": _derived(kind, obj),
+                "derived": _is_derived(kind, obj),
             }
         )
     return found
 
 
-def count(kube: Kube) -> int:
+def count(kube: ClusterContext) -> int:
     """How many rows there are."""
-    return sum(kube.store.count(kind) for kind in kube.store.kinds if kind not in _QUIET)
+    return sum(kube.store.count(kind) for kind in kube.store.kinds if kind not in _UNLISTED_KINDS)
 
 
-def masked(body: Any) -> Any:
+def mask_secrets(body: Any) -> Any:
     """A request body or an object with Secret data blotted out."""
     if isinstance(body, bytes):
         try:

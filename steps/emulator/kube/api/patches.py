@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from grpo_wizard.steps.emulator.kube.api import schemas, status
-from grpo_wizard.steps.emulator.kube.api.copies import copied
+from grpo_wizard.steps.emulator.kube.api.copies import deep_copy
 from grpo_wizard.steps.emulator.server.context import JSON
 
 
@@ -24,7 +24,7 @@ def merge(target: Any, patch: Any) -> Any:
 
 def json_patch(target: JSON, operations: list[JSON]) -> Any:
     """RFC 6902: add, remove, replace, move, copy, test."""
-    document: Any = copied(target)
+    document: Any = deep_copy(target)
     for operation in operations:
         document = _operate(document, operation)
     return document
@@ -42,7 +42,7 @@ def _operate(document: Any, operation: JSON) -> Any:
             )
         return document
     if what in ("move", "copy"):
-        value = copied(_read(document, operation["from"]))
+        value = deep_copy(_read(document, operation["from"]))
         document = _write(document, operation["from"], None, "remove") if what == "move" else document
         return _write(document, path, value, "add")
     if what not in ("add", "replace", "remove"):
@@ -118,7 +118,7 @@ def strategic(node: JSON, target: Any, patch: Any) -> Any:
         elif value is None:
             result.pop(key, None)
         else:
-            result[key] = _strategic_value(schemas.child(node, key), result.get(key), value)
+            result[key] = _strategic_value(schemas.child_schema(node, key), result.get(key), value)
     return _ordered(patch, node, result)
 
 
@@ -133,7 +133,7 @@ def _strategic_value(node: JSON, target: Any, value: Any) -> Any:
 
 
 def _merge_list(node: JSON, target: list[Any], patch: list[Any]) -> list[Any]:
-    key, inner = node["mk"], schemas.item(node)
+    key, inner = node["mk"], schemas.item_schema(node)
     if any(isinstance(p, dict) and p.get("$patch") == "replace" for p in patch):
         return [p for p in patch if "$patch" not in p]
     result = list(target)
@@ -154,7 +154,7 @@ def _ordered(patch: JSON, node: JSON, result: JSON) -> JSON:
         if not directive.startswith("$setElementOrder/"):
             continue
         name = directive.split("/", 1)[1]
-        key = schemas.child(node, name).get("mk")
+        key = schemas.child_schema(node, name).get("mk")
         if key and isinstance(result.get(name), list):
             rank = {entry.get(key): i for i, entry in enumerate(order)}
             result[name] = sorted(result[name], key=lambda e: rank.get(e.get(key), len(rank)))

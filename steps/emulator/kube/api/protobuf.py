@@ -17,7 +17,7 @@ from typing import Any
 from grpo_wizard.steps.emulator.kube.api.schemas import read_asset
 from grpo_wizard.steps.emulator.server.context import JSON
 
-MEDIA = "application/vnd.kubernetes.protobuf"
+MEDIA_TYPE = "application/vnd.kubernetes.protobuf"
 _MAGIC = b"k8s\x00"
 _INLINE = {
     "volumeSource",
@@ -67,7 +67,7 @@ _PACKAGES = {
 
 @cache
 def _messages() -> dict[str, dict[str, list[str]]]:
-    found: dict[str, dict[str, list[str]]] = read_asset("wire-fields.json.gz")["messages"]
+    found: dict[str, dict[str, list[str]]] = read_asset("k8s_proto_fields.json.gz")["messages"]
     return found
 
 
@@ -132,7 +132,7 @@ def message_name(version: str, kind: str) -> str:
 
 
 def _message(name: str, data: bytes) -> Any:
-    special = _SPECIAL.get(name)
+    special = _SPECIAL_DECODERS.get(name)
     if special:
         return special(data)
     table, found = _messages().get(name, {}), dict[str, Any]()
@@ -149,12 +149,12 @@ def _message(name: str, data: bytes) -> Any:
             found.update(_value(sort, raw))
         else:
             value = _value(sort, raw)
-            if _meant(field, value):
+            if _is_set(field, value):
                 found[field] = value
     return found
 
 
-def _meant(field: str, value: Any) -> bool:
+def _is_set(field: str, value: Any) -> bool:
     if value in ("", None) or (value == {} and field in _EMPTY):
         return False
     return bool(value != 0 or isinstance(value, (dict, list)) or field in _ZERO)
@@ -186,7 +186,7 @@ def _quantity(data: bytes) -> str:
     return str(dict(_fields(data)).get(1, b"").decode())
 
 
-_SPECIAL = {
+_SPECIAL_DECODERS = {
     "meta.v1.Time": _time,
     "meta.v1.MicroTime": _time,
     "intstr.IntOrString": _int_or_string,

@@ -21,14 +21,14 @@ _UNITS = {
     "Pi": 2**50,
     "Ei": 2**60,
 }
-_FORM = re.compile(r"^([+-]?\d+(?:\.\d*)?|[+-]?\.\d+)(?:(m|u|n|k|[MGTPE]i?|Ki)|[eE]([+-]?\d+))?$")
+_QUANTITY = re.compile(r"^([+-]?\d+(?:\.\d*)?|[+-]?\.\d+)(?:(m|u|n|k|[MGTPE]i?|Ki)|[eE]([+-]?\d+))?$")
 
 
-def parse(value: Any) -> Fraction:
+def parse_quantity(value: Any) -> Fraction:
     """Base units (cores, bytes, pieces). Raises ValueError for what is no quantity."""
-    found = _FORM.match(str(value))
+    found = _QUANTITY.match(str(value))
     if not found:
-        raise ValueError(f"quantities must match the regular expression '{_FORM.pattern}'")
+        raise ValueError(f"quantities must match the regular expression '{_QUANTITY.pattern}'")
     number, unit, exponent = found.groups()
     small = {"m": 1000, "u": 10**6, "n": 10**9}
     if unit in small:
@@ -36,11 +36,11 @@ def parse(value: Any) -> Fraction:
     return Fraction(number) * (Fraction(10) ** int(exponent) if exponent else _UNITS[unit or ""])
 
 
-def show_cpu(value: Fraction) -> str:
+def format_cpu(value: Fraction) -> str:
     return str(value.numerator) if value.denominator == 1 else f"{int(value * 1000)}m"
 
 
-def show_memory(value: Fraction) -> str:
+def format_memory(value: Fraction) -> str:
     """The largest unit that divides evenly, binary before decimal."""
     whole = int(value)
     for unit in ("Gi", "Mi", "Ki", "G", "M", "k"):

@@ -30,18 +30,18 @@ _TYPES: dict[str, type | tuple[type, ...]] = {
     "array": list,
     "number": (int, float),
 }
-_GO = {str: "string", bool: "bool", int: "number", float: "number", dict: "object", list: "array"}
-_OPEN: JSON = {"type": "object", "open": 1}
+_GO_TYPE_NAMES = {str: "string", bool: "bool", int: "number", float: "number", dict: "object", list: "array"}
+_OPEN_SCHEMA: JSON = {"type": "object", "open": 1}
 
 
 @dataclass
-class Findings:
+class SchemaErrors:
     """What a walk found: unknown paths, (path, message) of wrong types and of broken rules, missing paths."""
 
-    unknown: list[str] = field(default_factory=list)
-    wrong: list[tuple[str, str, str]] = field(default_factory=list)  # path, got, wanted
-    broken: list[tuple[str, str, str]] = field(default_factory=list)  # path, reason, message
-    missing: list[str] = field(default_factory=list)
+    unknown_fields: list[str] = field(default_factory=list)
+    wrong_types: list[tuple[str, str, str]] = field(default_factory=list)  # path, got, wanted
+    violated_rules: list[tuple[str, str, str]] = field(default_factory=list)  # path, reason, message
+    missing_fields: list[str] = field(default_factory=list)
 
 
 def read_asset(name: str) -> Any:
@@ -51,7 +51,7 @@ def read_asset(name: str) -> Any:
 
 
 @cache
-def types() -> dict[str, JSON]:
+def schema_types() -> dict[str, JSON]:
     """All named types: Kubernetes' core types, the RayCluster and GKE's two network kinds."""
     core: dict[str, JSON] = read_asset("core-v1.33.json.gz")["types"]
     meta = {"$ref": "ObjectMeta"}
@@ -63,52 +63,56 @@ def types() -> dict[str, JSON]:
     return core
 
 
-def resolve(node: JSON) -> JSON:
+def resolve_ref(node: JSON) -> JSON:
     """Follows a $ref; keeps the merge key that stands beside it."""
     ref = node.get("$ref")
     if ref is None:
         return node
-    found = types().get(ref, _OPEN)
+    found = schema_types().get(ref, _OPEN_SCHEMA)
     return {**found, "mk": node["mk"]} if "mk" in node else found
 
 
 def schema_of(kind: Kind) -> JSON:
-    return types().get(kind.schema, _OPEN)
+    return schema_types().get(kind.schema, _OPEN_SCHEMA)
 
 
-def child(node: JSON, key: str) -> JSON:
+def child_schema(node: JSON, key: str) -> JSON:
     """The schema of a field or map value; an open one where the schema ends."""
-    node = resolve(node)
+    node = resolve_ref(node)
     found = node.get("properties", {}).get(key)
     if found is None:
-        found = node.get("additionalProperties", _OPEN)
-    return resolve(found)
+        found = node.get("additionalProperties", _OPEN_SCHEMA)
+    return resolve_ref(found)
 
 
-def item(node: JSON) -> JSON:
-    return resolve(resolve(node).get("items", _OPEN))
+def item_schema(node: JSON) -> JSON:
+    return resolve_ref(resolve_ref(node).get("items", _OPEN_SCHEMA))
 
 
-def check(node: JSON, value: Any, path: str, found: Findings) -> Any:
+def validate(node: JSON, value: Any, path: str, found: SchemaErrors) -> Any:
     """Walks a value; returns it without unknown fields and nulls. Findings are collected, not raised."""
-    node = resolve(node)
+    node = resolve_ref(node)
     if node.get("any"):
         if isinstance(value, (dict, list, bool)):
-            found.wrong.append((path, _GO[type(value)], "string"))
+            found.wrong_types.append((path, _GO_TYPE_NAMES[type(value)], "string"))
         return value
     wanted = node.get("type")
-    if wanted and not _fits(wanted, value):
-        found.wrong.append((path, _GO.get(type(value), "null"), wanted))
+    if wanted and not _has_type(wanted, value):
+        found.wrong_types.append((path, _GO_TYPE_NAMES.get(type(value), "null"), wanted))
         return value
     if isinstance(value, dict):
         return _check_object(node, value, path, found)
     if isinstance(value, list):
-        return [check(item(node), v, f"{path}[{i}]", found) for i, v in enumerate(value) if v is not None]
-    found.broken.extend(_rules(node, value, path))
+        return [
+            validate(item_schema(node), v, f"{path}[{i}]", found)
+            for i, v in enumerate(value)
+            if v is not None
+        ]
+    found.violated_rules.extend(_rules(node, value, path))
     return value
 
 
-def _fits(wanted: str, value: Any) -> bool:
+def _has_type(wanted: str, value: Any) -> bool:
     if wanted in ("integer", "number") and isinstance(value, bool):
         return False
     if wanted == "integer" and isinstance(value, float):
@@ -116,7 +120,7 @@ def _fits(wanted: str, value: Any) -> bool:
     return isinstance(value, _TYPES[wanted])
 
 
-def _check_object(node: JSON, value: JSON, path: str, found: Findings) -> JSON:
+def _check_object(node: JSON, value: JSON, path: str, found: SchemaErrors) -> JSON:
     properties, values = node.get("properties", {}), node.get("additionalProperties")
     free = node.get("open") or (not properties and values is None)
     clean: JSON = {}
@@ -124,10 +128,10 @@ def _check_object(node: JSON, value: JSON, path: str, found: Findings) -> JSON:
         below = f"{path}.{key}" if path else key
         sub = properties.get(key, values)
         if sub is None and not free:
-            found.unknown.append(below)
+            found.unknown_fields.append(below)
         elif entry is not None or (sub is None and free):
-            clean[key] = check(sub or {}, entry, below, found)
-    found.missing.extend(
+            clean[key] = validate(sub or {}, entry, below, found)
+    found.missing_fields.extend(
         f"{path}.{key}" if path else key for key in node.get("required", ()) if key not in clean
     )
     return clean
@@ -161,10 +165,10 @@ def _rules(node: JSON, value: Any, path: str) -> Iterator[tuple[str, str, str]]:
 
 def with_defaults(node: JSON, value: Any) -> Any:
     """Fills what the schema itself defaults (a CRD's `default`)."""
-    node = resolve(node)
+    node = resolve_ref(node)
     if isinstance(value, dict):
         for key, sub in node.get("properties", {}).items():
-            sub = resolve(sub)
+            sub = resolve_ref(sub)
             if key not in value and "default" in sub:
                 value[key] = sub["default"]
             elif key in value:

@@ -9,7 +9,7 @@ from typing import Any
 from grpo_wizard.steps.emulator.kube.api import status
 from grpo_wizard.steps.emulator.server.context import JSON
 
-Test = Callable[[JSON], bool]
+ObjectPredicate = Callable[[JSON], bool]
 _SPLIT = re.compile(r",(?![^()]*\))")
 _SETS = re.compile(r"^(\S+)\s+(in|notin)\s*\(([^)]*)\)$")
 
@@ -63,7 +63,7 @@ def _requirement(part: str) -> JSON:
     return {"key": part, "operator": "Exists"}
 
 
-def field(obj: JSON, path: str) -> str:
+def field_value(obj: JSON, path: str) -> str:
     """The value behind a field selector's path, as text."""
     value: Any = obj
     for part in path.split("."):
@@ -73,7 +73,7 @@ def field(obj: JSON, path: str) -> str:
     return "" if value is None else str(value)
 
 
-def both(labels: str, fields: str) -> Test:
+def build_selector(labels: str, fields: str) -> ObjectPredicate:
     """One test out of the two query parameters."""
     requirements = parse_labels(labels)
     terms = [
@@ -88,7 +88,7 @@ def both(labels: str, fields: str) -> Test:
     def test(obj: JSON) -> bool:
         have = obj["metadata"].get("labels") or {}
         return all(matches_expression(r, have) for r in requirements) and all(
-            (field(obj, path) == value) != negated for path, value, negated in terms
+            (field_value(obj, path) == value) != negated for path, value, negated in terms
         )
 
     return test

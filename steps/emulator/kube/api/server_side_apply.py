@@ -6,11 +6,11 @@ import json
 from typing import Any
 
 from grpo_wizard.steps.emulator.kube.api import schemas, status
-from grpo_wizard.steps.emulator.kube.api.copies import copied
+from grpo_wizard.steps.emulator.kube.api.copies import deep_copy
 from grpo_wizard.steps.emulator.server.context import JSON
 
-_SYSTEM = {"apiVersion", "kind"}
-_META = {
+_UNTRACKED_FIELDS = {"apiVersion", "kind"}
+_UNTRACKED_METADATA = {
     "name",
     "namespace",
     "uid",
@@ -26,8 +26,8 @@ _META = {
 
 def fields_of(node: JSON, obj: JSON) -> JSON:
     """All leaf fields that an object names, as FieldsV1."""
-    body = {k: v for k, v in obj.items() if k not in _SYSTEM and k != "status"}
-    body["metadata"] = {k: v for k, v in obj.get("metadata", {}).items() if k not in _META}
+    body = {k: v for k, v in obj.items() if k not in _UNTRACKED_FIELDS and k != "status"}
+    body["metadata"] = {k: v for k, v in obj.get("metadata", {}).items() if k not in _UNTRACKED_METADATA}
     fields: JSON = _fields(node, body)
     if not fields.get("f:metadata"):
         fields.pop("f:metadata", None)
@@ -49,9 +49,9 @@ def _is_map_list(node: JSON) -> bool:
 
 def _fields(node: JSON, value: Any) -> JSON:
     if isinstance(value, dict) and value:
-        return {f"f:{k}": _fields(schemas.child(node, k), v) for k, v in value.items()}
+        return {f"f:{k}": _fields(schemas.child_schema(node, k), v) for k, v in value.items()}
     if isinstance(value, list) and _is_map_list(node):
-        return {_keys(node, e): {".": {}, **_fields(schemas.item(node), e)} for e in value}
+        return {_keys(node, e): {".": {}, **_fields(schemas.item_schema(node), e)} for e in value}
     if isinstance(value, list) and node.get("set"):
         return {"v:" + json.dumps(e): {} for e in value}
     return {}
@@ -65,7 +65,7 @@ def leaves(fields: JSON, path: tuple[str, ...] = ()) -> set[tuple[str, ...]]:
     return found
 
 
-def tree(paths: set[tuple[str, ...]]) -> JSON:
+def fields_from_paths(paths: set[tuple[str, ...]]) -> JSON:
     root: JSON = {}
     for path in paths:
         at = root
@@ -74,7 +74,7 @@ def tree(paths: set[tuple[str, ...]]) -> JSON:
     return root
 
 
-def spoken(path: tuple[str, ...]) -> str:
+def format_path(path: tuple[str, ...]) -> str:
     """`.spec.containers[name="x"].image`, as conflicts are told."""
     text = ""
     for part in path:
@@ -87,13 +87,16 @@ def spoken(path: tuple[str, ...]) -> str:
     return text
 
 
-def read(node: JSON, obj: Any, path: tuple[str, ...]) -> Any:
+def value_at(node: JSON, obj: Any, path: tuple[str, ...]) -> Any:
     """The value at a path, None when absent."""
     for part in path:
         if part.startswith("f:"):
-            obj, node = (obj or {}).get(part[2:]), schemas.child(node, part[2:])
+            obj, node = (obj or {}).get(part[2:]), schemas.child_schema(node, part[2:])
         elif part.startswith("k:"):
-            obj, node = next((e for e in obj or [] if _keys(node, e) == part), None), schemas.item(node)
+            obj, node = (
+                next((e for e in obj or [] if _keys(node, e) == part), None),
+                schemas.item_schema(node),
+            )
         elif part.startswith("v:"):
             obj = json.loads(part[2:]) if json.loads(part[2:]) in (obj or []) else None
         if obj is None:
@@ -109,7 +112,7 @@ def _remove(node: JSON, obj: Any, path: tuple[str, ...]) -> None:
             if not rest:
                 del obj[name]
             else:
-                _remove(schemas.child(node, name), obj[name], rest)
+                _remove(schemas.child_schema(node, name), obj[name], rest)
                 if obj[name] in ({}, []):
                     del obj[name]
     elif part.startswith("k:") and isinstance(obj, list):
@@ -117,12 +120,12 @@ def _remove(node: JSON, obj: Any, path: tuple[str, ...]) -> None:
         if at is not None and rest == (".",):
             del obj[at]
         elif at is not None:
-            _remove(schemas.item(node), obj[at], rest)
+            _remove(schemas.item_schema(node), obj[at], rest)
     elif part.startswith("v:") and isinstance(obj, list) and json.loads(part[2:]) in obj:
         obj.remove(json.loads(part[2:]))
 
 
-def _drop(node: JSON, result: JSON, lost: set[tuple[str, ...]], held: set[tuple[str, ...]]) -> None:
+def _remove_unowned(node: JSON, result: JSON, lost: set[tuple[str, ...]], held: set[tuple[str, ...]]) -> None:
     """Takes out what a manager no longer names: whole list items first, unless somebody holds a part of
     one."""
     for path in sorted(lost, key=lambda p: (p[-1] != ".", -len(p))):
@@ -138,7 +141,7 @@ def merge(node: JSON, live: Any, applied: Any) -> Any:
     if isinstance(applied, dict) and isinstance(live, dict):
         result = dict(live)
         for key, value in applied.items():
-            result[key] = merge(schemas.child(node, key), live.get(key), value)
+            result[key] = merge(schemas.child_schema(node, key), live.get(key), value)
         return result
     if isinstance(applied, list) and isinstance(live, list) and _is_map_list(node):
         result_list = list(live)
@@ -147,16 +150,16 @@ def merge(node: JSON, live: Any, applied: Any) -> Any:
             if at is None:
                 result_list.append(entry)
             else:
-                result_list[at] = merge(schemas.item(node), live[at], entry)
+                result_list[at] = merge(schemas.item_schema(node), live[at], entry)
         return result_list
     if isinstance(applied, list) and isinstance(live, list) and node.get("set"):
         return [*live, *(e for e in applied if e not in live)]
-    return copied(applied)
+    return deep_copy(applied)
 
 
 def apply(node: JSON, live: JSON, applied: JSON, manager: str, force: bool, now: str) -> JSON:
     """One server-side apply. Raises the 409 that names the other managers' fields."""
-    managed: list[JSON] = copied(live["metadata"].get("managedFields", []))
+    managed: list[JSON] = deep_copy(live["metadata"].get("managedFields", []))
     mine = next((m for m in managed if m["manager"] == manager and m["operation"] == "Apply"), None)
     wanted = leaves(fields_of(node, applied))
     before = leaves(mine["fieldsV1"]) if mine else set()
@@ -165,28 +168,28 @@ def apply(node: JSON, live: JSON, applied: JSON, manager: str, force: bool, now:
         (m["manager"], path)
         for m in others
         for path in sorted(leaves(m["fieldsV1"]) & wanted)
-        if read(node, live, path) != read(node, applied, path) and path[-1] != "."
+        if value_at(node, live, path) != value_at(node, applied, path) and path[-1] != "."
     ]
     if clashes and not force:
-        raise status.apply_conflict([(m, spoken(p)) for m, p in clashes])
+        raise status.apply_conflict([(m, format_path(p)) for m, p in clashes])
     result: JSON = merge(node, live, {k: v for k, v in applied.items() if k != "metadata"})
     result["metadata"] = merge(
-        schemas.child(node, "metadata"),
+        schemas.child_schema(node, "metadata"),
         live["metadata"],
-        {k: v for k, v in applied["metadata"].items() if k not in _META},
+        {k: v for k, v in applied["metadata"].items() if k not in _UNTRACKED_METADATA},
     )
-    result = copied(result)
+    result = deep_copy(result)
     held = set().union(*(leaves(m["fieldsV1"]) for m in others)) if others else set()
-    _drop(node, result, before - wanted - held, held)
+    _remove_unowned(node, result, before - wanted - held, held)
     lost = {path for _, path in clashes}
-    kept = [{**m, "fieldsV1": tree(leaves(m["fieldsV1"]) - lost)} for m in others]
+    kept = [{**m, "fieldsV1": fields_from_paths(leaves(m["fieldsV1"]) - lost)} for m in others]
     entry = {
         "manager": manager,
         "operation": "Apply",
         "apiVersion": applied.get("apiVersion"),
         "time": now,
         "fieldsType": "FieldsV1",
-        "fieldsV1": tree(wanted),
+        "fieldsV1": fields_from_paths(wanted),
     }
     if mine and {**mine, "time": now} == entry:
         entry = mine
@@ -194,10 +197,12 @@ def apply(node: JSON, live: JSON, applied: JSON, manager: str, force: bool, now:
     return result
 
 
-def updated(node: JSON, old: JSON | None, new: JSON, manager: str, now: str) -> JSON:
+def track_update(node: JSON, old: JSON | None, new: JSON, manager: str, now: str) -> JSON:
     """Books the fields that a plain write changed to its manager (operation Update)."""
     changed = {
-        p for p in leaves(fields_of(node, new)) if old is None or read(node, old, p) != read(node, new, p)
+        p
+        for p in leaves(fields_of(node, new))
+        if old is None or value_at(node, old, p) != value_at(node, new, p)
     }
     managed: list[JSON] = (old or new)["metadata"].get("managedFields", [])
     if not changed:
@@ -208,14 +213,14 @@ def updated(node: JSON, old: JSON | None, new: JSON, manager: str, now: str) -> 
         if entry["manager"] == manager and entry["operation"] == "Update":
             mine = leaves(entry["fieldsV1"])
         else:
-            kept.append({**entry, "fieldsV1": tree(leaves(entry["fieldsV1"]) - changed)})
+            kept.append({**entry, "fieldsV1": fields_from_paths(leaves(entry["fieldsV1"]) - changed)})
     entry = {
         "manager": manager,
         "operation": "Update",
         "apiVersion": new.get("apiVersion"),
         "time": now,
         "fieldsType": "FieldsV1",
-        "fieldsV1": tree(mine | changed),
+        "fieldsV1": fields_from_paths(mine | changed),
     }
     return {
         **new,

@@ -94,11 +94,11 @@ def bad_request(message: str) -> StatusError:
     return StatusError(400, "BadRequest", message)
 
 
-def undecodable(kind: Kind, why: str) -> StatusError:
+def cannot_decode(kind: Kind, why: str) -> StatusError:
     return bad_request(f'{kind.kind} in version "{kind.version}" cannot be handled as a {kind.kind}: {why}')
 
 
-def gone(asked: int, oldest: int) -> StatusError:
+def resource_expired(asked: int, oldest: int) -> StatusError:
     return StatusError(410, "Expired", f"too old resource version: {asked} ({oldest})")
 
 

@@ -17,49 +17,52 @@ from datetime import UTC, datetime
 import msgspec
 
 from grpo_wizard.steps.emulator.kube.api import status
-from grpo_wizard.steps.emulator.kube.api.copies import copied
-from grpo_wizard.steps.emulator.kube.api.encoded import Encoded
+from grpo_wizard.steps.emulator.kube.api.copies import deep_copy
+from grpo_wizard.steps.emulator.kube.api.encoded import EncodedObjects
 from grpo_wizard.steps.emulator.kube.api.kinds import Kind
 from grpo_wizard.steps.emulator.server.context import JSON, Clock
 
-HISTORY = 4096  # events kept for watches that come back; older versions are answered 410
-_LEAVE_LATER = ("pods", "namespaces")  # a node, or the emptying of the namespace, decides when these go
+HISTORY_LIMIT = 4096  # events kept for watches that come back; older versions are answered 410
+_REMOVED_BY_CONTROLLER = (
+    "pods",
+    "namespaces",
+)  # a node, or the emptying of the namespace, decides when these go
 
-_SEEN_AT_MOST = 100_000  # changes between two saves of the world's file
+_VERSION_GAP_AFTER_RESTART = 100_000  # changes between two saves of the world's file
 
 
 @dataclass(frozen=True)
-class Change:
+class StoreEvent:
     """One event of the store. `old` is what stood before (None when new)."""
 
     version: int
     type: str  # ADDED | MODIFIED | DELETED
     kind: Kind
     object: JSON
-    old: JSON | None
+    previous: JSON | None
 
 
-def stamp(seconds: float) -> str:
+def format_timestamp(seconds: float) -> str:
     """RFC 3339 in UTC with whole seconds, as Kubernetes writes times."""
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-class Store:
+class ObjectStore:
     """CRUD over the kinds, with resource versions and a ring of changes."""
 
     def __init__(self, kinds: tuple[Kind, ...], clock: Clock) -> None:
         self.kinds, self.clock = kinds, clock
         self.version = 1000
-        self.history: deque[Change] = deque(maxlen=HISTORY)
-        self.listeners: set[Callable[[Change], None]] = set()
+        self.history: deque[StoreEvent] = deque(maxlen=HISTORY_LIMIT)
+        self.listeners: set[Callable[[StoreEvent], None]] = set()
         self._objects: dict[Kind, dict[tuple[str, str], JSON]] = {kind: {} for kind in kinds}
         self._keys: dict[Kind, list[tuple[str, str]]] = {kind: [] for kind in kinds}  # sorted
         self._sorted: dict[Kind, list[JSON]] = {}
-        self._encoded: dict[Kind, Encoded] = {kind: Encoded() for kind in kinds}
-        self.departures = 0  # counts deletions, begun and done: the garbage collector looks when it moved
+        self._encoded: dict[Kind, EncodedObjects] = {kind: EncodedObjects() for kind in kinds}
+        self.deletion_count = 0  # counts deletions, begun and done: the garbage collector looks when it moved
 
     def now(self) -> str:
-        return stamp(self.clock.now())
+        return format_timestamp(self.clock.now())
 
     def find(self, kind: Kind, namespace: str, name: str) -> JSON | None:
         return self._objects[kind].get((namespace if kind.namespaced else "", name))
@@ -81,24 +84,24 @@ class Store:
     def count(self, kind: Kind) -> int:
         return len(self._objects[kind])
 
-    def every(self) -> Iterator[tuple[Kind, JSON]]:
+    def all_objects(self) -> Iterator[tuple[Kind, JSON]]:
         for kind, rows in self._objects.items():
             for obj in list(rows.values()):
                 yield kind, obj
 
-    def create(self, kind: Kind, obj: JSON, *, dry: bool = False) -> JSON:
+    def create(self, kind: Kind, obj: JSON, *, dry_run: bool = False) -> JSON:
         """Stores a new object; fills uid, creationTimestamp, generation and resourceVersion."""
-        new = copied(obj)
+        new = deep_copy(obj)
         meta = new["metadata"]
         if (meta.get("namespace", ""), meta["name"]) in self._objects[kind]:
             raise status.already_exists(kind, meta["name"])
         meta.update(uid=str(uuid.uuid4()), creationTimestamp=self.now())
-        if "spec" in new and (kind.status or kind.custom or kind.group):
+        if "spec" in new and (kind.has_status or kind.is_custom or kind.group):
             meta["generation"] = 1
         meta.pop("deletionTimestamp", None)
-        return self._put("ADDED", kind, new, None, dry)
+        return self._commit("ADDED", kind, new, None, dry_run)
 
-    def update(self, kind: Kind, obj: JSON, *, dry: bool = False, own: bool = False) -> JSON:
+    def update(self, kind: Kind, obj: JSON, *, dry_run: bool = False, take_ownership: bool = False) -> JSON:
         """Replaces an object. Its resourceVersion, when it carries one, must be the stored one (409).
 
         `own`: nobody else will change `obj` or its metadata, so it needs no copy; below that it may share parts with the stored one.
@@ -114,7 +117,7 @@ class Store:
                 meta["name"],
                 f"Precondition failed: UID in precondition: {meta['uid']}, UID in object meta: {was['uid']}",
             )
-        new = obj if own else copied(obj)
+        new = obj if take_ownership else deep_copy(obj)
         for key in (
             "uid",
             "creationTimestamp",
@@ -128,46 +131,46 @@ class Store:
         new["metadata"]["resourceVersion"] = was["resourceVersion"]
         if new == old:
             return old
-        if "generation" in was and self._body(new) != self._body(old):
+        if "generation" in was and self._generation_fields(new) != self._generation_fields(old):
             new["metadata"]["generation"] = was["generation"] + 1
         if (
             "deletionTimestamp" in was
             and not new["metadata"].get("finalizers")
-            and kind.plural not in _LEAVE_LATER
+            and kind.plural not in _REMOVED_BY_CONTROLLER
         ):
-            return self._drop(kind, new, dry)
-        return self._put("MODIFIED", kind, new, old, dry)
+            return self._delete(kind, new, dry_run)
+        return self._commit("MODIFIED", kind, new, old, dry_run)
 
     @staticmethod
-    def _body(obj: JSON) -> JSON:
+    def _generation_fields(obj: JSON) -> JSON:
         return {k: v for k, v in obj.items() if k not in ("metadata", "status")}
 
     def mark_deleted(self, kind: Kind, obj: JSON, grace: int, finalizers: Sequence[str]) -> JSON:
         """Sets the deletionTimestamp; the object stays until its finalizers or its node let go."""
-        new = copied(obj)
+        new = deep_copy(obj)
         meta = new["metadata"]
         if finalizers:
             meta["finalizers"] = [*finalizers]
         meta.setdefault(
-            "deletionTimestamp", stamp(self.clock.now() + (grace if kind.plural == "pods" else 0))
+            "deletionTimestamp", format_timestamp(self.clock.now() + (grace if kind.plural == "pods" else 0))
         )
         meta["deletionGracePeriodSeconds"] = grace
         if "generation" in meta:
             meta["generation"] += 1
-        return self._put("MODIFIED", kind, new, obj, False)
+        return self._commit("MODIFIED", kind, new, obj, False)
 
     def remove(self, kind: Kind, obj: JSON) -> JSON:
         """Takes the object out for good."""
-        return self._drop(kind, obj, False)
+        return self._delete(kind, obj, False)
 
-    def _drop(self, kind: Kind, obj: JSON, dry: bool) -> JSON:
+    def _delete(self, kind: Kind, obj: JSON, dry_run: bool) -> JSON:
         meta = obj["metadata"]
         old = self.get(kind, meta.get("namespace", ""), meta["name"])
-        return old if dry else self._put("DELETED", kind, copied(obj), old, dry)
+        return old if dry_run else self._commit("DELETED", kind, deep_copy(obj), old, dry_run)
 
-    def _put(self, what: str, kind: Kind, new: JSON, old: JSON | None, dry: bool) -> JSON:
-        if dry:
-            if what == "ADDED":
+    def _commit(self, event_type: str, kind: Kind, new: JSON, old: JSON | None, dry_run: bool) -> JSON:
+        if dry_run:
+            if event_type == "ADDED":
                 new["metadata"].pop("resourceVersion", None)
             return new
         self.version += 1
@@ -175,46 +178,46 @@ class Store:
         meta["resourceVersion"] = str(self.version)
         key = (meta.get("namespace", ""), meta["name"])
         self._sorted.pop(kind, None)
-        if what == "DELETED" or "deletionTimestamp" in meta:
-            self.departures += 1
-        if what == "DELETED":
-            self._out(kind, key)
+        if event_type == "DELETED" or "deletionTimestamp" in meta:
+            self.deletion_count += 1
+        if event_type == "DELETED":
+            self._discard(kind, key)
         else:
             if key not in self._objects[kind]:
                 bisect.insort(self._keys[kind], key)
             self._objects[kind][key] = new
-            self._encoded[kind].changed(key, new)
-        change = Change(self.version, what, kind, new, old)
+            self._encoded[kind].update(key, new)
+        change = StoreEvent(self.version, event_type, kind, new, old)
         self.history.append(change)
         for listener in list(self.listeners):
             listener(change)
         return new
 
-    def _out(self, kind: Kind, key: tuple[str, str]) -> None:
-        self._encoded[kind].gone(key)
+    def _discard(self, kind: Kind, key: tuple[str, str]) -> None:
+        self._encoded[kind].discard(key)
         if self._objects[kind].pop(key, None) is not None:
             keys = self._keys[kind]
             del keys[bisect.bisect_left(keys, key)]
 
-    def since(self, version: int) -> Sequence[Change]:
+    def changes_since(self, version: int) -> Sequence[StoreEvent]:
         """Changes after `version`. 410 when the ring no longer reaches back that far."""
         oldest = self.history[0].version if self.history else self.version + 1
         if version < oldest - 1:
-            raise status.gone(version, oldest)
+            raise status.resource_expired(version, oldest)
         return [change for change in self.history if change.version > version]
 
-    def raw(self, kind: Kind, obj: JSON) -> msgspec.Raw:
+    def encoded(self, kind: Kind, obj: JSON) -> msgspec.Raw:
         """An object as JSON, encoded once for all who ask while it is the newest."""
         meta = obj["metadata"]
         key = (meta.get("namespace", ""), meta["name"])
         if self._objects[kind].get(key) is obj:
-            return self._encoded[kind].one(key)
+            return self._encoded[kind].get(key)
         return msgspec.Raw(msgspec.json.encode(obj))
 
-    def freshen(self) -> Iterator[None]:
+    def encode_pending(self) -> Iterator[None]:
         """Encodes what a dump would have to encode, one object at a time."""
         for encoded in self._encoded.values():
-            yield from encoded.freshen()
+            yield from encoded.encode_pending()
 
     def dump(self) -> JSON:
         """Everything, for the world's file; objects as encoded JSON, so that only what changed is encoded again."""
@@ -230,7 +233,7 @@ class Store:
 
         What a kill cut off may have been seen: versions go on well above all that can have been given out.
         """
-        self.version = int(saved["version"]) + _SEEN_AT_MOST
+        self.version = int(saved["version"]) + _VERSION_GAP_AFTER_RESTART
         by_name = {kind.qualified: kind for kind in self.kinds}
         for qualified, objects in saved["objects"]:
             if qualified in by_name:
@@ -238,4 +241,4 @@ class Store:
                 kind = by_name[qualified]
                 self._objects[kind], self._keys[kind] = rows, sorted(rows)
                 for key, obj in rows.items():
-                    self._encoded[kind].changed(key, obj)
+                    self._encoded[kind].update(key, obj)

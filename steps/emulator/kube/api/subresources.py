@@ -9,20 +9,20 @@ from aiohttp import web
 
 from grpo_wizard.steps.emulator.kube.api import auth, kinds, patches, status, writes
 from grpo_wizard.steps.emulator.kube.api.kinds import Kind
-from grpo_wizard.steps.emulator.kube.api.store import Store, stamp
-from grpo_wizard.steps.emulator.kube.core import Kube
+from grpo_wizard.steps.emulator.kube.api.store import ObjectStore, format_timestamp
+from grpo_wizard.steps.emulator.kube.core import ClusterContext
 from grpo_wizard.steps.emulator.kube.streams import router
 from grpo_wizard.steps.emulator.server.context import JSON
 
 if TYPE_CHECKING:
-    from grpo_wizard.steps.emulator.kube.api.http import Target
+    from grpo_wizard.steps.emulator.kube.api.http import RequestTarget
 
 
 def _json(body: JSON, code: int = 200) -> web.Response:
     return web.Response(status=code, body=msgspec.json.encode(body), content_type="application/json")
 
 
-def review(store: Store, kind: Kind, caller: auth.Caller, body: JSON) -> JSON:
+def review(store: ObjectStore, kind: Kind, caller: auth.KubeCaller, body: JSON) -> JSON:
     """SelfSubjectAccessReview, SelfSubjectRulesReview, SelfSubjectReview."""
     answer: JSON = {
         "apiVersion": kind.api_version,
@@ -30,9 +30,9 @@ def review(store: Store, kind: Kind, caller: auth.Caller, body: JSON) -> JSON:
         "metadata": {},
         "spec": body.get("spec", {}),
     }
-    if kind is kinds.SELF_REVIEW:
+    if kind is kinds.SELF_SUBJECT_REVIEW:
         return {**answer, "status": {"userInfo": {"username": caller.name, "groups": list(caller.groups)}}}
-    if kind is kinds.RULES_REVIEW:
+    if kind is kinds.SELF_SUBJECT_RULES_REVIEW:
         rule = {"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}
         return {
             **answer,
@@ -46,23 +46,25 @@ def review(store: Store, kind: Kind, caller: auth.Caller, body: JSON) -> JSON:
     if asked is None:
         return {**answer, "status": {"allowed": caller.admin}}
     resource = asked.get("resource", "") + (f"/{asked['subresource']}" if asked.get("subresource") else "")
-    ask = auth.Ask(
+    ask = auth.AccessRequest(
         asked.get("verb", ""),
         asked.get("group", ""),
         resource,
         asked.get("namespace", ""),
         asked.get("name", ""),
     )
-    granted = auth.allowed(store, caller, ask)
+    granted = auth.is_allowed(store, caller, ask)
     return {**answer, "status": {"allowed": granted, **({} if granted else {"reason": "no matching role"})}}
 
 
-async def serve(kube: Kube, at: Target, request: web.Request, body: Any) -> web.StreamResponse:
+async def serve(
+    kube: ClusterContext, at: RequestTarget, request: web.Request, body: Any
+) -> web.StreamResponse:
     """A subresource other than status."""
-    if at.sub not in at.kind.subresources:
+    if at.subresource not in at.kind.subresources:
         return web.Response(status=404, text="404 page not found\n")
     obj = kube.store.get(at.kind, at.namespace, at.name)
-    match at.sub:
+    match at.subresource:
         case "scale":
             return _scale(kube, at, request, body, obj)
         case "token":
@@ -74,11 +76,13 @@ async def serve(kube: Kube, at: Target, request: web.Request, body: Any) -> web.
                 {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}, 201
             )
         case "log" | "exec" | "portforward":
-            return await router.serve(kube, obj, at.sub, request)
+            return await router.serve(kube, obj, at.subresource, request)
     return _json(status.StatusError(501, "NotImplemented", f"not rehearsed: {request.path}").body(), 501)
 
 
-def _scale(kube: Kube, at: Target, request: web.Request, body: Any, obj: JSON) -> web.Response:
+def _scale(
+    kube: ClusterContext, at: RequestTarget, request: web.Request, body: Any, obj: JSON
+) -> web.Response:
     def shown(o: JSON) -> JSON:
         meta = {
             k: o["metadata"][k] for k in ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
@@ -100,20 +104,20 @@ def _scale(kube: Kube, at: Target, request: web.Request, body: Any, obj: JSON) -
         "metadata": {**obj["metadata"], "resourceVersion": version},
         "spec": {**obj["spec"], "replicas": int(wanted["spec"].get("replicas", 0))},
     }
-    return _json(shown(kube.store.update(at.kind, new, dry=request.query.get("dryRun") == "All")))
+    return _json(shown(kube.store.update(at.kind, new, dry_run=request.query.get("dryRun") == "All")))
 
 
-def _token(kube: Kube, at: Target, body: Any) -> web.Response:
+def _token(kube: ClusterContext, at: RequestTarget, body: Any) -> web.Response:
     seconds = int((body.get("spec") or {}).get("expirationSeconds") or 3600)
     expires = kube.clock.now() + seconds
-    token = auth.issue(kube.note("keys")["tokens"], at.namespace, at.name, expires)
+    token = auth.issue_token(kube.controller_state_for("keys")["tokens"], at.namespace, at.name, expires)
     return _json(
         {
             "kind": "TokenRequest",
             "apiVersion": "authentication.k8s.io/v1",
             "metadata": {"name": at.name, "namespace": at.namespace},
             "spec": body.get("spec", {}),
-            "status": {"token": token, "expirationTimestamp": stamp(expires)},
+            "status": {"token": token, "expirationTimestamp": format_timestamp(expires)},
         },
         201,
     )

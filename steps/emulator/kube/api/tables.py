@@ -11,13 +11,13 @@ from grpo_wizard.steps.emulator.kube.api.kinds import Kind
 from grpo_wizard.steps.emulator.kube.api.schemas import read_asset
 from grpo_wizard.steps.emulator.server.context import JSON
 
-MEDIA = "as=Table"
+TABLE_MEDIA_TYPE = "as=Table"
 Cell = Callable[[JSON], Any]
 Column = tuple[str, str, int, Cell]  # name, type, priority (1 only with -o wide), value
 
 
 def _path(path: str, empty: str = "<none>") -> Cell:
-    return lambda obj: selectors.field(obj, path) or empty
+    return lambda obj: selectors.field_value(obj, path) or empty
 
 
 def _count(path: str) -> Cell:
@@ -30,13 +30,13 @@ def _count(path: str) -> Cell:
     return cell
 
 
-def seconds(text: str) -> float:
+def parse_seconds(text: str) -> float:
     return datetime.fromisoformat(text).timestamp()
 
 
-def age(text: str, now: float) -> str:
+def format_age(text: str, now: float) -> str:
     """`5s`, `3m12s`, `4h2m`, `3d`: as duration.HumanDuration shortens."""
-    span = max(0, int(now - seconds(text)))
+    span = max(0, int(now - parse_seconds(text)))
     if span < 120:
         return f"{span}s"
     minutes, hours, days = span // 60, span // 3600, span // 86400
@@ -115,7 +115,7 @@ def _selector(path: str) -> Cell:
     return cell
 
 
-def _claim(pv: JSON) -> str:
+def _bound_claim(pv: JSON) -> str:
     ref = pv["spec"].get("claimRef")
     return f"{ref.get('namespace', '')}/{ref['name']}" if ref else ""
 
@@ -142,14 +142,14 @@ def _container_names(obj: JSON) -> str:
     return ",".join(c["name"] for c in obj["spec"]["template"]["spec"]["containers"])
 
 
-def _of(event: JSON) -> str:
+def _involved_object(event: JSON) -> str:
     about = event["involvedObject"]
     return f"{about['kind'].lower()}/{about.get('name', '')}"
 
 
 def _integers(*pairs: tuple[str, str]) -> list[Column]:
     def cell(path: str) -> Cell:
-        return lambda obj: int(selectors.field(obj, path) or 0)
+        return lambda obj: int(selectors.field_value(obj, path) or 0)
 
     return [(name, "integer", 0, cell(path)) for name, path in pairs]
 
@@ -198,7 +198,7 @@ _COLUMNS: dict[Kind, list[Column]] = {
         ("Access Modes", "string", 0, _modes("spec")),
         ("Reclaim Policy", "string", 0, _path("spec.persistentVolumeReclaimPolicy")),
         ("Status", "string", 0, _path("status.phase")),
-        ("Claim", "string", 0, _claim),
+        ("Claim", "string", 0, _bound_claim),
         ("StorageClass", "string", 0, _path("spec.storageClassName", "")),
         ("VolumeAttributesClass", "string", 0, _path("spec.volumeAttributesClassName", "<unset>")),
         ("Reason", "string", 0, _path("status.reason", "")),
@@ -219,7 +219,7 @@ _COLUMNS: dict[Kind, list[Column]] = {
         ("Last Seen", "string", 0, str),
         ("Type", "string", 0, _path("type")),
         ("Reason", "string", 0, _path("reason")),
-        ("Object", "string", 0, _of),
+        ("Object", "string", 0, _involved_object),
         ("Message", "string", 0, lambda o: o.get("message", "").strip()),
     ],
     kinds.DAEMON_SET: [
@@ -255,7 +255,7 @@ _COLUMNS: dict[Kind, list[Column]] = {
         ("AllowVolumeExpansion", "boolean", 0, lambda o: bool(o.get("allowVolumeExpansion"))),
     ],
     kinds.NETWORK: [("Type", "string", 0, _path("spec.type"))],
-    kinds.PARAM_SET: [
+    kinds.GKE_NETWORK_PARAM_SET: [
         ("VPC", "string", 0, _path("spec.vpc")),
         ("Mode", "string", 0, _path("spec.deviceMode")),
     ],
@@ -285,9 +285,9 @@ def columns(kind: Kind) -> list[Column]:
 
 def _value(column: Column, obj: JSON, now: float) -> Any:
     if column[1] == "date":
-        return age(obj["metadata"]["creationTimestamp"], now)
+        return format_age(obj["metadata"]["creationTimestamp"], now)
     if column[0] == "Last Seen":
-        return age(obj.get("lastTimestamp") or obj["metadata"]["creationTimestamp"], now)
+        return format_age(obj.get("lastTimestamp") or obj["metadata"]["creationTimestamp"], now)
     return column[3](obj)
 
 

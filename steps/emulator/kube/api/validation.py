@@ -36,26 +36,26 @@ _DNS_LABELS = (kinds.NAMESPACE, kinds.SERVICE)
 
 def check_schema(kind: Kind, obj: JSON, strictness: str) -> tuple[JSON, list[str]]:
     """The object without unknown fields, and the warnings to send. Raises 400 or 422 Status."""
-    found = schemas.Findings()
-    clean: JSON = schemas.check(schemas.schema_of(kind), obj, "", found)
-    notes = [f'unknown field "{path}"' for path in found.unknown]
+    found = schemas.SchemaErrors()
+    clean: JSON = schemas.validate(schemas.schema_of(kind), obj, "", found)
+    notes = [f'unknown field "{path}"' for path in found.unknown_fields]
     if notes and strictness == "Strict":
-        raise status.undecodable(kind, f"strict decoding error: {', '.join(notes)}")
+        raise status.cannot_decode(kind, f"strict decoding error: {', '.join(notes)}")
     name = str((obj.get("metadata") or {}).get("name", ""))
-    if found.wrong and not kind.custom:
-        path, got, wanted = found.wrong[0]
-        raise status.undecodable(
+    if found.wrong_types and not kind.is_custom:
+        path, got, wanted = found.wrong_types[0]
+        raise status.cannot_decode(
             kind, f"json: cannot unmarshal {got} into Go struct field {kind.kind}.{path} of type {wanted}"
         )
     causes = [
         (p, "FieldValueTypeInvalid", f'Invalid value: "{got}": {p} in body must be of type {wanted}: "{got}"')
-        for p, got, wanted in found.wrong
+        for p, got, wanted in found.wrong_types
     ]
-    causes += [(p, "FieldValueRequired", "Required value") for p in found.missing]
-    causes += found.broken
+    causes += [(p, "FieldValueRequired", "Required value") for p in found.missing_fields]
+    causes += found.violated_rules
     if causes:
         raise status.invalid(kind, name, causes)
-    if kind.custom:
+    if kind.is_custom:
         schemas.with_defaults(schemas.schema_of(kind), clean)
     return clean, notes if strictness == "Warn" else []
 
@@ -136,7 +136,7 @@ def _resources(wanted: JSON, path: str) -> Iterator[Cause]:
     for sort in ("limits", "requests"):
         for name, value in wanted.get(sort, {}).items():
             try:
-                amounts[sort, name] = quantities.parse(value)
+                amounts[sort, name] = quantities.parse_quantity(value)
             except ValueError as error:
                 yield f"{path}.{sort}[{name}]", "FieldValueInvalid", f'Invalid value: "{value}": {error}'
     for (sort, name), value in amounts.items():
@@ -179,7 +179,7 @@ def _data(obj: JSON) -> Iterator[Cause]:
             try:
                 base64.b64decode(value, validate=True)
             except (binascii.Error, ValueError):
-                raise status.undecodable(kinds.SECRET, "illegal base64 data at input byte 0") from None
+                raise status.cannot_decode(kinds.SECRET, "illegal base64 data at input byte 0") from None
 
 
 def _pv(obj: JSON) -> Iterator[Cause]:
@@ -196,7 +196,7 @@ def _pvc(obj: JSON) -> Iterator[Cause]:
 
 
 def _immutable(kind: Kind, old: JSON, new: JSON) -> Iterator[Cause]:
-    for path in _FIXED.get(kind, ()):
+    for path in _IMMUTABLE_FIELDS.get(kind, ()):
         was, now = _at(old, path), _at(new, path)
         if was is not None and was != now:
             yield path, "FieldValueInvalid", f"Invalid value: {now!r}: field is immutable"
@@ -242,7 +242,7 @@ def _at(obj: JSON, path: str) -> Any:
     return value
 
 
-_FIXED = {
+_IMMUTABLE_FIELDS = {
     kinds.DAEMON_SET: ("spec.selector",),
     kinds.DEPLOYMENT: ("spec.selector",),
     kinds.PV: ("spec.csi", "spec.volumeMode"),
@@ -251,7 +251,7 @@ _FIXED = {
     kinds.STORAGE_CLASS: ("provisioner", "parameters"),
     kinds.SECRET: ("type",),
     kinds.SERVICE: ("spec.clusterIP",),
-    kinds.PARAM_SET: ("spec.vpc", "spec.vpcSubnet"),
+    kinds.GKE_NETWORK_PARAM_SET: ("spec.vpc", "spec.vpcSubnet"),
 }
 _RULES = {
     kinds.POD: _pod,

@@ -13,59 +13,59 @@ from aiohttp import web
 
 from grpo_wizard.steps.emulator.kube.api import status
 from grpo_wizard.steps.emulator.kube.api.kinds import Kind
-from grpo_wizard.steps.emulator.kube.api.selectors import Test
-from grpo_wizard.steps.emulator.kube.api.store import Change, Store
+from grpo_wizard.steps.emulator.kube.api.selectors import ObjectPredicate
+from grpo_wizard.steps.emulator.kube.api.store import ObjectStore, StoreEvent
 from grpo_wizard.steps.emulator.server.context import JSON
 
-BACKLOG = 20000  # events that a slow reader may fall behind before it is cut off, as the watch cache does
+MAX_BACKLOG = 20000  # events that a slow reader may fall behind before it is cut off, as the watch cache does
 BOOKMARK_S = 60.0
-INITIAL_END = "k8s.io/initial-events-end"
-_END = object()
+INITIAL_EVENTS_END = "k8s.io/initial-events-end"
+_OVERFLOW = object()
 
 
 @dataclass
-class Watch:
+class WatchRequest:
     """One watch request. `shape` turns an object into what is sent (itself, or a one-row Table)."""
 
-    store: Store
+    store: ObjectStore
     kind: Kind
     namespace: str
-    test: Test
+    selector: ObjectPredicate
     version: str  # resourceVersion asked for; "" and "0" mean: begin with what is there
-    initial: bool  # sendInitialEvents
+    send_initial_events: bool  # sendInitialEvents
     bookmarks: bool
     timeout: float
-    shape: Callable[[JSON], Any]
+    render: Callable[[JSON], Any]
 
     def __post_init__(self) -> None:
         self._queue: asyncio.Queue[Any] = asyncio.Queue()
 
-    def _mine(self, change: Change) -> bool:
+    def _is_relevant(self, change: StoreEvent) -> bool:
         return change.kind is self.kind and (
             not self.namespace or change.object["metadata"].get("namespace") == self.namespace
         )
 
-    def _heard(self, change: Change) -> None:
-        if self._mine(change):
-            self._queue.put_nowait(change if self._queue.qsize() < BACKLOG else _END)
+    def _on_change(self, change: StoreEvent) -> None:
+        if self._is_relevant(change):
+            self._queue.put_nowait(change if self._queue.qsize() < MAX_BACKLOG else _OVERFLOW)
 
-    def _events(self, change: Change) -> list[tuple[str, JSON]]:
+    def _events(self, change: StoreEvent) -> list[tuple[str, JSON]]:
         """A change as seen through the selectors: what leaves them is DELETED, what enters them ADDED."""
-        now = change.type != "DELETED" and self.test(change.object)
-        before = change.old is not None and self.test(change.old)
+        now = change.type != "DELETED" and self.selector(change.object)
+        before = change.previous is not None and self.selector(change.previous)
         if now:
             return [("MODIFIED" if before else "ADDED", change.object)]
         return [("DELETED", change.object)] if before else []
 
-    def _first(self) -> list[tuple[str, JSON]]:
-        if self.version in ("", "0") or self.initial:
-            rows = [("ADDED", o) for o in self.store.list(self.kind, self.namespace) if self.test(o)]
-            if self.initial and self.bookmarks:
-                rows.append(("BOOKMARK", self._bookmark({INITIAL_END: "true"})))
+    def _initial_events(self) -> list[tuple[str, JSON]]:
+        if self.version in ("", "0") or self.send_initial_events:
+            rows = [("ADDED", o) for o in self.store.list(self.kind, self.namespace) if self.selector(o)]
+            if self.send_initial_events and self.bookmarks:
+                rows.append(("BOOKMARK", self._bookmark({INITIAL_EVENTS_END: "true"})))
             return rows
         if not self.version.isdigit():
             raise status.bad_request(f"invalid resource version: {self.version!r}")
-        changes = [c for c in self.store.since(int(self.version)) if self._mine(c)]
+        changes = [c for c in self.store.changes_since(int(self.version)) if self._is_relevant(c)]
         return [event for change in changes for event in self._events(change)]
 
     def _bookmark(self, notes: dict[str, str] | None = None) -> JSON:
@@ -74,32 +74,32 @@ class Watch:
             meta["annotations"] = notes
         return {"kind": self.kind.kind, "apiVersion": self.kind.api_version, "metadata": meta}
 
-    def _line(self, what: str, obj: JSON) -> bytes:
+    def _encode_event(self, what: str, obj: JSON) -> bytes:
         shown: Any = obj
         if what != "BOOKMARK":
-            shaped = self.shape(obj)
-            shown = self.store.raw(self.kind, obj) if shaped is obj else shaped
+            shaped = self.render(obj)
+            shown = self.store.encoded(self.kind, obj) if shaped is obj else shaped
         return msgspec.json.encode({"type": what, "object": shown}) + b"\n"
 
     async def serve(self, request: web.Request) -> web.StreamResponse:
         """Streams until the timeout, the client's end or the server's."""
         try:
-            first = self._first()
+            first = self._initial_events()
         except status.StatusError as error:
             if error.code != 410:
                 raise
             return await self._expired(request, error)
-        self.store.listeners.add(self._heard)
+        self.store.listeners.add(self._on_change)
         try:
             response = web.StreamResponse(headers={"Content-Type": "application/json"})
             await response.prepare(request)
-            await response.write(b"".join(self._line(*event) for event in first))
+            await response.write(b"".join(self._encode_event(*event) for event in first))
             with contextlib.suppress(TimeoutError, ConnectionError):
                 async with asyncio.timeout(self.timeout):
                     await self._follow(response)
             return response
         finally:
-            self.store.listeners.discard(self._heard)
+            self.store.listeners.discard(self._on_change)
 
     async def _expired(self, request: web.Request, error: status.StatusError) -> web.StreamResponse:
         response = web.StreamResponse(headers={"Content-Type": "application/json"})
@@ -114,13 +114,15 @@ class Watch:
                     change = await self._queue.get()
             except TimeoutError:
                 if self.bookmarks:
-                    await response.write(self._line("BOOKMARK", self._bookmark()))
+                    await response.write(self._encode_event("BOOKMARK", self._bookmark()))
                 continue
             batch = [change]
             while not self._queue.empty():
                 batch.append(self._queue.get_nowait())
-            lines = [self._line(*event) for c in batch if c is not _END for event in self._events(c)]
+            lines = [
+                self._encode_event(*event) for c in batch if c is not _OVERFLOW for event in self._events(c)
+            ]
             if lines:
                 await response.write(b"".join(lines))
-            if _END in batch:
+            if _OVERFLOW in batch:
                 return

@@ -7,13 +7,13 @@ from typing import Any
 
 from grpo_wizard.steps.emulator.kube.api import defaults, kinds, patches, schemas, status, validation
 from grpo_wizard.steps.emulator.kube.api import server_side_apply as ssa
-from grpo_wizard.steps.emulator.kube.api.copies import copied
+from grpo_wizard.steps.emulator.kube.api.copies import deep_copy
 from grpo_wizard.steps.emulator.kube.api.kinds import Kind
-from grpo_wizard.steps.emulator.kube.api.store import Store
+from grpo_wizard.steps.emulator.kube.api.store import ObjectStore
 from grpo_wizard.steps.emulator.server.context import JSON
 
-MERGE, JSON_PATCH = "application/merge-patch+json", "application/json-patch+json"
-STRATEGIC, APPLY = "application/strategic-merge-patch+json", "application/apply-patch+yaml"
+MERGE_PATCH, JSON_PATCH = "application/merge-patch+json", "application/json-patch+json"
+STRATEGIC_MERGE_PATCH, APPLY_PATCH = "application/strategic-merge-patch+json", "application/apply-patch+yaml"
 _SERVER_OWNED = (
     "uid",
     "creationTimestamp",
@@ -26,29 +26,29 @@ _SERVER_OWNED = (
 
 
 @dataclass
-class Write:
+class WriteOptions:
     """How to write: query parameters of the request, and the warnings that go back."""
 
-    dry: bool = False
-    strictness: str = "Warn"  # fieldValidation: Ignore | Warn | Strict
-    manager: str = "unknown"
+    dry_run: bool = False
+    field_validation: str = "Warn"  # fieldValidation: Ignore | Warn | Strict
+    field_manager: str = "unknown"
     force: bool = False
     warnings: list[str] = field(default_factory=list)
 
 
-def create(store: Store, kind: Kind, namespace: str, body: JSON, how: Write) -> JSON:
+def create(store: ObjectStore, kind: Kind, namespace: str, body: JSON, options: WriteOptions) -> JSON:
     """POST of a new object."""
-    obj = _prepare(store, kind, namespace, body, how)
+    obj = _prepare(store, kind, namespace, body, options)
     obj["metadata"].pop("resourceVersion", None)
-    defaults.fill(kind, obj)
+    defaults.set_defaults(kind, obj)
     validation.check_rules(kind, obj, None)
-    if kind.status and kind.custom:
+    if kind.has_status and kind.is_custom:
         obj.pop("status", None)
-    obj = ssa.updated(schemas.schema_of(kind), None, obj, how.manager, store.now())
-    return store.create(kind, obj, dry=how.dry)
+    obj = ssa.track_update(schemas.schema_of(kind), None, obj, options.field_manager, store.now())
+    return store.create(kind, obj, dry_run=options.dry_run)
 
 
-def _prepare(store: Store, kind: Kind, namespace: str, body: JSON, how: Write) -> JSON:
+def _prepare(store: ObjectStore, kind: Kind, namespace: str, body: JSON, how: WriteOptions) -> JSON:
     if (
         not isinstance(body, dict)
         or body.get("kind", kind.kind) != kind.kind
@@ -59,9 +59,9 @@ def _prepare(store: Store, kind: Kind, namespace: str, body: JSON, how: Write) -
             f"the object provided is unrecognized (must be of type {kind.kind}): got {got!r} "
             f"{body.get('apiVersion', '') if isinstance(body, dict) else ''}"
         )
-    clean, notes = validation.check_schema(kind, body, how.strictness)
+    clean, notes = validation.check_schema(kind, body, how.field_validation)
     how.warnings += notes
-    obj: JSON = {"apiVersion": kind.api_version, "kind": kind.kind, **copied(clean)}
+    obj: JSON = {"apiVersion": kind.api_version, "kind": kind.kind, **deep_copy(clean)}
     meta = obj.setdefault("metadata", {})
     for key in _SERVER_OWNED:
         meta.pop(key, None)
@@ -73,7 +73,7 @@ def _prepare(store: Store, kind: Kind, namespace: str, body: JSON, how: Write) -
     return obj
 
 
-def _check_namespace(store: Store, kind: Kind, namespace: str, meta: JSON) -> None:
+def _check_namespace(store: ObjectStore, kind: Kind, namespace: str, meta: JSON) -> None:
     if meta.get("namespace", namespace) != namespace:
         raise status.bad_request(
             "the namespace of the provided object does not match the namespace sent on the request"
@@ -88,7 +88,13 @@ def _check_namespace(store: Store, kind: Kind, namespace: str, meta: JSON) -> No
 
 
 def replace(
-    store: Store, kind: Kind, namespace: str, name: str, body: JSON, how: Write, sub: str = ""
+    store: ObjectStore,
+    kind: Kind,
+    namespace: str,
+    name: str,
+    body: JSON,
+    options: WriteOptions,
+    sub: str = "",
 ) -> JSON:
     """PUT of a whole object, or of its status."""
     if isinstance(body, dict) and (body.get("metadata") or {}).get("name", name) != name:
@@ -104,40 +110,47 @@ def replace(
         kind,
         old,
         {**body, "metadata": {**body.get("metadata", {}), "name": name, "uid": uid}},
-        how,
+        options,
         sub,
     )
 
 
 def _store_new(
-    store: Store, kind: Kind, old: JSON, new: JSON, how: Write, sub: str, *, applied: bool = False
+    store: ObjectStore,
+    kind: Kind,
+    old: JSON,
+    new: JSON,
+    how: WriteOptions,
+    sub: str,
+    *,
+    applied: bool = False,
 ) -> JSON:
     """The common end of PUT and PATCH."""
-    clean, notes = validation.check_schema(kind, new, how.strictness)
+    clean, notes = validation.check_schema(kind, new, how.field_validation)
     how.warnings += notes
-    obj: JSON = {"apiVersion": kind.api_version, "kind": kind.kind, **copied(clean)}
+    obj: JSON = {"apiVersion": kind.api_version, "kind": kind.kind, **deep_copy(clean)}
     meta = obj["metadata"] = {**obj.get("metadata", {}), "name": old["metadata"]["name"]}
     if kind.namespaced:
         meta["namespace"] = old["metadata"]["namespace"]
     if sub == "status":
         version = meta.get("resourceVersion")
-        obj = {**copied(old), "status": obj.get("status", {})}
+        obj = {**deep_copy(old), "status": obj.get("status", {})}
         obj["metadata"]["resourceVersion"] = version
-    elif kind.status:
-        obj["status"] = copied(old.get("status", {}))
+    elif kind.has_status:
+        obj["status"] = deep_copy(old.get("status", {}))
         if not obj["status"] and "status" not in old:
             del obj["status"]
     version = obj["metadata"].get("resourceVersion")
     if sub != "status":
-        _keep_created(kind, old, obj)
+        _keep_server_set_values(kind, old, obj)
         validation.check_rules(kind, obj, old)
         if not applied:
-            obj = ssa.updated(schemas.schema_of(kind), old, obj, how.manager, store.now())
+            obj = ssa.track_update(schemas.schema_of(kind), old, obj, how.field_manager, store.now())
     obj["metadata"]["resourceVersion"] = version
-    return store.update(kind, obj, dry=how.dry)
+    return store.update(kind, obj, dry_run=how.dry_run)
 
 
-def _keep_created(kind: Kind, old: JSON, obj: JSON) -> None:
+def _keep_server_set_values(kind: Kind, old: JSON, obj: JSON) -> None:
     """Values that the server chose at creation stay when a PUT leaves them out."""
     kept = {
         kinds.SERVICE: ("clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy", "internalTrafficPolicy"),
@@ -149,27 +162,34 @@ def _keep_created(kind: Kind, old: JSON, obj: JSON) -> None:
         if key in old.get("spec", {}) and key not in obj.get("spec", {}):
             obj.setdefault("spec", {})[key] = old["spec"][key]
     status_of = obj.get("status")
-    defaults.fill(kind, obj)
+    defaults.set_defaults(kind, obj)
     if status_of is not None:
         obj["status"] = status_of
 
 
 def patch(
-    store: Store, kind: Kind, namespace: str, name: str, media: str, body: Any, how: Write, sub: str = ""
+    store: ObjectStore,
+    kind: Kind,
+    namespace: str,
+    name: str,
+    media: str,
+    body: Any,
+    options: WriteOptions,
+    sub: str = "",
 ) -> tuple[JSON, bool]:
     """PATCH in any of the four languages; True when server-side apply made the object."""
     old = store.find(kind, namespace, name)
     node = schemas.schema_of(kind)
-    if media == APPLY:
-        return _apply(store, kind, namespace, name, body, old, how, sub)
+    if media == APPLY_PATCH:
+        return _apply(store, kind, namespace, name, body, old, options, sub)
     if old is None:
         raise status.not_found(kind, name)
-    if media == STRATEGIC and kind.custom:
-        raise status.unsupported_media(media, [JSON_PATCH, MERGE, APPLY])
-    if media == STRATEGIC:
-        _check_patch(kind, body, how)
+    if media == STRATEGIC_MERGE_PATCH and kind.is_custom:
+        raise status.unsupported_media(media, [JSON_PATCH, MERGE_PATCH, APPLY_PATCH])
+    if media == STRATEGIC_MERGE_PATCH:
+        _check_patch(kind, body, options)
         new = patches.strategic(node, old, body)
-    elif media == MERGE:
+    elif media == MERGE_PATCH:
         new = patches.merge(old, body)
     else:
         new = patches.json_patch(old, body)
@@ -177,10 +197,10 @@ def patch(
         raise status.bad_request("the name of the object may not be changed by a patch")
     asked = (body.get("metadata") or {}).get("resourceVersion") if isinstance(body, dict) else None
     new = {**new, "metadata": {**new["metadata"], "resourceVersion": asked}}
-    return _store_new(store, kind, old, new, how, sub), False
+    return _store_new(store, kind, old, new, options, sub), False
 
 
-def _check_patch(kind: Kind, body: JSON, how: Write) -> None:
+def _check_patch(kind: Kind, body: JSON, how: WriteOptions) -> None:
     """Unknown fields of a strategic merge patch; its `$` directives are no fields."""
 
     def plain(value: Any) -> Any:
@@ -192,16 +212,23 @@ def _check_patch(kind: Kind, body: JSON, how: Write) -> None:
             else value
         )
 
-    found = schemas.Findings()
-    schemas.check(schemas.schema_of(kind), plain(body), "", found)
-    notes = [f'unknown field "{path}"' for path in found.unknown]
-    if notes and how.strictness == "Strict":
+    found = schemas.SchemaErrors()
+    schemas.validate(schemas.schema_of(kind), plain(body), "", found)
+    notes = [f'unknown field "{path}"' for path in found.unknown_fields]
+    if notes and how.field_validation == "Strict":
         raise status.bad_request(f"strict decoding error: {', '.join(notes)}")
-    how.warnings += notes if how.strictness == "Warn" else []
+    how.warnings += notes if how.field_validation == "Warn" else []
 
 
 def _apply(
-    store: Store, kind: Kind, namespace: str, name: str, body: JSON, old: JSON | None, how: Write, sub: str
+    store: ObjectStore,
+    kind: Kind,
+    namespace: str,
+    name: str,
+    body: JSON,
+    old: JSON | None,
+    how: WriteOptions,
+    sub: str,
 ) -> tuple[JSON, bool]:
     meta = {**(body.get("metadata") or {}), "name": name}
     if meta.get("managedFields"):
@@ -210,12 +237,12 @@ def _apply(
     node = schemas.schema_of(kind)
     if old is None:
         obj = _prepare(store, kind, namespace, body, how)
-        clean = copied(obj)
-        defaults.fill(kind, obj)
+        clean = deep_copy(obj)
+        defaults.set_defaults(kind, obj)
         validation.check_rules(kind, obj, None)
         obj["metadata"]["managedFields"] = [
             {
-                "manager": how.manager,
+                "manager": how.field_manager,
                 "operation": "Apply",
                 "apiVersion": kind.api_version,
                 "time": store.now(),
@@ -223,22 +250,26 @@ def _apply(
                 "fieldsV1": ssa.fields_of(node, clean),
             }
         ]
-        return store.create(kind, obj, dry=how.dry), True
-    clean, notes = validation.check_schema(kind, _complete(body, old, kind), how.strictness)
+        return store.create(kind, obj, dry_run=how.dry_run), True
+    clean, notes = validation.check_schema(
+        kind, _with_live_required_fields(body, old, kind), how.field_validation
+    )
     how.warnings += notes
-    new = ssa.apply(node, old, clean, how.manager, how.force, store.now())
+    new = ssa.apply(node, old, clean, how.field_manager, how.force, store.now())
     new["metadata"]["resourceVersion"] = meta.get("resourceVersion")
-    return _store_new(store, kind, old, new, Write(how.dry, "Ignore", how.manager), sub, applied=True), False
+    return _store_new(
+        store, kind, old, new, WriteOptions(how.dry_run, "Ignore", how.field_manager), sub, applied=True
+    ), False
 
 
-def _complete(body: JSON, old: JSON, kind: Kind) -> JSON:
+def _with_live_required_fields(body: JSON, old: JSON, kind: Kind) -> JSON:
     """An applied configuration need not be a whole object; required parts are looked up in the live one."""
-    found = schemas.Findings()
-    schemas.check(schemas.schema_of(kind), body, "", found)
-    if not found.missing:
+    found = schemas.SchemaErrors()
+    schemas.validate(schemas.schema_of(kind), body, "", found)
+    if not found.missing_fields:
         return body
-    done = copied(body)
-    for path in found.missing:
+    done = deep_copy(body)
+    for path in found.missing_fields:
         at, live, parts = done, old, path.split(".")
         for part in parts[:-1]:
             at, live = at.get(part, {}), live.get(part, {})
@@ -248,7 +279,7 @@ def _complete(body: JSON, old: JSON, kind: Kind) -> JSON:
 
 
 def delete(
-    store: Store, kind: Kind, namespace: str, name: str, options: JSON, dry: bool
+    store: ObjectStore, kind: Kind, namespace: str, name: str, options: JSON, dry_run: bool
 ) -> tuple[JSON, bool]:
     """DELETE; True when the object is gone at once, False when it lingers (finalizers, a pod on a node, a
     namespace)."""
@@ -263,7 +294,7 @@ def delete(
                 f"Precondition failed: {key} in precondition: {wanted[key]}, {key} in "
                 f"object meta: {meta[key]}",
             )
-    if dry:
+    if dry_run:
         return obj, True
     policy = options.get("propagationPolicy") or "Background"
     finalizers = list(meta.get("finalizers", ()))

@@ -9,82 +9,89 @@ from dataclasses import dataclass
 from grpo_wizard.steps.emulator.drills import kubernetes
 from grpo_wizard.steps.emulator.kube.api import kinds
 from grpo_wizard.steps.emulator.kube.controllers import scheduler, scheduling_predicates, volumes
-from grpo_wizard.steps.emulator.kube.controllers.event_throttle import Repeats
-from grpo_wizard.steps.emulator.kube.controllers.scheduling_predicates import Amounts
-from grpo_wizard.steps.emulator.kube.core import Kube
+from grpo_wizard.steps.emulator.kube.controllers.event_throttle import EventThrottle
+from grpo_wizard.steps.emulator.kube.controllers.scheduling_predicates import ResourceAmounts
+from grpo_wizard.steps.emulator.kube.core import ClusterContext
 from grpo_wizard.steps.emulator.kube.node import failures, machines, nodes
 from grpo_wizard.steps.emulator.server.context import JSON
 
 _SOURCE = "cluster-autoscaler"
-UNNEEDED_S = 600.0  # GKE's balanced profile removes a node that was not needed for 10 min
-_NONE_LEFT = "scale.up.error.out.of.resources: GCE out of resources"
-RETRY_S = 60.0  # a refused pool is asked again after about this long
-_LEAST_REAL_S = 3.0  # with no durations at all a node must still live long enough to be used
+SCALE_DOWN_DELAY_S = 600.0  # GKE's balanced profile removes a node that was not needed for 10 min
+_OUT_OF_RESOURCES = "scale.up.error.out.of.resources: GCE out of resources"
+BACKOFF_S = 60.0  # a refused pool is asked again after about this long
+_MIN_REAL_SECONDS = 3.0  # with no durations at all a node must still live long enough to be used
 
 
 @dataclass(frozen=True)
-class Refusal:
+class ScaleUpFailure:
     """Why a pod gets no node, as an event."""
 
     reason: str
     message: str
 
 
-def reconcile(kube: Kube) -> Iterator[None]:
+def reconcile(kube: ClusterContext) -> Iterator[None]:
     """Yields between pods, so that requests get their turn."""
-    pools = [p for p in kube.ground.pools(kube.cluster_key) if (p.get("autoscaling") or {}).get("enabled")]
+    pools = [p for p in kube.cloud.pools(kube.cluster_key) if (p.get("autoscaling") or {}).get("enabled")]
     waiting = [
-        p for p in scheduler.pending(kube) if p["status"].get("conditions") and not volumes.unbound(kube, p)
+        p
+        for p in scheduler.pending_pods(kube)
+        if p["status"].get("conditions") and not volumes.pending_claim(kube, p)
     ]
-    repeats = Repeats(kube, "told", RETRY_S, len(waiting))
+    repeats = EventThrottle(kube, "told", BACKOFF_S, len(waiting))
     if waiting:
         yield from _scale_up(kube, pools, waiting, repeats)
-    repeats.end()
-    _forget_gone(kube, waiting)
+    repeats.drop_stale_timers()
+    _discard_finished_pods(kube, waiting)
     _scale_down(kube, pools, busy=bool(waiting))
 
 
-def template(kube: Kube, pool: JSON, zone: str) -> tuple[JSON, Amounts]:
+def node_template(kube: ClusterContext, pool: JSON, zone: str) -> tuple[JSON, ResourceAmounts]:
     """A node that the pool could grow by, with its GPUs and networks, and its room."""
     from grpo_wizard.steps.emulator.kube.controllers import gke_networks
 
-    _, allocatable = machines.resources(pool)
+    _, allocatable = machines.node_resources(pool)
     gpu, count = machines.accelerators(pool)
-    if gpu and machines.driver_comes(pool):
+    if gpu and machines.gke_installs_driver(pool):
         allocatable["nvidia.com/gpu"] = str(count)
     wired = {
         str(n.get("subnetwork", "")).rsplit("/", 1)[-1]
         for n in (pool.get("networkConfig") or {}).get("additionalNodeNetworkConfigs") or []
     }
-    params = {p["metadata"]["name"]: p["spec"]["vpcSubnet"] for p in kube.store.list(kinds.PARAM_SET)}
+    params = {
+        p["metadata"]["name"]: p["spec"]["vpcSubnet"] for p in kube.store.list(kinds.GKE_NETWORK_PARAM_SET)
+    }
     for network in kube.store.list(kinds.NETWORK):
         if params.get(network["spec"].get("parametersRef", {}).get("name")) in wired:
-            allocatable[gke_networks.resource(network["metadata"]["name"])] = "1"
+            allocatable[gke_networks.device_resource(network["metadata"]["name"])] = "1"
     node = {
-        "metadata": {"name": f"template-{pool['name']}", "labels": machines.labels(pool, "template", zone)},
-        "spec": {"taints": machines.taints(pool)},
+        "metadata": {
+            "name": f"template-{pool['name']}",
+            "labels": machines.node_labels(pool, "template", zone),
+        },
+        "spec": {"taints": machines.node_taints(pool)},
     }
-    return node, machines.amounts(allocatable)
+    return node, machines.parse_amounts(allocatable)
 
 
 def _zone(pool: JSON) -> str:
     return str((pool.get("locations") or ["us-central1-b"])[0])
 
 
-def _limit(kube: Kube, pool: JSON) -> int:
+def _max_size(kube: ClusterContext, pool: JSON) -> int:
     scaling = pool["autoscaling"]
-    less = 1 if kubernetes.runs("pool-maximum") and machines.accelerators(pool)[0] else 0
+    less = 1 if kubernetes.is_active("pool-maximum") and machines.accelerators(pool)[0] else 0
     most = int(scaling.get("totalMaxNodeCount") or 0) or int(scaling.get("maxNodeCount") or 0) * max(
         len(pool.get("locations") or [1]), 1
     )
     return most - less
 
 
-def _size(kube: Kube, pool: JSON) -> int:
-    return sum(kube.ground.sizes(kube.cluster_key, pool["name"]).values())
+def _size(kube: ClusterContext, pool: JSON) -> int:
+    return sum(kube.cloud.node_counts(kube.cluster_key, pool["name"]).values())
 
 
-def _upcoming(kube: Kube, pools: list[JSON]) -> list[tuple[JSON, Amounts]]:
+def _upcoming(kube: ClusterContext, pools: list[JSON]) -> list[tuple[JSON, ResourceAmounts]]:
     """Nodes that were asked for and are not there, or not with their GPUs: pods may count on them."""
     found = []
     for pool in pools:
@@ -95,66 +102,78 @@ def _upcoming(kube: Kube, pools: list[JSON]) -> list[tuple[JSON, Amounts]]:
             and (not machines.accelerators(pool)[0] or "nvidia.com/gpu" in n["status"]["allocatable"])
         ]
         for _ in range(_size(kube, pool) - len(ready)):
-            found.append(template(kube, pool, _zone(pool)))
+            found.append(node_template(kube, pool, _zone(pool)))
     return found
 
 
-def _scale_up(kube: Kube, pools: list[JSON], waiting: list[JSON], repeats: Repeats) -> Iterator[None]:
+def _scale_up(
+    kube: ClusterContext, pools: list[JSON], waiting: list[JSON], repeats: EventThrottle
+) -> Iterator[None]:
     """Coming nodes first, then new ones. A shape that no pool can grow for is judged once."""
     virtual = _upcoming(kube, pools)
-    judged: dict[str, Refusal] = {}
+    judged: dict[str, ScaleUpFailure] = {}
     for pod in waiting:
         yield
-        wanted, shape = scheduling_predicates.requests(pod), scheduling_predicates.shape(pod)
+        wanted, shape = scheduling_predicates.pod_requests(pod), scheduling_predicates.scheduling_key(pod)
         if shape in judged:
-            _tell(kube, pod, judged[shape], repeats)
+            _report_failure(kube, pod, judged[shape], repeats)
             continue
         home = next(
-            (room for node, room in virtual if not scheduling_predicates.refusals(pod, wanted, node, room)),
+            (
+                room
+                for node, room in virtual
+                if not scheduling_predicates.unschedulable_reasons(pod, wanted, node, room)
+            ),
             None,
         )
         if home is None:
-            grown = _grow(kube, pools, pod, wanted)
-            if isinstance(grown, Refusal):
+            grown = _scale_up_for(kube, pools, pod, wanted)
+            if isinstance(grown, ScaleUpFailure):
                 judged[shape] = grown
-                _tell(kube, pod, grown, repeats)
+                _report_failure(kube, pod, grown, repeats)
                 continue
             virtual.append(grown)
             home = grown[1]
-        scheduler.take(home, wanted)
+        scheduler.subtract(home, wanted)
 
 
-def _grow(kube: Kube, pools: list[JSON], pod: JSON, wanted: Amounts) -> tuple[JSON, Amounts] | Refusal:
+def _scale_up_for(
+    kube: ClusterContext, pools: list[JSON], pod: JSON, wanted: ResourceAmounts
+) -> tuple[JSON, ResourceAmounts] | ScaleUpFailure:
     reasons: Counter[str] = Counter()
     for pool in pools:
-        node, room = template(kube, pool, _zone(pool))
-        why = scheduling_predicates.refusals(pod, wanted, node, room)
+        node, room = node_template(kube, pool, _zone(pool))
+        why = scheduling_predicates.unschedulable_reasons(pod, wanted, node, room)
         if why:
             reasons.update(why[:1])
-        elif (size := _size(kube, pool)) >= _limit(kube, pool):
+        elif (size := _size(kube, pool)) >= _max_size(kube, pool):
             reasons["max node group size reached"] += 1
-        elif (refused := _ask(kube, pool)) is None:
-            _told_up(kube, pod, pool, size)
+        elif (refused := _request_node(kube, pool)) is None:
+            _record_scale_up(kube, pod, pool, size)
             return node, room
         else:
-            return _refusal(pool, refused)
+            return _scale_up_failure(pool, refused)
     listed = ", ".join(f"{n} {text}" for text, n in sorted(reasons.items()))
-    return Refusal("NotTriggerScaleUp", f"pod didn't trigger scale-up: {listed}")
+    return ScaleUpFailure("NotTriggerScaleUp", f"pod didn't trigger scale-up: {listed}")
 
 
-def _ask(kube: Kube, pool: JSON) -> str | None:
+def _request_node(kube: ClusterContext, pool: JSON) -> str | None:
     """One more node from the cloud, unless it just refused one."""
-    refused = kube.note("refused")
+    refused = kube.controller_state_for("refused")
     key, known = f"refused/{pool['name']}", refused.get(pool["name"])
-    if known is not None and not kube.due(key, RETRY_S, _LEAST_REAL_S):
+    if known is not None and not kube.timer_expired(key, BACKOFF_S, _MIN_REAL_SECONDS):
         return _in_backoff(known)
-    kube.forget(key)
-    why = _NONE_LEFT if failures.none_left(kube) else kube.ground.take_node(kube.cluster_key, pool["name"])
+    kube.cancel_timers(key)
+    why = (
+        _OUT_OF_RESOURCES
+        if failures.no_replacement_left(kube)
+        else kube.cloud.allocate_node(kube.cluster_key, pool["name"])
+    )
     if why is None:
         refused.pop(pool["name"], None)
         return None
     refused[pool["name"]] = why
-    kube.due(key, RETRY_S, _LEAST_REAL_S)
+    kube.timer_expired(key, BACKOFF_S, _MIN_REAL_SECONDS)
     return _in_backoff(why) if why == known else why
 
 
@@ -164,7 +183,7 @@ def _in_backoff(why: str) -> str:
     return "in backoff after failed scale-up" if failed else why
 
 
-def _told_up(kube: Kube, pod: JSON, pool: JSON, size: int) -> None:
+def _record_scale_up(kube: ClusterContext, pod: JSON, pool: JSON, size: int) -> None:
     urls = pool.get("instanceGroupUrls") or []
     group = (
         urls[0]
@@ -174,16 +193,16 @@ def _told_up(kube: Kube, pod: JSON, pool: JSON, size: int) -> None:
             f"instanceGroups/gke-{kube.name}-{pool['name']}-grp"
         )
     )
-    kube.event(
+    kube.record_event(
         kinds.POD,
         pod,
         "TriggeredScaleUp",
-        f"pod triggered scale-up: [{{{group} {size}->{size + 1} (max: {_limit(kube, pool)})}}]",
+        f"pod triggered scale-up: [{{{group} {size}->{size + 1} (max: {_max_size(kube, pool)})}}]",
         _SOURCE,
     )
 
 
-def _refusal(pool: JSON, refused: str) -> Refusal:
+def _scale_up_failure(pool: JSON, refused: str) -> ScaleUpFailure:
     """What the cloud said, in the autoscaler's frame: an error is a failed scale-up, a limit none at all."""
     if refused.startswith("scale.up.error"):
         refused = (
@@ -193,47 +212,53 @@ def _refusal(pool: JSON, refused: str) -> Refusal:
         )
     elif not refused.startswith(("pod didn't trigger", "Node scale up")):
         refused = f"pod didn't trigger scale-up: 1 {refused}"
-    return Refusal("FailedScaleUp" if refused.startswith("Node") else "NotTriggerScaleUp", refused)
+    return ScaleUpFailure("FailedScaleUp" if refused.startswith("Node") else "NotTriggerScaleUp", refused)
 
 
-def _tell(kube: Kube, pod: JSON, refusal: Refusal, repeats: Repeats) -> None:
+def _report_failure(kube: ClusterContext, pod: JSON, refusal: ScaleUpFailure, repeats: EventThrottle) -> None:
     """Tells it at once, and again about once a minute."""
-    told, uid, shape = kube.note("refusals"), pod["metadata"]["uid"], scheduling_predicates.shape(pod)
+    told, uid, shape = (
+        kube.controller_state_for("refusals"),
+        pod["metadata"]["uid"],
+        scheduling_predicates.scheduling_key(pod),
+    )
     reason, message = refusal.reason, refusal.message
     if told.get(uid) != message:
         told[uid] = message
-        repeats.told(shape)
-    elif not repeats.due(shape):
+        repeats.restart_timer(shape)
+    elif not repeats.should_repeat(shape):
         return
-    kube.event(kinds.POD, pod, reason, message, _SOURCE, warning=reason == "FailedScaleUp")
+    kube.record_event(kinds.POD, pod, reason, message, _SOURCE, warning=reason == "FailedScaleUp")
 
 
-def _forget_gone(kube: Kube, waiting: list[JSON]) -> None:
-    told = kube.note("refusals")
+def _discard_finished_pods(kube: ClusterContext, waiting: list[JSON]) -> None:
+    told = kube.controller_state_for("refusals")
     for uid in told.keys() - {pod["metadata"]["uid"] for pod in waiting}:
         del told[uid]
 
 
-def _scale_down(kube: Kube, pools: list[JSON], *, busy: bool) -> None:
+def _scale_down(kube: ClusterContext, pools: list[JSON], *, busy: bool) -> None:
     by_name = {p["name"]: p for p in pools}
     standing = kube.store.list(kinds.NODE)
-    used = {p["spec"].get("nodeName") for p in kube.store.list(kinds.POD) if not nodes.of_daemon_set(p)}
+    used = {p["spec"].get("nodeName") for p in kube.store.list(kinds.POD) if not nodes.is_daemon_set_pod(p)}
     plain = [n for n in standing if not n["spec"].get("taints")]
     for node in standing:
         name, pool = node["metadata"]["name"], by_name.get(nodes.pool_of(node))
         key = f"idle/{node['metadata']['uid']}"
         last = node in plain and len(plain) <= 1  # something must carry kube-system
-        if pool is None or name in used or busy or last or _size(kube, pool) <= _least(pool):
-            kube.forget(key)
-        elif kube.due(key, UNNEEDED_S, _LEAST_REAL_S):
-            kube.event(kinds.NODE, node, "ScaleDown", "marked the node as toBeDeleted/unschedulable", _SOURCE)
-            kube.ground.give_node(kube.cluster_key, pool["name"], nodes.zone_of(node))
-            nodes.remove(kube, node)
-            kube.forget(key)
+        if pool is None or name in used or busy or last or _size(kube, pool) <= _min_size(pool):
+            kube.cancel_timers(key)
+        elif kube.timer_expired(key, SCALE_DOWN_DELAY_S, _MIN_REAL_SECONDS):
+            kube.record_event(
+                kinds.NODE, node, "ScaleDown", "marked the node as toBeDeleted/unschedulable", _SOURCE
+            )
+            kube.cloud.release_node(kube.cluster_key, pool["name"], nodes.zone_of(node))
+            nodes.remove_node(kube, node)
+            kube.cancel_timers(key)
             plain = [n for n in plain if n is not node]
 
 
-def _least(pool: JSON) -> int:
+def _min_size(pool: JSON) -> int:
     scaling = pool["autoscaling"]
     return int(scaling.get("totalMinNodeCount") or 0) or int(scaling.get("minNodeCount") or 0) * max(
         len(pool.get("locations") or [1]), 1

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from grpo_wizard.steps.emulator.kube.api import defaults, kinds
-from grpo_wizard.steps.emulator.kube.api.copies import copied
+from grpo_wizard.steps.emulator.kube.api.copies import deep_copy
 from grpo_wizard.steps.emulator.kube.api.kinds import Kind
 from grpo_wizard.steps.emulator.kube.controllers import scheduling_predicates
-from grpo_wizard.steps.emulator.kube.core import Kube
+from grpo_wizard.steps.emulator.kube.core import ClusterContext
 from grpo_wizard.steps.emulator.server.context import JSON
 
-_TOLERATED = [
+_DEFAULT_TOLERATIONS = [
     {"key": key, "operator": "Exists", "effect": effect}
     for key, effect in (
         ("node.kubernetes.io/not-ready", "NoExecute"),
@@ -22,7 +22,7 @@ _TOLERATED = [
 ]
 
 
-def reconcile(kube: Kube) -> None:
+def reconcile(kube: ClusterContext) -> None:
     sets = [d for d in kube.store.list(kinds.DAEMON_SET) if "deletionTimestamp" not in d["metadata"]]
     if not sets:
         return
@@ -32,22 +32,25 @@ def reconcile(kube: Kube) -> None:
         for ref in pod["metadata"].get("ownerReferences", ()):
             owned.setdefault(ref["uid"], []).append(pod)
     for one in sets:
-        _set(kube, one, nodes, owned.get(one["metadata"]["uid"], []))
+        _reconcile_one(kube, one, nodes, owned.get(one["metadata"]["uid"], []))
 
 
-def _set(kube: Kube, one: JSON, nodes: list[JSON], pods: list[JSON]) -> None:
+def _reconcile_one(kube: ClusterContext, one: JSON, nodes: list[JSON], pods: list[JSON]) -> None:
     generation = str(one["metadata"]["generation"])
     by_node = {p["spec"].get("nodeName"): p for p in pods if "deletionTimestamp" not in p["metadata"]}
     draft = {"metadata": {"namespace": one["metadata"]["namespace"]}, "spec": one["spec"]["template"]["spec"]}
     draft = {
         **draft,
-        "spec": {**draft["spec"], "tolerations": [*draft["spec"].get("tolerations", ()), *_TOLERATED]},
+        "spec": {
+            **draft["spec"],
+            "tolerations": [*draft["spec"].get("tolerations", ()), *_DEFAULT_TOLERATIONS],
+        },
     }
-    fitting = [n["metadata"]["name"] for n in nodes if scheduling_predicates.may_run(draft, n)]
+    fitting = [n["metadata"]["name"] for n in nodes if scheduling_predicates.can_run_on(draft, n)]
     for name in fitting:
         old = by_node.get(name)
         if old is None:
-            _land(kube, one, name, generation)
+            _ensure_pod(kube, one, name, generation)
         elif old["metadata"]["labels"].get("pod-template-generation") != generation:
             kube.store.remove(kinds.POD, old)
     for name, pod in by_node.items():
@@ -55,10 +58,10 @@ def _set(kube: Kube, one: JSON, nodes: list[JSON], pods: list[JSON]) -> None:
             kinds.POD, pod["metadata"]["namespace"], pod["metadata"]["name"]
         ):
             kube.store.remove(kinds.POD, pod)
-    _count(kube, one, [by_node[n] for n in fitting if n in by_node], len(fitting), generation)
+    _update_status(kube, one, [by_node[n] for n in fitting if n in by_node], len(fitting), generation)
 
 
-def _count(kube: Kube, one: JSON, pods: list[JSON], desired: int, generation: str) -> None:
+def _update_status(kube: ClusterContext, one: JSON, pods: list[JSON], desired: int, generation: str) -> None:
     ready = sum(1 for p in pods if is_ready(p))
     fresh = sum(1 for p in pods if p["metadata"]["labels"].get("pod-template-generation") == generation)
     current = {
@@ -79,12 +82,12 @@ def _count(kube: Kube, one: JSON, pods: list[JSON], desired: int, generation: st
         if v
     }
     if one.get("status") != current:
-        kube.change(kinds.DAEMON_SET, one, lambda o: o.update(status=current))
+        kube.edit_object(kinds.DAEMON_SET, one, lambda o: o.update(status=current))
 
 
-def _land(kube: Kube, one: JSON, node: str, generation: str) -> None:
-    spec = copied(one["spec"]["template"]["spec"])
-    spec["tolerations"] = [*spec.get("tolerations", ()), *_TOLERATED]
+def _ensure_pod(kube: ClusterContext, one: JSON, node: str, generation: str) -> None:
+    spec = deep_copy(one["spec"]["template"]["spec"])
+    spec["tolerations"] = [*spec.get("tolerations", ()), *_DEFAULT_TOLERATIONS]
     spec["affinity"] = {
         **spec.get("affinity", {}),
         "nodeAffinity": {
@@ -99,7 +102,7 @@ def _land(kube: Kube, one: JSON, node: str, generation: str) -> None:
 
 
 def make_pod(
-    kube: Kube,
+    kube: ClusterContext,
     kind: Kind,
     owner: JSON,
     spec: JSON,
@@ -110,7 +113,7 @@ def make_pod(
 ) -> JSON:
     """A pod out of a workload's template, owned by it."""
     meta, template = owner["metadata"], owner["spec"]["template"].get("metadata", {})
-    name = name or f"{meta['name']}-{defaults.suffix(5)}"
+    name = name or f"{meta['name']}-{defaults.random_suffix(5)}"
     pod: JSON = {
         "apiVersion": "v1",
         "kind": "Pod",
@@ -124,9 +127,11 @@ def make_pod(
             "ownerReferences": [owner_reference(kind, owner)],
         },
     }
-    defaults.fill(kinds.POD, pod)
+    defaults.set_defaults(kinds.POD, pod)
     made = kube.store.create(kinds.POD, pod)
-    kube.event(kind, owner, "SuccessfulCreate", f"Created pod: {name}", f"{kind.kind.lower()}-controller")
+    kube.record_event(
+        kind, owner, "SuccessfulCreate", f"Created pod: {name}", f"{kind.kind.lower()}-controller"
+    )
     return made
 
 

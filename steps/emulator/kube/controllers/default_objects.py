@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from grpo_wizard.steps.emulator.kube.api import defaults, kinds
 from grpo_wizard.steps.emulator.kube.api.kinds import Kind
-from grpo_wizard.steps.emulator.kube.core import Kube
+from grpo_wizard.steps.emulator.kube.core import ClusterContext
 from grpo_wizard.steps.emulator.kube.node import sidecars
 from grpo_wizard.steps.emulator.server.context import JSON
 
-_MARK = {"addonmanager.kubernetes.io/mode": "EnsureExists"}
+_ADDON_LABELS = {"addonmanager.kubernetes.io/mode": "EnsureExists"}
 _LUSTRE_TIERS = (125, 250, 500, 1000)
 _KUBERAY = "v1.4.2"
 
 
-def furnish(kube: Kube) -> None:
+def create_default_objects(kube: ClusterContext) -> None:
     """Makes what is missing; a restored cluster has it already."""
     fresh = not kube.store.list(kinds.NAMESPACE)
     for name in (
@@ -24,7 +24,7 @@ def furnish(kube: Kube) -> None:
         "gmp-system",
         "gke-managed-system",
     ):
-        _make(kube, kinds.NAMESPACE, name)
+        _create_missing(kube, kinds.NAMESPACE, name)
     if fresh:
         _roles(kube)
         _classes(kube)
@@ -34,16 +34,20 @@ def furnish(kube: Kube) -> None:
     sidecars.resume(kube, kube.store.list(kinds.POD))
 
 
-def _make(kube: Kube, kind: Kind, name: str, namespace: str = "", **body: object) -> None:
+def _create_missing(kube: ClusterContext, kind: Kind, name: str, namespace: str = "", **body: object) -> None:
     if kube.store.find(kind, namespace, name) is not None:
         return
-    meta: JSON = {"name": name, **({"namespace": namespace} if namespace else {}), "labels": dict(_MARK)}
+    meta: JSON = {
+        "name": name,
+        **({"namespace": namespace} if namespace else {}),
+        "labels": dict(_ADDON_LABELS),
+    }
     obj: JSON = {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": meta, **body}
-    defaults.fill(kind, obj)
+    defaults.set_defaults(kind, obj)
     kube.store.create(kind, obj)
 
 
-def _roles(kube: Kube) -> None:
+def _roles(kube: ClusterContext) -> None:
     everything = [{"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}]
     reading = [{"apiGroups": ["*"], "resources": ["*"], "verbs": ["get", "list", "watch"]}]
     for name, rules in (
@@ -52,13 +56,13 @@ def _roles(kube: Kube) -> None:
         ("edit", everything),
         ("view", reading),
     ):
-        _make(kube, kinds.CLUSTER_ROLE, name, rules=rules)
+        _create_missing(kube, kinds.CLUSTER_ROLE, name, rules=rules)
 
 
-def _classes(kube: Kube) -> None:
+def _classes(kube: ClusterContext) -> None:
     late = "WaitForFirstConsumer"
     for name, disk in (("standard-rwo", "pd-balanced"), ("premium-rwo", "pd-ssd")):
-        _make(
+        _create_missing(
             kube,
             kinds.STORAGE_CLASS,
             name,
@@ -67,13 +71,13 @@ def _classes(kube: Kube) -> None:
             volumeBindingMode=late,
             allowVolumeExpansion=True,
         )
-    kube.change(
+    kube.edit_object(
         kinds.STORAGE_CLASS,
         kube.store.get(kinds.STORAGE_CLASS, "", "standard-rwo"),
         lambda o: o["metadata"].update(annotations={"storageclass.kubernetes.io/is-default-class": "true"}),
     )
     for tier in _LUSTRE_TIERS if "lustre" in kube.addons else ():
-        _make(
+        _create_missing(
             kube,
             kinds.STORAGE_CLASS,
             f"lustre-rwx-{tier}mbps-per-tib",
@@ -83,11 +87,11 @@ def _classes(kube: Kube) -> None:
             allowVolumeExpansion=True,
         )
     for name, value in (("system-node-critical", 2000001000), ("system-cluster-critical", 2000000000)):
-        _make(kube, kinds.PRIORITY_CLASS, name, value=value, globalDefault=False)
+        _create_missing(kube, kinds.PRIORITY_CLASS, name, value=value, globalDefault=False)
 
 
-def _crds(kube: Kube) -> None:
-    for kind in (kinds.RAY_CLUSTER, kinds.NETWORK, kinds.PARAM_SET):
+def _crds(kube: ClusterContext) -> None:
+    for kind in (kinds.RAY_CLUSTER, kinds.NETWORK, kinds.GKE_NETWORK_PARAM_SET):
         if kind not in kube.store.kinds:
             continue
         names = {
@@ -96,7 +100,7 @@ def _crds(kube: Kube) -> None:
             "singular": kind.kind.lower(),
             "listKind": f"{kind.kind}List",
         }
-        _make(
+        _create_missing(
             kube,
             kinds.CRD,
             kind.qualified,
@@ -113,7 +117,7 @@ def _crds(kube: Kube) -> None:
                         "status": "True",
                         "reason": r,
                         "message": "",
-                        "lastTransitionTime": kube.stamp(),
+                        "lastTransitionTime": kube.timestamp(),
                     }
                     for t, r in (("NamesAccepted", "NoConflicts"), ("Established", "InitialNamesAccepted"))
                 ],
@@ -122,7 +126,7 @@ def _crds(kube: Kube) -> None:
             },
         )
     if "ray" in kube.addons:
-        kube.change(
+        kube.edit_object(
             kinds.CRD,
             kube.store.get(kinds.CRD, "", kinds.RAY_CLUSTER.qualified),
             lambda o: o["metadata"].update(
@@ -134,7 +138,7 @@ def _crds(kube: Kube) -> None:
         )
 
 
-def _daemons(kube: Kube) -> None:
+def _daemons(kube: ClusterContext) -> None:
     names = ["anetd", "fluentbit-gke", "gke-metadata-server", "gke-metrics-agent", "pdcsi-node"]
     names += ["lustre-csi-node"] if "lustre" in kube.addons else []
     for name in names:
@@ -151,7 +155,7 @@ def _daemons(kube: Kube) -> None:
     _daemon(kube, "nvidia-gpu-device-plugin-large-cos", gpu)
 
 
-def _daemon(kube: Kube, name: str, affinity: JSON) -> None:
+def _daemon(kube: ClusterContext, name: str, affinity: JSON) -> None:
     labels = {"k8s-app": name}
     spec: JSON = {
         "priorityClassName": "system-node-critical",
@@ -167,7 +171,7 @@ def _daemon(kube: Kube, name: str, affinity: JSON) -> None:
     }
     if affinity:
         spec["affinity"] = affinity
-    _make(
+    _create_missing(
         kube,
         kinds.DAEMON_SET,
         name,
@@ -179,8 +183,8 @@ def _daemon(kube: Kube, name: str, affinity: JSON) -> None:
     )
 
 
-def _kubernetes_service(kube: Kube) -> None:
-    _make(
+def _kubernetes_service(kube: ClusterContext) -> None:
+    _create_missing(
         kube,
         kinds.SERVICE,
         "kubernetes",

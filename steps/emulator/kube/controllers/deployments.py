@@ -6,17 +6,17 @@ import hashlib
 import json
 
 from grpo_wizard.steps.emulator.kube.api import defaults, kinds
-from grpo_wizard.steps.emulator.kube.api.copies import copied
+from grpo_wizard.steps.emulator.kube.api.copies import deep_copy
 from grpo_wizard.steps.emulator.kube.controllers import daemonsets
-from grpo_wizard.steps.emulator.kube.core import Kube
+from grpo_wizard.steps.emulator.kube.core import ClusterContext
 from grpo_wizard.steps.emulator.server.context import JSON
 
 
-def _owned(objects: list[JSON], uid: str) -> list[JSON]:
+def _owned_by(objects: list[JSON], uid: str) -> list[JSON]:
     return [o for o in objects if any(r["uid"] == uid for r in o["metadata"].get("ownerReferences", ()))]
 
 
-def reconcile(kube: Kube) -> None:
+def reconcile(kube: ClusterContext) -> None:
     for deployment in kube.store.list(kinds.DEPLOYMENT):
         if "deletionTimestamp" not in deployment["metadata"]:
             _deployment(kube, deployment)
@@ -24,17 +24,17 @@ def reconcile(kube: Kube) -> None:
     pods = kube.store.list(kinds.POD) if sets else []
     for one in sets:
         if "deletionTimestamp" not in one["metadata"]:
-            _replicas(kube, one, _owned(pods, one["metadata"]["uid"]))
+            _update_replica_status(kube, one, _owned_by(pods, one["metadata"]["uid"]))
 
 
-def _deployment(kube: Kube, deployment: JSON) -> None:
+def _deployment(kube: ClusterContext, deployment: JSON) -> None:
     meta, spec = deployment["metadata"], deployment["spec"]
     digest = hashlib.sha256(json.dumps(spec["template"], sort_keys=True).encode()).hexdigest()[:10]
     name, extra = f"{meta['name']}-{digest}", {"pod-template-hash": digest}
-    sets = _owned(kube.store.list(kinds.REPLICA_SET, meta["namespace"]), meta["uid"])
+    sets = _owned_by(kube.store.list(kinds.REPLICA_SET, meta["namespace"]), meta["uid"])
     mine = next((s for s in sets if s["metadata"]["name"] == name), None)
     if mine is None:
-        template = copied(spec["template"])
+        template = deep_copy(spec["template"])
         template.setdefault("metadata", {}).setdefault("labels", {}).update(extra)
         selector = {"matchLabels": {**spec["selector"].get("matchLabels", {}), **extra}}
         mine = kube.store.create(
@@ -71,14 +71,14 @@ def _deployment(kube: Kube, deployment: JSON) -> None:
     current |= {k: ready for k in ("readyReplicas", "availableReplicas") if ready}
     current |= {k: spec["replicas"] for k in ("replicas", "updatedReplicas") if spec["replicas"]}
     if deployment.get("status") != current:
-        kube.change(kinds.DEPLOYMENT, deployment, lambda o: o.update(status=current))
+        kube.edit_object(kinds.DEPLOYMENT, deployment, lambda o: o.update(status=current))
 
 
-def _resize(kube: Kube, one: JSON, wanted: int) -> None:
-    kube.change(kinds.REPLICA_SET, one, lambda o: o["spec"].update(replicas=wanted))
+def _resize(kube: ClusterContext, one: JSON, wanted: int) -> None:
+    kube.edit_object(kinds.REPLICA_SET, one, lambda o: o["spec"].update(replicas=wanted))
 
 
-def _replicas(kube: Kube, one: JSON, pods: list[JSON]) -> None:
+def _update_replica_status(kube: ClusterContext, one: JSON, pods: list[JSON]) -> None:
     live = [
         p
         for p in pods
@@ -87,8 +87,8 @@ def _replicas(kube: Kube, one: JSON, pods: list[JSON]) -> None:
     ]
     wanted = one["spec"]["replicas"]
     for _ in range(wanted - len(live)):
-        spec = copied(one["spec"]["template"]["spec"])
-        defaults.pod_spec(spec)
+        spec = deep_copy(one["spec"]["template"]["spec"])
+        defaults.set_pod_spec_defaults(spec)
         daemonsets.make_pod(kube, kinds.REPLICA_SET, one, spec)
     for pod in live[wanted:]:
         kube.store.mark_deleted(kinds.POD, pod, 30, []) if pod["spec"].get("nodeName") else kube.store.remove(

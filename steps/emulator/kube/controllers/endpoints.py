@@ -4,23 +4,23 @@ from __future__ import annotations
 
 from grpo_wizard.steps.emulator.kube.api import kinds
 from grpo_wizard.steps.emulator.kube.controllers import daemonsets
-from grpo_wizard.steps.emulator.kube.core import Kube
+from grpo_wizard.steps.emulator.kube.core import ClusterContext
 from grpo_wizard.steps.emulator.kube.node import mounts, sidecars
 from grpo_wizard.steps.emulator.server.context import JSON
 
 
-def reconcile(kube: Kube) -> None:
+def reconcile(kube: ClusterContext) -> None:
     for namespace in kube.store.list(kinds.NAMESPACE):
         if namespace["status"].get("phase") == "Active":
-            _account(kube, namespace["metadata"]["name"])
+            _ensure_service_account(kube, namespace["metadata"]["name"])
     pods = kube.store.list(kinds.POD)
     for service in kube.store.list(kinds.SERVICE):
         if service["spec"].get("selector"):
             _service(kube, service, pods)
-    _files(kube, pods)
+    _refresh_mounted_files(kube, pods)
 
 
-def _account(kube: Kube, namespace: str) -> None:
+def _ensure_service_account(kube: ClusterContext, namespace: str) -> None:
     """Every namespace has its default ServiceAccount and the cluster's CA."""
     if kube.store.find(kinds.SERVICE_ACCOUNT, namespace, "default") is None:
         kube.store.create(
@@ -44,7 +44,7 @@ def _account(kube: Kube, namespace: str) -> None:
         )
 
 
-def _service(kube: Kube, service: JSON, pods: list[JSON]) -> None:
+def _service(kube: ClusterContext, service: JSON, pods: list[JSON]) -> None:
     meta, wanted = service["metadata"], service["spec"]["selector"].items()
     mine = [
         p
@@ -94,15 +94,15 @@ def _service(kube: Kube, service: JSON, pods: list[JSON]) -> None:
             },
         )
     elif old.get("subsets", []) != subsets:
-        kube.change(kinds.ENDPOINTS, old, lambda e: e.update(subsets=subsets))
+        kube.edit_object(kinds.ENDPOINTS, old, lambda e: e.update(subsets=subsets))
 
 
-def _files(kube: Kube, pods: list[JSON]) -> None:
+def _refresh_mounted_files(kube: ClusterContext, pods: list[JSON]) -> None:
     """Secrets and ConfigMaps that changed are written anew where a process of ours reads them."""
-    versions = kube.note("files")
+    versions = kube.controller_state_for("files")
     for pod in pods:
-        if sidecars.is_head(pod) and mounts.folder(kube, pod).exists():
-            seen = mounts.versions(kube, pod)
+        if sidecars.is_head(pod) and mounts.pod_folder(kube, pod).exists():
+            seen = mounts.data_versions(kube, pod)
             if versions.get(pod["metadata"]["uid"]) != seen:
                 versions[pod["metadata"]["uid"]] = seen
                 for container in pod["spec"]["containers"]:

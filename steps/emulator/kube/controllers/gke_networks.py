@@ -7,7 +7,7 @@ import json
 
 from grpo_wizard.steps.emulator.kube.api import kinds
 from grpo_wizard.steps.emulator.kube.api.kinds import Kind
-from grpo_wizard.steps.emulator.kube.core import Kube
+from grpo_wizard.steps.emulator.kube.core import ClusterContext
 from grpo_wizard.steps.emulator.kube.node import addressing
 from grpo_wizard.steps.emulator.server.context import JSON
 
@@ -15,14 +15,14 @@ INTERFACES = "networking.gke.io/interfaces"
 POD_IPS = "networking.gke.io/pod-ips"
 
 
-def reconcile(kube: Kube) -> None:
-    params = {p["metadata"]["name"]: p for p in kube.store.list(kinds.PARAM_SET)}
+def reconcile(kube: ClusterContext) -> None:
+    params = {p["metadata"]["name"]: p for p in kube.store.list(kinds.GKE_NETWORK_PARAM_SET)}
     networks = kube.store.list(kinds.NETWORK)
     used = {n["spec"].get("parametersRef", {}).get("name") for n in networks}
     for name, param in params.items():
         _condition(
             kube,
-            kinds.PARAM_SET,
+            kinds.GKE_NETWORK_PARAM_SET,
             param,
             "Ready",
             name in used,
@@ -42,10 +42,12 @@ def reconcile(kube: Kube) -> None:
             "" if ready else f"GKENetworkParamSet {ref} was not found",
         )
         if ready and ref:
-            _offer(kube, network["metadata"]["name"], params[ref])
+            _advertise_network(kube, network["metadata"]["name"], params[ref])
 
 
-def _condition(kube: Kube, kind: Kind, obj: JSON, name: str, ready: bool, reason: str, message: str) -> None:
+def _condition(
+    kube: ClusterContext, kind: Kind, obj: JSON, name: str, ready: bool, reason: str, message: str
+) -> None:
     word = "True" if ready else "False"
     found = obj.get("status", {}).get("conditions", [])
     if found and (found[0]["status"], found[0]["reason"]) == (word, reason):
@@ -59,19 +61,19 @@ def _condition(kube: Kube, kind: Kind, obj: JSON, name: str, ready: bool, reason
                 "status": word,
                 "reason": reason,
                 "message": message,
-                "lastTransitionTime": kube.stamp(),
+                "lastTransitionTime": kube.timestamp(),
             }
         ],
     )
 
 
-def resource(network: str) -> str:
+def device_resource(network: str) -> str:
     """The extended resource that a pod's interface on a Device network takes."""
     return f"networking.gke.io.networks/{network}.IP"
 
 
-def _offer(kube: Kube, network: str, param: JSON) -> None:
-    key, subnet = resource(network), param["spec"]["vpcSubnet"]
+def _advertise_network(kube: ClusterContext, network: str, param: JSON) -> None:
+    key, subnet = device_resource(network), param["spec"]["vpcSubnet"]
     for node in kube.store.list(kinds.NODE):
         wired = (node["metadata"].get("annotations") or {}).get("rehearsal/subnetworks", "").split(",")
         if key not in node["status"]["allocatable"] and subnet in [w.rsplit("/", 1)[-1] for w in wired]:
@@ -80,7 +82,7 @@ def _offer(kube: Kube, network: str, param: JSON) -> None:
                 for sort in ("capacity", "allocatable"):
                     n["status"][sort][key] = "1"
 
-            kube.change(kinds.NODE, node, edit)
+            kube.edit_object(kinds.NODE, node, edit)
 
 
 def interfaces(pod: JSON) -> list[JSON]:
@@ -94,22 +96,27 @@ def interfaces(pod: JSON) -> list[JSON]:
     return [r for r in rows if isinstance(r, dict) and r.get("network")] if isinstance(rows, list) else []
 
 
-def extra(pod: JSON) -> list[JSON]:
+def additional_interfaces(pod: JSON) -> list[JSON]:
     """The interfaces besides the pod network's."""
     return [r for r in interfaces(pod) if r["network"] != "default"]
 
 
-def missing(kube: Kube, pod: JSON) -> str:
+def missing_network(kube: ClusterContext, pod: JSON) -> str:
     """The first network that a pod names and that does not exist; empty when all do."""
     return next(
-        (r["network"] for r in extra(pod) if kube.store.find(kinds.NETWORK, "", r["network"]) is None), ""
+        (
+            r["network"]
+            for r in additional_interfaces(pod)
+            if kube.store.find(kinds.NETWORK, "", r["network"]) is None
+        ),
+        "",
     )
 
 
-def addresses(kube: Kube, pod: JSON) -> dict[str, str]:
+def pod_annotations(kube: ClusterContext, pod: JSON) -> dict[str, str]:
     """What GKE writes when the interfaces are in: their networks and addresses."""
     rows = [
-        {"networkName": r["network"], "ip": addressing.device(kube, pod, r["network"], i)}
-        for i, r in enumerate(extra(pod))
+        {"networkName": r["network"], "ip": addressing.device_address(kube, pod, r["network"], i)}
+        for i, r in enumerate(additional_interfaces(pod))
     ]
     return {POD_IPS: json.dumps(rows)} if rows else {}

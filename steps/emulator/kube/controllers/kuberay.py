@@ -6,16 +6,16 @@ import base64
 import secrets
 
 from grpo_wizard.steps.emulator.kube.api import defaults, kinds
-from grpo_wizard.steps.emulator.kube.api.copies import copied
+from grpo_wizard.steps.emulator.kube.api.copies import deep_copy
 from grpo_wizard.steps.emulator.kube.controllers import daemonsets, ray_pods, ray_status
-from grpo_wizard.steps.emulator.kube.core import Kube
+from grpo_wizard.steps.emulator.kube.core import ClusterContext
 from grpo_wizard.steps.emulator.server.context import JSON
 
 _SOURCE = "raycluster-controller"
 PORTS = (("gcs-server", 6379), ("dashboard", 8265), ("client", 10001), ("metrics", 8080), ("serve", 8000))
 
 
-def reconcile(kube: Kube) -> None:
+def reconcile(kube: ClusterContext) -> None:
     """Only on clusters with the Ray add-on, and only for RayClusters that nobody deletes."""
     if "ray" not in kube.addons:
         return
@@ -33,7 +33,7 @@ def reconcile(kube: Kube) -> None:
             _cluster(kube, cluster, pods.get(cluster["metadata"]["uid"], []))
 
 
-def _cluster(kube: Kube, cluster: JSON, pods: list[JSON]) -> None:
+def _cluster(kube: ClusterContext, cluster: JSON, pods: list[JSON]) -> None:
     _service(kube, cluster)
     _token(kube, cluster)
     live = [p for p in pods if "deletionTimestamp" not in p["metadata"]]
@@ -45,7 +45,7 @@ def _cluster(kube: Kube, cluster: JSON, pods: list[JSON]) -> None:
     if cluster["spec"].get("suspend"):
         for pod in live:
             _delete(kube, cluster, pod)
-        ray_status.write(kube, cluster, [])
+        ray_status.update_status(kube, cluster, [])
         return
     heads = [p for p in live if p["metadata"]["labels"]["ray.io/node-type"] == "head"]
     if not heads and not [
@@ -63,10 +63,10 @@ def _cluster(kube: Kube, cluster: JSON, pods: list[JSON]) -> None:
     for pod in live:
         if pod["metadata"]["labels"]["ray.io/group"] not in known:
             _delete(kube, cluster, pod)
-    ray_status.write(kube, cluster, live)
+    ray_status.update_status(kube, cluster, live)
 
 
-def desired(group: JSON) -> int:
+def desired_workers(group: JSON) -> int:
     """Workers of a group: replicas within its bounds, times hosts; none while suspended."""
     if group.get("suspend"):
         return 0
@@ -74,24 +74,24 @@ def desired(group: JSON) -> int:
     return max(least, min(int(group.get("replicas") or 0), most)) * int(group.get("numOfHosts") or 1)
 
 
-def _group(kube: Kube, cluster: JSON, group: JSON, live: list[JSON]) -> None:
+def _group(kube: ClusterContext, cluster: JSON, group: JSON, live: list[JSON]) -> None:
     for name in (group.get("scaleStrategy") or {}).get("workersToDelete", ()):
         for pod in [p for p in live if p["metadata"]["name"] == name]:
             _delete(kube, cluster, pod)
             live.remove(pod)
-    wanted = desired(group)
+    wanted = desired_workers(group)
     for _ in range(wanted - len(live)):
         _create(kube, cluster, group)
     for pod in sorted(live, key=daemonsets.is_ready)[: max(0, len(live) - wanted)]:
         _delete(kube, cluster, pod)
 
 
-def _create(kube: Kube, cluster: JSON, group: JSON | None) -> None:
-    pod = ray_pods.build(cluster, group)
-    defaults.fill(kinds.POD, pod)
+def _create(kube: ClusterContext, cluster: JSON, group: JSON | None) -> None:
+    pod = ray_pods.build_pod(cluster, group)
+    defaults.set_defaults(kinds.POD, pod)
     made = kube.store.create(kinds.POD, pod)
     what = "Worker" if group else "Head"
-    kube.event(
+    kube.record_event(
         kinds.RAY_CLUSTER,
         cluster,
         f"Created{what}Pod",
@@ -100,14 +100,14 @@ def _create(kube: Kube, cluster: JSON, group: JSON | None) -> None:
     )
 
 
-def _delete(kube: Kube, cluster: JSON, pod: JSON) -> None:
+def _delete(kube: ClusterContext, cluster: JSON, pod: JSON) -> None:
     meta = pod["metadata"]
     what = "Head" if meta["labels"]["ray.io/node-type"] == "head" else "Worker"
     if pod["spec"].get("nodeName"):
         kube.store.mark_deleted(kinds.POD, pod, int(pod["spec"].get("terminationGracePeriodSeconds", 30)), [])
     else:
         kube.store.remove(kinds.POD, pod)
-    kube.event(
+    kube.record_event(
         kinds.RAY_CLUSTER,
         cluster,
         f"Deleted{what}Pod",
@@ -121,7 +121,7 @@ def service_name(cluster: str) -> str:
     return f"{cluster[:41]}-head-svc"
 
 
-def _service(kube: Kube, cluster: JSON) -> None:
+def _service(kube: ClusterContext, cluster: JSON) -> None:
     meta = cluster["metadata"]
     name = service_name(meta["name"])
     if kube.store.find(kinds.SERVICE, meta["namespace"], name) is not None:
@@ -155,14 +155,14 @@ def _service(kube: Kube, cluster: JSON) -> None:
     }
     if service["spec"]["type"] == "ClusterIP":
         service["spec"].update(clusterIP="None", publishNotReadyAddresses=True)
-    defaults.fill(kinds.SERVICE, service)
+    defaults.set_defaults(kinds.SERVICE, service)
     kube.store.create(kinds.SERVICE, service)
-    kube.event(
+    kube.record_event(
         kinds.RAY_CLUSTER, cluster, "CreatedService", f"Created service {meta['namespace']}/{name}", _SOURCE
     )
 
 
-def _token(kube: Kube, cluster: JSON) -> None:
+def _token(kube: ClusterContext, cluster: JSON) -> None:
     """Token authentication as KubeRay sets it up: a Secret of the RayCluster's name with key auth_token."""
     meta = cluster["metadata"]
     if kube.store.find(kinds.SECRET, meta["namespace"], meta["name"]) is None:
@@ -180,7 +180,7 @@ def _token(kube: Kube, cluster: JSON) -> None:
                         "ray.io/cluster": meta["name"],
                         "app.kubernetes.io/created-by": "kuberay-operator",
                     },
-                    "ownerReferences": copied([daemonsets.owner_reference(kinds.RAY_CLUSTER, cluster)]),
+                    "ownerReferences": deep_copy([daemonsets.owner_reference(kinds.RAY_CLUSTER, cluster)]),
                 },
             },
         )

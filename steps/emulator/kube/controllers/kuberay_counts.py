@@ -5,13 +5,13 @@ from __future__ import annotations
 from grpo_wizard.steps.emulator.server.context import JSON
 
 
-def totals(cluster: JSON) -> tuple[int, int, int]:
+def worker_totals(cluster: JSON) -> tuple[int, int, int]:
     """Desired, least and most workers over all groups; the most is cut at what an int32 holds, as KubeRay
     does."""
-    from grpo_wizard.steps.emulator.kube.controllers.kuberay import desired
+    from grpo_wizard.steps.emulator.kube.controllers.kuberay import desired_workers
 
     groups = cluster["spec"].get("workerGroupSpecs", ())
     hosts = [int(g.get("numOfHosts") or 1) for g in groups]
     most = sum(int(g.get("maxReplicas") or 0) * h for g, h in zip(groups, hosts, strict=True))
     least = sum(int(g.get("minReplicas") or 0) * h for g, h in zip(groups, hosts, strict=True))
-    return sum(desired(g) for g in groups), least, min(most, 2**31 - 1)
+    return sum(desired_workers(g) for g in groups), least, min(most, 2**31 - 1)

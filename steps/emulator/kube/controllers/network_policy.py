@@ -7,16 +7,18 @@ from __future__ import annotations
 
 from grpo_wizard.steps.emulator.kube.api import kinds
 from grpo_wizard.steps.emulator.kube.api.selectors import matches_labels
-from grpo_wizard.steps.emulator.kube.core import Kube
+from grpo_wizard.steps.emulator.kube.core import ClusterContext
 from grpo_wizard.steps.emulator.server.context import JSON
 
 
-def reaches(kube: Kube, source: JSON, target: JSON, port: int) -> bool:
+def is_reachable(kube: ClusterContext, source: JSON, target: JSON, port: int) -> bool:
     """Both sides must agree: egress of the source's policies and ingress of the target's."""
-    return _allowed(kube, target, source, port, "Ingress") and _allowed(kube, source, target, port, "Egress")
+    return _is_direction_allowed(kube, target, source, port, "Ingress") and _is_direction_allowed(
+        kube, source, target, port, "Egress"
+    )
 
 
-def _allowed(kube: Kube, mine: JSON, other: JSON, port: int, direction: str) -> bool:
+def _is_direction_allowed(kube: ClusterContext, mine: JSON, other: JSON, port: int, direction: str) -> bool:
     policies = [
         p["spec"]
         for p in kube.store.list(kinds.NETWORK_POLICY, mine["metadata"]["namespace"])
@@ -38,7 +40,7 @@ def _labels(obj: JSON) -> dict[str, str]:
     return obj["metadata"].get("labels") or {}
 
 
-def _rule(kube: Kube, rule: JSON, mine: JSON, other: JSON, port: int, direction: str) -> bool:
+def _rule(kube: ClusterContext, rule: JSON, mine: JSON, other: JSON, port: int, direction: str) -> bool:
     peers = rule.get("from" if direction == "Ingress" else "to") or []
     return _port(rule.get("ports") or [], port) and (
         not peers or any(_peer(kube, p, mine, other) for p in peers)
@@ -53,7 +55,7 @@ def _port(ports: list[JSON], port: int) -> bool:
     )
 
 
-def _peer(kube: Kube, peer: JSON, mine: JSON, other: JSON) -> bool:
+def _peer(kube: ClusterContext, peer: JSON, mine: JSON, other: JSON) -> bool:
     if "ipBlock" in peer:
         return False
     if "namespaceSelector" in peer:

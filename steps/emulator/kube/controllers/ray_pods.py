@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from grpo_wizard.steps.emulator.drills import kubernetes
 from grpo_wizard.steps.emulator.kube.api import defaults, kinds
-from grpo_wizard.steps.emulator.kube.api.copies import copied
+from grpo_wizard.steps.emulator.kube.api.copies import deep_copy
 from grpo_wizard.steps.emulator.kube.controllers import daemonsets
 from grpo_wizard.steps.emulator.kube.node import init_containers
 from grpo_wizard.steps.emulator.server.context import JSON
 
-OVERWRITE = "ray.io/overwrite-container-cmd"
+OVERWRITE_CMD_ANNOTATION = "ray.io/overwrite-container-cmd"
 
 
-def build(cluster: JSON, group: JSON | None) -> JSON:
+def build_pod(cluster: JSON, group: JSON | None) -> JSON:
     """A head pod (group None) or a worker pod."""
     spec = group or cluster["spec"]["headGroupSpec"]
-    meta, template = cluster["metadata"], copied(spec["template"])
+    meta, template = cluster["metadata"], deep_copy(spec["template"])
     name, group_name = meta["name"], group["groupName"] if group else "headgroup"
     what = "worker" if group else "head"
     prefix = f"{name}-{group_name}-worker" if group else f"{name}-head"
@@ -31,22 +31,28 @@ def build(cluster: JSON, group: JSON | None) -> JSON:
         "ray.io/node-type": what,
     }
     notes = {**(given.get("annotations") or {}), "ray.io/ft-enabled": "false"}
-    if drill := kubernetes.of_group(cluster, what):
+    if drill := kubernetes.drill_of_group(cluster, what):
         notes[kubernetes.ANNOTATION] = drill
-    if OVERWRITE in (meta.get("annotations") or {}):
-        notes[OVERWRITE] = meta["annotations"][OVERWRITE]
+    if OVERWRITE_CMD_ANNOTATION in (meta.get("annotations") or {}):
+        notes[OVERWRITE_CMD_ANNOTATION] = meta["annotations"][OVERWRITE_CMD_ANNOTATION]
     pod_spec = template["spec"]
     _command(
-        cluster, spec, pod_spec["containers"][0], head=group is None, keep=notes.get(OVERWRITE) == "true"
+        cluster,
+        spec,
+        pod_spec["containers"][0],
+        head=group is None,
+        keep=notes.get(OVERWRITE_CMD_ANNOTATION) == "true",
     )
     if group:
-        pod_spec.setdefault("initContainers", []).append(_waiter(cluster, pod_spec["containers"][0]))
+        pod_spec.setdefault("initContainers", []).append(
+            _wait_init_container(cluster, pod_spec["containers"][0])
+        )
     return {
         "apiVersion": "v1",
         "kind": "Pod",
         "spec": pod_spec,
         "metadata": {
-            "name": f"{prefix[:57]}-{defaults.suffix(5)}",
+            "name": f"{prefix[:57]}-{defaults.random_suffix(5)}",
             "generateName": f"{prefix}-",
             "namespace": meta["namespace"],
             "labels": labels,
@@ -56,7 +62,7 @@ def build(cluster: JSON, group: JSON | None) -> JSON:
     }
 
 
-def _address(cluster: JSON) -> str:
+def _head_address(cluster: JSON) -> str:
     from grpo_wizard.steps.emulator.kube.controllers.kuberay import service_name
 
     return f"{service_name(cluster['metadata']['name'])}.{cluster['metadata']['namespace']}.svc.cluster.local"
@@ -76,7 +82,7 @@ def ray_start(cluster: JSON, group: JSON, container: JSON, *, head: bool) -> str
     if head:
         params.setdefault("dashboard-host", "0.0.0.0")
     else:
-        params["address"] = f"{_address(cluster)}:6379"
+        params["address"] = f"{_head_address(cluster)}:6379"
     params.setdefault("metrics-export-port", "8080")
     params.setdefault("dashboard-agent-listen-port", "52365")
     flags = " ".join(f"--{k}={v}" for k, v in sorted(params.items()))
@@ -87,7 +93,7 @@ def _command(cluster: JSON, group: JSON, container: JSON, *, head: bool, keep: b
     """Environment of the operator; and, without the overwrite annotation, its flattening of the
     container's command."""
     start, name = ray_start(cluster, group, container, head=head), cluster["metadata"]["name"]
-    address = _address(cluster)
+    address = _head_address(cluster)
     env: list[tuple[str, JSON]] = [
         ("RAY_CLUSTER_NAME", {"valueFrom": {"fieldRef": {"fieldPath": "metadata.labels['ray.io/cluster']"}}}),
         ("RAY_CLOUD_INSTANCE_ID", {"valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}),
@@ -114,10 +120,10 @@ def _command(cluster: JSON, group: JSON, container: JSON, *, head: bool, keep: b
     container["command"] = ["/bin/bash", "-c", "--"]
 
 
-def _waiter(cluster: JSON, ray: JSON) -> JSON:
+def _wait_init_container(cluster: JSON, ray: JSON) -> JSON:
     """The operator's init container: the worker waits until the head's GCS answers."""
     script = (
-        f"SECONDS=0\nwhile true; do\n  if ray health-check --address {_address(cluster)}:6379 > "
+        f"SECONDS=0\nwhile true; do\n  if ray health-check --address {_head_address(cluster)}:6379 > "
         "/dev/null 2>&1; "
         'then\n    echo "GCS is ready."\n    break\n  fi\n  sleep 5\ndone\n'
     )
@@ -128,7 +134,7 @@ def _waiter(cluster: JSON, ray: JSON) -> JSON:
         "imagePullPolicy": ray.get("imagePullPolicy", "IfNotPresent"),
         "command": ["/bin/bash", "-c", "--"],
         "args": [script],
-        "env": copied(ray.get("env", [])),
-        "volumeMounts": copied(ray.get("volumeMounts", [])),
+        "env": deep_copy(ray.get("env", [])),
+        "volumeMounts": deep_copy(ray.get("volumeMounts", [])),
         "resources": {"limits": limits, "requests": limits},
     }

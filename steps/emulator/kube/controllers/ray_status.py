@@ -6,15 +6,15 @@ from fractions import Fraction
 
 from grpo_wizard.steps.emulator.kube.api import kinds, quantities
 from grpo_wizard.steps.emulator.kube.controllers import daemonsets
-from grpo_wizard.steps.emulator.kube.controllers.kuberay_counts import totals
-from grpo_wizard.steps.emulator.kube.core import Kube
+from grpo_wizard.steps.emulator.kube.controllers.kuberay_counts import worker_totals
+from grpo_wizard.steps.emulator.kube.core import ClusterContext
 from grpo_wizard.steps.emulator.kube.node import machines
 from grpo_wizard.steps.emulator.server.context import JSON
 
-_FIRST = "AllPodRunningAndReadyFirstTime"
+_ALL_PODS_READY_FIRST_TIME = "AllPodRunningAndReadyFirstTime"
 
 
-def write(kube: Kube, cluster: JSON, live: list[JSON]) -> None:
+def update_status(kube: ClusterContext, cluster: JSON, live: list[JSON]) -> None:
     """Computes the status from the live pods and stores it when it differs."""
     old = cluster.get("status") or {}
     new = {
@@ -36,7 +36,7 @@ def write(kube: Kube, cluster: JSON, live: list[JSON]) -> None:
         bool(head and daemonsets.is_ready(head))
         and new["readyWorkerReplicas"] >= new["desiredWorkerReplicas"]
     )
-    now = kube.stamp()
+    now = kube.timestamp()
     if cluster["spec"].get("suspend"):
         new["state"] = "suspended"
     elif all_up:
@@ -45,12 +45,14 @@ def write(kube: Kube, cluster: JSON, live: list[JSON]) -> None:
         new["stateTransitionTimes"] = {**old.get("stateTransitionTimes", {}), new["state"]: now}
     new["conditions"] = _conditions(old, head, all_up, now)
     if {**new, "lastUpdateTime": 0} != {**old, "lastUpdateTime": 0}:
-        kube.change(kinds.RAY_CLUSTER, cluster, lambda c: c.update(status={**new, "lastUpdateTime": now}))
+        kube.edit_object(
+            kinds.RAY_CLUSTER, cluster, lambda c: c.update(status={**new, "lastUpdateTime": now})
+        )
 
 
 def _counts(cluster: JSON, live: list[JSON]) -> JSON:
     workers = [p for p in live if p["metadata"]["labels"]["ray.io/node-type"] == "worker"]
-    wanted, least, most = totals(cluster)
+    wanted, least, most = worker_totals(cluster)
     return {
         "availableWorkerReplicas": sum(1 for p in workers if p["status"].get("phase") == "Running"),
         "readyWorkerReplicas": sum(1 for p in workers if daemonsets.is_ready(p)),
@@ -62,28 +64,30 @@ def _counts(cluster: JSON, live: list[JSON]) -> JSON:
 
 def _resources(cluster: JSON) -> JSON:
     """desiredCPU and its kind: limits of the head and of the wanted workers."""
-    from grpo_wizard.steps.emulator.kube.controllers.kuberay import desired
+    from grpo_wizard.steps.emulator.kube.controllers.kuberay import desired_workers
 
     total: dict[str, Fraction] = {}
     groups = [
         (cluster["spec"]["headGroupSpec"], 1),
-        *((g, desired(g)) for g in cluster["spec"].get("workerGroupSpecs", ())),
+        *((g, desired_workers(g)) for g in cluster["spec"].get("workerGroupSpecs", ())),
     ]
     for group, count in groups:
         for container in group["template"]["spec"]["containers"]:
             wanted = container.get("resources", {})
-            for key, value in machines.amounts(wanted.get("limits") or wanted.get("requests") or {}).items():
+            for key, value in machines.parse_amounts(
+                wanted.get("limits") or wanted.get("requests") or {}
+            ).items():
                 total[key] = total.get(key, Fraction(0)) + value * count
     zero = Fraction(0)
     return {
-        "desiredCPU": quantities.show_cpu(total.get("cpu", zero)),
-        "desiredMemory": quantities.show_memory(total.get("memory", zero)),
+        "desiredCPU": quantities.format_cpu(total.get("cpu", zero)),
+        "desiredMemory": quantities.format_memory(total.get("memory", zero)),
         "desiredGPU": str(total.get("nvidia.com/gpu", zero)),
         "desiredTPU": str(total.get("google.com/tpu", zero)),
     }
 
 
-def _head(kube: Kube, cluster: JSON, head: JSON | None) -> JSON:
+def _head(kube: ClusterContext, cluster: JSON, head: JSON | None) -> JSON:
     from grpo_wizard.steps.emulator.kube.controllers.kuberay import service_name
 
     ip = (head or {}).get("status", {}).get("podIP", "")
@@ -107,7 +111,7 @@ def _conditions(old: JSON, head: JSON | None, all_up: bool, now: str) -> list[JS
         ready = ("False", told.get("reason") or "HeadPodNotReady", told.get("message", ""))
     latched = before.get("RayClusterProvisioned", {}).get("status") == "True"
     provisioned = (
-        ("True", _FIRST, "All Ray Pods are ready for the first time")
+        ("True", _ALL_PODS_READY_FIRST_TIME, "All Ray Pods are ready for the first time")
         if all_up or latched
         else ("False", "RayClusterPodsProvisioning", "RayCluster Pods are being provisioned for first time")
     )

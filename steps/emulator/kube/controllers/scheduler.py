@@ -8,16 +8,16 @@ from fractions import Fraction
 
 from grpo_wizard.steps.emulator.kube.api import kinds
 from grpo_wizard.steps.emulator.kube.controllers import scheduling_predicates, volumes
-from grpo_wizard.steps.emulator.kube.controllers.event_throttle import Repeats
-from grpo_wizard.steps.emulator.kube.controllers.scheduling_predicates import Amounts
-from grpo_wizard.steps.emulator.kube.core import Kube
+from grpo_wizard.steps.emulator.kube.controllers.event_throttle import EventThrottle
+from grpo_wizard.steps.emulator.kube.controllers.scheduling_predicates import ResourceAmounts
+from grpo_wizard.steps.emulator.kube.core import ClusterContext
 from grpo_wizard.steps.emulator.kube.node import machines
 from grpo_wizard.steps.emulator.server.context import JSON
 
-_AGAIN_S = 300.0  # an unchanged verdict is told again after the scheduler's own flush interval
+_EVENT_REPEAT_S = 300.0  # an unchanged verdict is told again after the scheduler's own flush interval
 
 
-def pending(kube: Kube) -> list[JSON]:
+def pending_pods(kube: ClusterContext) -> list[JSON]:
     """Pods without a node that nobody deletes, oldest first."""
     rows = [
         p
@@ -32,63 +32,63 @@ def pending(kube: Kube) -> list[JSON]:
     )
 
 
-def free_room(kube: Kube) -> dict[str, Amounts]:
+def free_resources(kube: ClusterContext) -> dict[str, ResourceAmounts]:
     """Allocatable minus requests, by node."""
     room = {
-        n["metadata"]["name"]: machines.amounts(n["status"]["allocatable"])
+        n["metadata"]["name"]: machines.parse_amounts(n["status"]["allocatable"])
         for n in kube.store.list(kinds.NODE)
     }
     for pod in kube.store.list(kinds.POD):
         node = pod["spec"].get("nodeName")
         if node in room and pod["status"].get("phase") not in ("Succeeded", "Failed"):
-            take(room[node], scheduling_predicates.requests(pod))
+            subtract(room[node], scheduling_predicates.pod_requests(pod))
     return room
 
 
-def take(room: Amounts, wanted: Amounts) -> None:
+def subtract(room: ResourceAmounts, wanted: ResourceAmounts) -> None:
     for key, value in wanted.items():
         room[key] = room.get(key, Fraction(0)) - value
 
 
-def reconcile(kube: Kube) -> Iterator[None]:
+def reconcile(kube: ClusterContext) -> Iterator[None]:
     """Yields between pods, so that requests get their turn. Room only shrinks meanwhile: a shape refused once stays refused."""
-    waiting = pending(kube)
-    repeats = Repeats(kube, "sched", _AGAIN_S, len(waiting))
+    waiting = pending_pods(kube)
+    repeats = EventThrottle(kube, "sched", _EVENT_REPEAT_S, len(waiting))
     if waiting:
         yield from _place_all(kube, waiting, repeats)
-    repeats.end()
+    repeats.drop_stale_timers()
 
 
-def _place_all(kube: Kube, waiting: list[JSON], repeats: Repeats) -> Iterator[None]:
-    room, nodes = free_room(kube), kube.store.list(kinds.NODE)
+def _place_all(kube: ClusterContext, waiting: list[JSON], repeats: EventThrottle) -> Iterator[None]:
+    room, nodes = free_resources(kube), kube.store.list(kinds.NODE)
     refused: dict[str, str] = {}
     for seen in waiting:
         pod = kube.store.find(kinds.POD, seen["metadata"]["namespace"], seen["metadata"]["name"])
         if pod is not None and "deletionTimestamp" not in pod["metadata"]:
-            shape = scheduling_predicates.shape(pod)
+            shape = scheduling_predicates.scheduling_key(pod)
             why = refused.get(shape) or _place(kube, pod, nodes, room)
             if why:
                 refused[shape] = why
-                _failed(kube, pod, why, repeats)
+                _record_failure(kube, pod, why, repeats)
         yield
 
 
-def _place(kube: Kube, pod: JSON, nodes: list[JSON], room: dict[str, Amounts]) -> str:
+def _place(kube: ClusterContext, pod: JSON, nodes: list[JSON], room: dict[str, ResourceAmounts]) -> str:
     """Binds the pod, or says why no node takes it."""
-    claim = volumes.unbound(kube, pod)
+    claim = volumes.pending_claim(kube, pod)
     if claim:
         return (
             f"0/{len(nodes)} nodes are available: {claim}. preemption: 0/{len(nodes)} nodes are "
             f"available: {len(nodes)} Preemption is not helpful for scheduling."
         )
-    wanted, reasons = scheduling_predicates.requests(pod), Counter[str]()
+    wanted, reasons = scheduling_predicates.pod_requests(pod), Counter[str]()
     for node in nodes:
         name = node["metadata"]["name"]
         if kube.store.find(kinds.NODE, "", name) is None:
             continue  # it went while others had their turn
-        why = scheduling_predicates.refusals(pod, wanted, node, room[name])
+        why = scheduling_predicates.unschedulable_reasons(pod, wanted, node, room[name])
         if not why:
-            take(room[name], wanted)
+            subtract(room[name], wanted)
             _bind(kube, pod, name)
             return ""
         reasons.update(why)
@@ -105,8 +105,8 @@ def _place(kube: Kube, pod: JSON, nodes: list[JSON], room: dict[str, Amounts]) -
     )
 
 
-def _bind(kube: Kube, pod: JSON, node: str) -> None:
-    now = kube.stamp()
+def _bind(kube: ClusterContext, pod: JSON, node: str) -> None:
+    now = kube.timestamp()
 
     def edit(p: JSON) -> None:
         p["spec"]["nodeName"] = node
@@ -114,9 +114,9 @@ def _bind(kube: Kube, pod: JSON, node: str) -> None:
             {"type": "PodScheduled", "status": "True", "lastProbeTime": None, "lastTransitionTime": now}
         ]
 
-    bound = kube.change(kinds.POD, pod, edit)
+    bound = kube.edit_object(kinds.POD, pod, edit)
     meta = pod["metadata"]
-    kube.event(
+    kube.record_event(
         kinds.POD,
         bound,
         "Scheduled",
@@ -125,14 +125,14 @@ def _bind(kube: Kube, pod: JSON, node: str) -> None:
     )
 
 
-def _failed(kube: Kube, pod: JSON, message: str, repeats: Repeats) -> None:
+def _record_failure(kube: ClusterContext, pod: JSON, message: str, repeats: EventThrottle) -> None:
     told: JSON = next((c for c in pod["status"].get("conditions", ()) if c["type"] == "PodScheduled"), {})
     if told.get("message") == message:
-        if repeats.due(scheduling_predicates.shape(pod)):
-            kube.event(kinds.POD, pod, "FailedScheduling", message, "default-scheduler", warning=True)
+        if repeats.should_repeat(scheduling_predicates.scheduling_key(pod)):
+            kube.record_event(kinds.POD, pod, "FailedScheduling", message, "default-scheduler", warning=True)
         return
-    repeats.told(scheduling_predicates.shape(pod))
-    kube.event(kinds.POD, pod, "FailedScheduling", message, "default-scheduler", warning=True)
+    repeats.restart_timer(scheduling_predicates.scheduling_key(pod))
+    kube.record_event(kinds.POD, pod, "FailedScheduling", message, "default-scheduler", warning=True)
     kube.set_status(
         kinds.POD,
         pod,
@@ -143,7 +143,7 @@ def _failed(kube: Kube, pod: JSON, message: str, repeats: Repeats) -> None:
                 "reason": "Unschedulable",
                 "message": message,
                 "lastProbeTime": None,
-                "lastTransitionTime": kube.stamp(),
+                "lastTransitionTime": kube.timestamp(),
             }
         ],
     )

@@ -12,56 +12,58 @@ from grpo_wizard.steps.emulator.kube.controllers import gke_networks
 from grpo_wizard.steps.emulator.kube.node import machines
 from grpo_wizard.steps.emulator.server.context import JSON
 
-Amounts = dict[str, Fraction]
-NO_MATCH = "node(s) didn't match Pod's node affinity/selector"
+ResourceAmounts = dict[str, Fraction]
+AFFINITY_MISMATCH = "node(s) didn't match Pod's node affinity/selector"
 
 
-_SHAPES: dict[str, str] = {}
-_KNOWN: dict[str, Amounts] = {}  # a pod's requests never change, and they are asked for in every pass
+_SCHEDULING_KEYS: dict[str, str] = {}
+_POD_REQUESTS: dict[
+    str, ResourceAmounts
+] = {}  # a pod's requests never change, and they are asked for in every pass
 
 
-def requests(pod: JSON) -> Amounts:
+def pod_requests(pod: JSON) -> ResourceAmounts:
     """What a pod takes: the sum of its containers, or the largest init container where that is more."""
     uid = pod["metadata"].get("uid", "")
-    if uid not in _KNOWN:
-        if len(_KNOWN) > 20000:
-            _KNOWN.clear()
-        _KNOWN[uid] = _requests(pod)
-    return _KNOWN[uid]
+    if uid not in _POD_REQUESTS:
+        if len(_POD_REQUESTS) > 20000:
+            _POD_REQUESTS.clear()
+        _POD_REQUESTS[uid] = _compute_requests(pod)
+    return _POD_REQUESTS[uid]
 
 
-def shape(pod: JSON) -> str:
+def scheduling_key(pod: JSON) -> str:
     """Pods of one shape are refused by the same nodes for the same reasons: thousands of them are looked at once."""
     uid = pod["metadata"].get("uid", "")
-    if uid not in _SHAPES:
-        if len(_SHAPES) > 20000:
-            _SHAPES.clear()
+    if uid not in _SCHEDULING_KEYS:
+        if len(_SCHEDULING_KEYS) > 20000:
+            _SCHEDULING_KEYS.clear()
         spec = pod["spec"]
         claims = [
             v["persistentVolumeClaim"] for v in spec.get("volumes") or () if "persistentVolumeClaim" in v
         ]
         parts = (spec.get("nodeSelector"), spec.get("affinity"), spec.get("tolerations"), claims)
-        wanted = sorted((key, str(value)) for key, value in requests(pod).items())
+        wanted = sorted((key, str(value)) for key, value in pod_requests(pod).items())
         text = json.dumps([pod["metadata"].get("namespace"), wanted, parts], sort_keys=True)
-        _SHAPES[uid] = hashlib.sha256(text.encode()).hexdigest()[:16]
-    return _SHAPES[uid]
+        _SCHEDULING_KEYS[uid] = hashlib.sha256(text.encode()).hexdigest()[:16]
+    return _SCHEDULING_KEYS[uid]
 
 
-def _requests(pod: JSON) -> Amounts:
-    total: Amounts = {}
+def _compute_requests(pod: JSON) -> ResourceAmounts:
+    total: ResourceAmounts = {}
     for container in pod["spec"].get("containers", ()):
-        for key, value in machines.amounts(container.get("resources", {}).get("requests", {})).items():
+        for key, value in machines.parse_amounts(container.get("resources", {}).get("requests", {})).items():
             total[key] = total.get(key, Fraction(0)) + value
     for container in pod["spec"].get("initContainers", ()):
-        for key, value in machines.amounts(container.get("resources", {}).get("requests", {})).items():
+        for key, value in machines.parse_amounts(container.get("resources", {}).get("requests", {})).items():
             total[key] = max(total.get(key, Fraction(0)), value)
-    for row in gke_networks.extra(pod):
-        total[gke_networks.resource(row["network"])] = Fraction(1)
+    for row in gke_networks.additional_interfaces(pod):
+        total[gke_networks.device_resource(row["network"])] = Fraction(1)
     total["pods"] = Fraction(1)
     return total
 
 
-def matches(pod: JSON, labels: dict[str, str], name: str) -> bool:
+def matches_node_affinity(pod: JSON, labels: dict[str, str], name: str) -> bool:
     """nodeSelector and required node affinity."""
     spec = pod["spec"]
     if any(labels.get(k) != v for k, v in (spec.get("nodeSelector") or {}).items()):
@@ -92,7 +94,7 @@ def tolerates(pod: JSON, taint: JSON) -> bool:
     return False
 
 
-def untolerated(pod: JSON, taints: list[JSON]) -> str:
+def untolerated_taint(pod: JSON, taints: list[JSON]) -> str:
     """The first taint that keeps the pod away, as the scheduler names it."""
     for taint in taints:
         if taint["effect"] in ("NoSchedule", "NoExecute") and not tolerates(pod, taint):
@@ -101,13 +103,15 @@ def untolerated(pod: JSON, taints: list[JSON]) -> str:
     return ""
 
 
-def may_run(pod: JSON, node: JSON) -> bool:
+def can_run_on(pod: JSON, node: JSON) -> bool:
     """Selectors and taints, without asking for room: enough for a DaemonSet."""
     meta = node["metadata"]
-    return matches(pod, meta["labels"], meta["name"]) and not untolerated(pod, node["spec"].get("taints", []))
+    return matches_node_affinity(pod, meta["labels"], meta["name"]) and not untolerated_taint(
+        pod, node["spec"].get("taints", [])
+    )
 
 
-def lacking(wanted: Amounts, free: Amounts) -> list[str]:
+def insufficient_resources(wanted: ResourceAmounts, free: ResourceAmounts) -> list[str]:
     """`Insufficient cpu` and its kind."""
     return [
         "Too many pods" if key == "pods" else f"Insufficient {key}"
@@ -116,12 +120,12 @@ def lacking(wanted: Amounts, free: Amounts) -> list[str]:
     ]
 
 
-def refusals(pod: JSON, wanted: Amounts, node: JSON, free: Amounts) -> list[str]:
+def unschedulable_reasons(pod: JSON, wanted: ResourceAmounts, node: JSON, free: ResourceAmounts) -> list[str]:
     """Why this node does not take this pod; empty when it does."""
     meta = node["metadata"]
     if node["spec"].get("unschedulable"):
         return ["node(s) were unschedulable"]
-    if not matches(pod, meta["labels"], meta["name"]):
-        return [NO_MATCH]
-    taint = untolerated(pod, node["spec"].get("taints", []))
-    return [taint] if taint else lacking(wanted, free)
+    if not matches_node_affinity(pod, meta["labels"], meta["name"]):
+        return [AFFINITY_MISMATCH]
+    taint = untolerated_taint(pod, node["spec"].get("taints", []))
+    return [taint] if taint else insufficient_resources(wanted, free)

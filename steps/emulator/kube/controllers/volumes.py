@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from grpo_wizard.steps.emulator.kube.api import kinds, quantities
-from grpo_wizard.steps.emulator.kube.core import Kube
+from grpo_wizard.steps.emulator.kube.core import ClusterContext
 from grpo_wizard.steps.emulator.server.context import JSON
 
-LUSTRE = "lustre.csi.storage.gke.io"
+LUSTRE_DRIVER = "lustre.csi.storage.gke.io"
 
 
-def reconcile(kube: Kube) -> None:
+def reconcile(kube: ClusterContext) -> None:
     claims = {c["metadata"]["uid"]: c for c in kube.store.list(kinds.PVC)}
     for pv in kube.store.list(kinds.PV):
-        _volume_phase(kube, pv, claims)
+        _update_volume_phase(kube, pv, claims)
     for claim in claims.values():
         if claim["status"].get("phase") == "Pending" and "deletionTimestamp" not in claim["metadata"]:
             _bind(kube, claim)
@@ -23,7 +23,7 @@ def reconcile(kube: Kube) -> None:
             kube.set_status(kinds.PVC, claim, phase="Lost")
 
 
-def _volume_phase(kube: Kube, pv: JSON, claims: dict[str, JSON]) -> None:
+def _update_volume_phase(kube: ClusterContext, pv: JSON, claims: dict[str, JSON]) -> None:
     ref, phase = pv["spec"].get("claimRef"), pv["status"].get("phase")
     if not ref or not ref.get("uid"):
         if phase in ("Pending", None):
@@ -31,7 +31,7 @@ def _volume_phase(kube: Kube, pv: JSON, claims: dict[str, JSON]) -> None:
     elif ref["uid"] not in claims and phase == "Bound":
         if pv["spec"]["persistentVolumeReclaimPolicy"] == "Delete":
             kube.set_status(kinds.PV, pv, phase="Released")
-            kube.event(
+            kube.record_event(
                 kinds.PV,
                 pv,
                 "VolumeFailedDelete",
@@ -43,23 +43,23 @@ def _volume_phase(kube: Kube, pv: JSON, claims: dict[str, JSON]) -> None:
             kube.set_status(kinds.PV, pv, phase="Released")
 
 
-def _bind(kube: Kube, claim: JSON) -> None:
+def _bind(kube: ClusterContext, claim: JSON) -> None:
     meta, spec = claim["metadata"], claim["spec"]
     wanted = spec.get("volumeName")
     for pv in kube.store.list(kinds.PV):
-        if wanted in (None, "", pv["metadata"]["name"]) and (why := _unfit(pv, claim)) is not None:
+        if wanted in (None, "", pv["metadata"]["name"]) and (why := _mismatch(pv, claim)) is not None:
             if why == "":
-                _bound(kube, pv, claim)
+                _bind_to(kube, pv, claim)
                 return
             if wanted:
-                kube.event(
+                kube.record_event(
                     kinds.PVC,
                     claim,
                     "VolumeMismatch",
                     f'Cannot bind to requested volume "{wanted}": {why}',
                     "persistentvolume-controller",
                     warning=True,
-                ) if _told(kube, meta["uid"], why) else None
+                ) if _is_new_message(kube, meta["uid"], why) else None
                 return
     if wanted:
         return
@@ -88,20 +88,20 @@ def _bind(kube: Kube, claim: JSON) -> None:
             ),
             False,
         )
-    if _told(kube, meta["uid"], text):
-        kube.event(kinds.PVC, claim, reason, text, "persistentvolume-controller", warning=warning)
+    if _is_new_message(kube, meta["uid"], text):
+        kube.record_event(kinds.PVC, claim, reason, text, "persistentvolume-controller", warning=warning)
 
 
-def _told(kube: Kube, uid: str, text: str) -> bool:
+def _is_new_message(kube: ClusterContext, uid: str, text: str) -> bool:
     """True the first time: the controller repeats itself, one event is enough."""
-    told = kube.note("told")
+    told = kube.controller_state_for("told")
     if told.get(uid) == text:
         return False
     told[uid] = text
     return True
 
 
-def _unfit(pv: JSON, claim: JSON) -> str | None:
+def _mismatch(pv: JSON, claim: JSON) -> str | None:
     """Why a volume does not fit a claim: "" fits, None is not meant for it at all."""
     ref, spec, meta = pv["spec"].get("claimRef"), claim["spec"], claim["metadata"]
     if "deletionTimestamp" in pv["metadata"] or pv["status"].get("phase") == "Released":
@@ -113,11 +113,15 @@ def _unfit(pv: JSON, claim: JSON) -> str | None:
         return "storageClassName does not match"
     if not set(spec["accessModes"]) <= set(pv["spec"]["accessModes"]):
         return "incompatible accessMode"
-    asked = quantities.parse(spec["resources"]["requests"]["storage"])
-    return "" if quantities.parse(pv["spec"]["capacity"]["storage"]) >= asked else "requested PV is too small"
+    asked = quantities.parse_quantity(spec["resources"]["requests"]["storage"])
+    return (
+        ""
+        if quantities.parse_quantity(pv["spec"]["capacity"]["storage"]) >= asked
+        else "requested PV is too small"
+    )
 
 
-def _bound(kube: Kube, pv: JSON, claim: JSON) -> None:
+def _bind_to(kube: ClusterContext, pv: JSON, claim: JSON) -> None:
     meta = claim["metadata"]
 
     def own(p: JSON) -> None:
@@ -131,7 +135,7 @@ def _bound(kube: Kube, pv: JSON, claim: JSON) -> None:
         }
         p["status"]["phase"] = "Bound"
 
-    kube.change(kinds.PV, pv, own)
+    kube.edit_object(kinds.PV, pv, own)
 
     def take(c: JSON) -> None:
         c["spec"]["volumeName"] = pv["metadata"]["name"]
@@ -142,10 +146,10 @@ def _bound(kube: Kube, pv: JSON, claim: JSON) -> None:
             "capacity": {"storage": pv["spec"]["capacity"]["storage"]},
         }
 
-    kube.change(kinds.PVC, claim, take)
+    kube.edit_object(kinds.PVC, claim, take)
 
 
-def unbound(kube: Kube, pod: JSON) -> str:
+def pending_claim(kube: ClusterContext, pod: JSON) -> str:
     """Why the scheduler must wait for this pod's claims; empty when all are bound."""
     for volume in pod["spec"].get("volumes", ()):
         name = volume.get("persistentVolumeClaim", {}).get("claimName")
@@ -161,7 +165,7 @@ def unbound(kube: Kube, pod: JSON) -> str:
     return ""
 
 
-def volume_of(kube: Kube, pod: JSON, volume: JSON) -> JSON | None:
+def volume_of(kube: ClusterContext, pod: JSON, volume: JSON) -> JSON | None:
     """The PersistentVolume behind a pod's volume."""
     name = volume.get("persistentVolumeClaim", {}).get("claimName")
     claim = kube.store.find(kinds.PVC, pod["metadata"]["namespace"], name) if name else None
@@ -169,10 +173,10 @@ def volume_of(kube: Kube, pod: JSON, volume: JSON) -> JSON | None:
 
 
 def is_lustre(pv: JSON) -> bool:
-    return (pv["spec"].get("csi") or {}).get("driver") == LUSTRE
+    return (pv["spec"].get("csi") or {}).get("driver") == LUSTRE_DRIVER
 
 
-def mount_error(kube: Kube, pv: JSON) -> str:
+def mount_error(kube: ClusterContext, pv: JSON) -> str:
     """What the Lustre CSI node driver says when it cannot mount; empty when it can."""
     csi = pv["spec"].get("csi") or {}
     name = pv["metadata"]["name"]
@@ -182,19 +186,19 @@ def mount_error(kube: Kube, pv: JSON) -> str:
         return (
             f'MountVolume.MountDevice failed for volume "{name}" : kubernetes.io/csi: '
             "attacher.MountDevice failed "
-            f"to create newCsiDriverClient: driver name {LUSTRE} not found in the list of "
+            f"to create newCsiDriverClient: driver name {LUSTRE_DRIVER} not found in the list of "
             "registered CSI drivers"
         )
     seen = csi.get("volumeAttributes") or {}
-    instance = kube.ground.lustre(csi["volumeHandle"])
+    instance = kube.cloud.lustre_instance(csi["volumeHandle"])
     target = f"{seen.get('ip')}@tcp:/{seen.get('filesystem')}"
     failed = (
         f'MountVolume.MountDevice failed for volume "{name}" : rpc error: code = Internal desc = '
         "Could not mount "
-        f'"{target}" at "/var/lib/kubelet/plugins/kubernetes.io/csi/{LUSTRE}/globalmount": mount '
+        f'"{target}" at "/var/lib/kubelet/plugins/kubernetes.io/csi/{LUSTRE_DRIVER}/globalmount": mount '
         "failed: exit "
         "status {status}\nMounting command: mount\nMounting arguments: -t lustre " + f"{target} "
-        f"/var/lib/kubelet/plugins/kubernetes.io/csi/{LUSTRE}/globalmount\nOutput: mount.lustre: "
+        f"/var/lib/kubelet/plugins/kubernetes.io/csi/{LUSTRE_DRIVER}/globalmount\nOutput: mount.lustre: "
         f"mount {target} "
         "at /var/lib/kubelet/plugins/globalmount failed: {why}\n"
     )
@@ -206,7 +210,7 @@ def mount_error(kube: Kube, pv: JSON) -> str:
         instance is None
         or not served
         or seen.get("ip") != ip
-        or port != kube.ground.lustre_port(kube.cluster_key)
+        or port != kube.cloud.lustre_port(kube.cluster_key)
     ):
         return failed.replace("{status}", "5").replace("{why}", "Input/output error\nIs the MGS running?")
     if seen.get("filesystem") != instance.get("filesystem"):

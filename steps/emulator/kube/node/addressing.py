@@ -10,15 +10,15 @@ import hashlib
 import ipaddress
 
 from grpo_wizard.steps.emulator.kube.api import kinds
-from grpo_wizard.steps.emulator.kube.core import Kube
+from grpo_wizard.steps.emulator.kube.core import ClusterContext
 from grpo_wizard.steps.emulator.server.context import JSON
 
-_PODS, _NODES = "10.4.0.0/14", "10.128.0.0/20"
-_NODE_PODS = 24  # prefix length of one node's pods
-_OUTSIDE = "203.0.113.0/24"  # RFC 5737: kept for examples, so that no stranger's machine is named
+_DEFAULT_POD_RANGE, _DEFAULT_NODE_RANGE = "10.4.0.0/14", "10.128.0.0/20"
+_POD_CIDR_PREFIX = 24  # prefix length of one node's pods
+_EXTERNAL_RANGE = "203.0.113.0/24"  # RFC 5737: kept for examples, so that no stranger's machine is named
 
 
-def group(kube: Kube, pool: JSON, zone: str) -> str:
+def instance_group_name(kube: ClusterContext, pool: JSON, zone: str) -> str:
     """What a zone's instance group and its machines are called: `gke-CLUSTER-POOL-HASH`."""
     for link in pool.get("instanceGroupUrls", ()):
         if f"/zones/{zone}/" in link:
@@ -27,25 +27,30 @@ def group(kube: Kube, pool: JSON, zone: str) -> str:
     return f"gke-{kube.name[:18]}-{pool['name'][:20]}-{digest}"
 
 
-def _within(cidr: str, number: int) -> str:
+def _nth_address(cidr: str, number: int) -> str:
     """The address of the `number`th machine: the first two and the last two of a range are Google's."""
     net = ipaddress.IPv4Network(cidr)
     return str(net[2 + number % max(net.num_addresses - 4, 1)])
 
 
-def node_pods(pool: JSON, number: int) -> str:
+def pod_cidr(pool: JSON, number: int) -> str:
     """The range of a node's pods, in the cluster's."""
-    whole = ipaddress.IPv4Network((pool.get("networkConfig") or {}).get("podIpv4CidrBlock") or _PODS)
-    size = 2 ** (32 - _NODE_PODS)
+    whole = ipaddress.IPv4Network(
+        (pool.get("networkConfig") or {}).get("podIpv4CidrBlock") or _DEFAULT_POD_RANGE
+    )
+    size = 2 ** (32 - _POD_CIDR_PREFIX)
     first = int(whole.network_address) + number % max(whole.num_addresses // size, 1) * size
-    return f"{ipaddress.IPv4Address(first)}/{_NODE_PODS}"
+    return f"{ipaddress.IPv4Address(first)}/{_POD_CIDR_PREFIX}"
 
 
-def node(pool: JSON, number: int, name: str) -> list[JSON]:
+def node_addresses(pool: JSON, number: int, name: str) -> list[JSON]:
     """A node's `addresses`; one of a pool with private nodes has none outside."""
-    rows = [("InternalIP", _within(_range(pool, "nodes", _NODES), number)), ("Hostname", name)]
+    rows = [
+        ("InternalIP", _nth_address(_range(pool, "nodes", _DEFAULT_NODE_RANGE), number)),
+        ("Hostname", name),
+    ]
     if not (pool.get("networkConfig") or {}).get("enablePrivateNodes"):
-        rows.insert(1, ("ExternalIP", _within(_OUTSIDE, number)))
+        rows.insert(1, ("ExternalIP", _nth_address(_EXTERNAL_RANGE, number)))
     return [{"type": kind, "address": address} for kind, address in rows]
 
 
@@ -53,32 +58,34 @@ def _range(pool: JSON, name: str, otherwise: str) -> str:
     return str((pool.get("rehearsalRanges") or {}).get(name) or otherwise)
 
 
-def pod(kube: Kube, pod: JSON) -> str:
+def allocate_pod_ip(kube: ClusterContext, pod: JSON) -> str:
     """The next address among those of the pod's node; the node's own for a pod on its network."""
     if pod["spec"].get("hostNetwork"):
         return str(pod["status"].get("hostIP", ""))
     name = pod["spec"]["nodeName"]
-    given = kube.note("pod_addresses")
+    given = kube.controller_state_for("pod_addresses")
     number = given[name] = given.get(name, 0) + 1
     found = kube.store.find(kinds.NODE, "", name)
-    return _within(found["spec"]["podCIDR"] if found else node_pods({}, 0), number)
+    return _nth_address(found["spec"]["podCIDR"] if found else pod_cidr({}, 0), number)
 
 
-def forget(kube: Kube, node: str) -> None:
+def release_node(kube: ClusterContext, node: str) -> None:
     """A node is gone."""
-    kube.note("pod_addresses").pop(node, None)
+    kube.controller_state_for("pod_addresses").pop(node, None)
 
 
-def device(kube: Kube, pod: JSON, network: str, index: int) -> str:
+def device_address(kube: ClusterContext, pod: JSON, network: str, index: int) -> str:
     """The address of a node's card on a Device network: it has the node's number in that network's subnet."""
     known = kube.store.find(kinds.NETWORK, "", network)
     named = ((known or {}).get("spec", {}).get("parametersRef") or {}).get("name", network)
-    param = kube.store.find(kinds.PARAM_SET, "", named)
+    param = kube.store.find(kinds.GKE_NETWORK_PARAM_SET, "", named)
     found = kube.store.find(kinds.NODE, "", pod["spec"]["nodeName"])
-    pools = {p["name"]: p for p in kube.ground.pools(kube.cluster_key)}
+    pools = {p["name"]: p for p in kube.cloud.pools(kube.cluster_key)}
     if param is None or found is None:
-        return _within(f"192.168.{index}.0/24", 0)
+        return _nth_address(f"192.168.{index}.0/24", 0)
     pool = pools.get(found["metadata"]["labels"]["cloud.google.com/gke-nodepool"], {})
     own = ipaddress.IPv4Address(found["status"]["addresses"][0]["address"])
-    number = int(own) - int(ipaddress.IPv4Network(_range(pool, "nodes", _NODES)).network_address) - 2
-    return _within(_range(pool, param["spec"].get("vpcSubnet", ""), f"192.168.{index}.0/24"), number)
+    number = (
+        int(own) - int(ipaddress.IPv4Network(_range(pool, "nodes", _DEFAULT_NODE_RANGE)).network_address) - 2
+    )
+    return _nth_address(_range(pool, param["spec"].get("vpcSubnet", ""), f"192.168.{index}.0/24"), number)

@@ -6,23 +6,23 @@ import base64
 import re
 
 from grpo_wizard.steps.emulator.kube.api import kinds
-from grpo_wizard.steps.emulator.kube.core import Kube
+from grpo_wizard.steps.emulator.kube.core import ClusterContext
 from grpo_wizard.steps.emulator.kube.node import mounts
 from grpo_wizard.steps.emulator.server.context import JSON, PodView
 
 
-def resolve(kube: Kube, pod: JSON, container: JSON) -> dict[str, str]:
+def resolve_env(kube: ClusterContext, pod: JSON, container: JSON) -> dict[str, str]:
     """env and envFrom with valueFrom resolved and $(NAME) expanded."""
     env: dict[str, str] = {}
     namespace = pod["metadata"]["namespace"]
     for source in container.get("envFrom", ()):
         for key, kind in (("secretRef", kinds.SECRET), ("configMapRef", kinds.CONFIG_MAP)):
             obj = kube.store.find(kind, namespace, source[key]["name"]) if key in source else None
-            for name, content in (mounts.contents(obj) if obj else {}).items():
+            for name, content in (mounts.data_bytes(obj) if obj else {}).items():
                 env[source.get("prefix", "") + name] = content.decode(errors="replace")
     for entry in container.get("env", ()):
         value = (
-            _from(kube, pod, container, entry["valueFrom"])
+            _value_from(kube, pod, container, entry["valueFrom"])
             if "valueFrom" in entry
             else entry.get("value", "")
         )
@@ -31,22 +31,22 @@ def resolve(kube: Kube, pod: JSON, container: JSON) -> dict[str, str]:
     return env
 
 
-def _from(kube: Kube, pod: JSON, container: JSON, source: JSON) -> str | None:
+def _value_from(kube: ClusterContext, pod: JSON, container: JSON, source: JSON) -> str | None:
     namespace = pod["metadata"]["namespace"]
     for key, kind in (("secretKeyRef", kinds.SECRET), ("configMapKeyRef", kinds.CONFIG_MAP)):
         if key in source:
             obj = kube.store.find(kind, namespace, source[key]["name"])
-            value = mounts.contents(obj).get(source[key]["key"]) if obj else None
+            value = mounts.data_bytes(obj).get(source[key]["key"]) if obj else None
             return None if value is None else value.decode(errors="replace")
     if "fieldRef" in source:
-        return _field(pod, source["fieldRef"]["fieldPath"])
+        return _field_ref(pod, source["fieldRef"]["fieldPath"])
     if "resourceFieldRef" in source:
         sort, _, name = source["resourceFieldRef"]["resource"].partition(".")
         return str(container.get("resources", {}).get(sort, {}).get(name, "0"))
     return None
 
 
-def _field(pod: JSON, path: str) -> str:
+def _field_ref(pod: JSON, path: str) -> str:
     if found := re.match(r"metadata\.(labels|annotations)\['([^']+)'\]", path):
         return str((pod["metadata"].get(found[1]) or {}).get(found[2], ""))
     value: object = pod
@@ -55,14 +55,14 @@ def _field(pod: JSON, path: str) -> str:
     return str(value)
 
 
-def view(kube: Kube, pod: JSON, container: JSON | None = None) -> PodView:
+def pod_view(kube: ClusterContext, pod: JSON, container: JSON | None = None) -> PodView:
     """What a process that stands for a container (default: the first) may see."""
     container = container or pod["spec"]["containers"][0]
     meta = pod["metadata"]
     cluster = (meta.get("labels") or {}).get("ray.io/cluster", "")
     secret = kube.store.find(kinds.SECRET, meta["namespace"], cluster)
     token = ((secret or {}).get("data") or {}).get("auth_token")
-    env = resolve(kube, pod, container)
+    env = resolve_env(kube, pod, container)
     host, port = kube.url.removeprefix("https://").split(":")
     env.update(KUBERNETES_SERVICE_HOST=host, KUBERNETES_SERVICE_PORT=port, HOSTNAME=meta["name"])
     return PodView(
@@ -75,5 +75,5 @@ def view(kube: Kube, pod: JSON, container: JSON | None = None) -> PodView:
         token=base64.b64decode(token).decode() if token else None,
         kube_url=kube.url,
         kube_ca=kube.ca_path,
-        service_account_token=mounts.token(kube, pod),
+        service_account_token=mounts.service_account_token(kube, pod),
     )

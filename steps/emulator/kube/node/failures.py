@@ -4,42 +4,48 @@ from __future__ import annotations
 
 from grpo_wizard.steps.emulator.drills import kubernetes
 from grpo_wizard.steps.emulator.kube.api import kinds
-from grpo_wizard.steps.emulator.kube.core import Kube
+from grpo_wizard.steps.emulator.kube.core import ClusterContext
 from grpo_wizard.steps.emulator.server.context import JSON
 
 # Seconds of the real thing: notice before a preemption, toleration of an unreachable node, GKE's auto-repair.
-NOTICE_S, TOLERATED_S, REPAIR_S = 30.0, 300.0, 600.0
+PREEMPTION_NOTICE_S, UNREACHABLE_TOLERATION_S, REPAIR_S = 30.0, 300.0, 600.0
 _SOURCE = "node-controller"
-_ENDING = {"key": "cloud.google.com/impending-node-termination", "value": "true", "effect": "NoSchedule"}
-_UNREACHABLE = {"key": "node.kubernetes.io/unreachable", "effect": "NoExecute"}
+_TERMINATION_TAINT = {
+    "key": "cloud.google.com/impending-node-termination",
+    "value": "true",
+    "effect": "NoSchedule",
+}
+_UNREACHABLE_TAINT = {"key": "node.kubernetes.io/unreachable", "effect": "NoExecute"}
 
 
-def preempted(kube: Kube, node: JSON) -> bool:
+def is_preempted(kube: ClusterContext, node: JSON) -> bool:
     """The drill `preempt`: GKE's taint first; True once the machine is to go."""
-    if kubernetes.of(node) != "preempt" and not _first_worker(kube, node):
+    if kubernetes.drill_of(node) != "preempt" and not _is_drilled_worker(kube, node):
         return False
-    if not _taint(kube, node, _ENDING):
+    if not _add_taint(kube, node, _TERMINATION_TAINT):
         text = "Node is scheduled for termination."
-        kube.event(kinds.NODE, node, "TerminationScheduled", text, "gke-node-termination", warning=True)
-    return kube.due(f"drill/{node['metadata']['uid']}", NOTICE_S)
+        kube.record_event(
+            kinds.NODE, node, "TerminationScheduled", text, "gke-node-termination", warning=True
+        )
+    return kube.timer_expired(f"drill/{node['metadata']['uid']}", PREEMPTION_NOTICE_S)
 
 
-def _first_worker(kube: Kube, node: JSON) -> bool:
+def _is_drilled_worker(kube: ClusterContext, node: JSON) -> bool:
     """The drill `worker-preempted` takes one machine: the first that carries a ready worker."""
-    taken, uid = kube.note("preempted"), node["metadata"]["uid"]
-    if not kubernetes.runs("worker-preempted"):
+    taken, uid = kube.controller_state_for("preempted"), node["metadata"]["uid"]
+    if not kubernetes.is_active("worker-preempted"):
         taken.clear()
-    elif not taken and _carries(kube, node, "worker"):
+    elif not taken and _has_ready_ray_pod(kube, node, "worker"):
         taken[uid] = True
     return uid in taken
 
 
-def none_left(kube: Kube) -> bool:
+def no_replacement_left(kube: ClusterContext) -> bool:
     """Whether the zone has no machine to replace the one that `worker-preempted` took."""
-    return kubernetes.runs("worker-preempted") and bool(kube.note("preempted"))
+    return kubernetes.is_active("worker-preempted") and bool(kube.controller_state_for("preempted"))
 
 
-def _carries(kube: Kube, node: JSON, what: str) -> bool:
+def _has_ready_ray_pod(kube: ClusterContext, node: JSON, what: str) -> bool:
     """A Ray pod of this sort that is ready."""
     return any(
         p["spec"].get("nodeName") == node["metadata"]["name"]
@@ -49,55 +55,56 @@ def _carries(kube: Kube, node: JSON, what: str) -> bool:
     )
 
 
-def _silenced(kube: Kube, node: JSON) -> str:
+def _kubelet_drill(kube: ClusterContext, node: JSON) -> str:
     """`lost` or `repair` while a drill silences the node."""
-    word = kubernetes.of(node)
+    word = kubernetes.drill_of(node)
     if word in ("lost", "repair"):
         return word
-    hit = kubernetes.runs("head-lost") and (
-        node["metadata"]["name"] in kube.note("lost") or _carries(kube, node, "head")
+    hit = kubernetes.is_active("head-lost") and (
+        node["metadata"]["name"] in kube.controller_state_for("lost")
+        or _has_ready_ray_pod(kube, node, "head")
     )
     return "lost" if hit else ""
 
 
-def broken(kube: Kube, node: JSON) -> bool:
+def needs_repair(kube: ClusterContext, node: JSON) -> bool:
     """The drills `lost` and `repair`: the node is NotReady; True once auto-repair is to replace it."""
-    name, lost = node["metadata"]["name"], kube.note("lost")
-    word = _silenced(kube, node)
+    name, lost = node["metadata"]["name"], kube.controller_state_for("lost")
+    word = _kubelet_drill(kube, node)
     if not word:
         if name in lost:
-            _back(kube, node)
+            _restore(kube, node)
         return False
     if name not in lost:
         lost[name] = True
         text = f"Node {name} status is now: NodeNotReady"
-        kube.event(kinds.NODE, node, "NodeNotReady", text, _SOURCE)
-    _ready(kube, node, "Unknown", "NodeStatusUnknown", "Kubelet stopped posting node status.")
-    _taint(kube, node, _UNREACHABLE)
-    _pods(kube, node)
-    return word == "repair" and kube.due(f"drill/{node['metadata']['uid']}", REPAIR_S)
+        kube.record_event(kinds.NODE, node, "NodeNotReady", text, _SOURCE)
+    _set_ready_condition(kube, node, "Unknown", "NodeStatusUnknown", "Kubelet stopped posting node status.")
+    _add_taint(kube, node, _UNREACHABLE_TAINT)
+    _evict_pods(kube, node)
+    return word == "repair" and kube.timer_expired(f"drill/{node['metadata']['uid']}", REPAIR_S)
 
 
-def _pods(kube: Kube, node: JSON) -> None:
+def _evict_pods(kube: ClusterContext, node: JSON) -> None:
     """Pods of a silent node: not ready at once, deleted after their toleration, gone only with the node."""
-    expired = kube.due(f"silent/{node['metadata']['uid']}", TOLERATED_S)
+    expired = kube.timer_expired(f"silent/{node['metadata']['uid']}", UNREACHABLE_TOLERATION_S)
     for pod in kube.store.list(kinds.POD):
         if pod["spec"].get("nodeName") != node["metadata"]["name"]:
             continue
         rows = pod["status"].get("conditions", [])
         if any(c["type"] == "Ready" and c["status"] == "True" for c in rows):
-            now = kube.stamp()
+            now = kube.timestamp()
             changed = [
                 {**c, "status": "False", "lastTransitionTime": now} if c["type"] == "Ready" else c
                 for c in rows
             ]
             pod = kube.set_status(kinds.POD, pod, conditions=changed)
-            kube.event(kinds.POD, pod, "NodeNotReady", "Node is not ready", _SOURCE, warning=True)
+            kube.record_event(kinds.POD, pod, "NodeNotReady", "Node is not ready", _SOURCE, warning=True)
         tolerant = any(
             not t.get("key") and t.get("operator") == "Exists" for t in pod["spec"].get("tolerations", ())
         )
         if expired and not tolerant and "deletionTimestamp" not in pod["metadata"]:
-            kube.event(
+            kube.record_event(
                 kinds.POD,
                 pod,
                 "TaintManagerEviction",
@@ -107,16 +114,16 @@ def _pods(kube: Kube, node: JSON) -> None:
             kube.store.mark_deleted(kinds.POD, pod, 30, [])
 
 
-def _back(kube: Kube, node: JSON) -> None:
+def _restore(kube: ClusterContext, node: JSON) -> None:
     """The drill was called off: the kubelet posts again and its pods are ready."""
     name, uid = node["metadata"]["name"], node["metadata"]["uid"]
-    kube.note("lost").pop(name)
+    kube.controller_state_for("lost").pop(name)
     for timer in ("drill", "silent"):
-        kube.forget(f"{timer}/{uid}")
-    node = _ready(kube, node, "True", "KubeletReady", "kubelet is posting ready status")
-    rest = [t for t in node["spec"].get("taints", ()) if t["key"] != _UNREACHABLE["key"]]
-    kube.change(kinds.NODE, node, lambda n: n["spec"].update(taints=rest))
-    now = kube.stamp()
+        kube.cancel_timers(f"{timer}/{uid}")
+    node = _set_ready_condition(kube, node, "True", "KubeletReady", "kubelet is posting ready status")
+    rest = [t for t in node["spec"].get("taints", ()) if t["key"] != _UNREACHABLE_TAINT["key"]]
+    kube.edit_object(kinds.NODE, node, lambda n: n["spec"].update(taints=rest))
+    now = kube.timestamp()
     for pod in [p for p in kube.store.list(kinds.POD) if p["spec"].get("nodeName") == name]:
         if all(r["ready"] for r in pod["status"].get("containerStatuses", ())):
             rows = [
@@ -126,19 +133,21 @@ def _back(kube: Kube, node: JSON) -> None:
             kube.set_status(kinds.POD, pod, conditions=rows)
 
 
-def _ready(kube: Kube, node: JSON, status: str, reason: str, message: str) -> JSON:
+def _set_ready_condition(kube: ClusterContext, node: JSON, status: str, reason: str, message: str) -> JSON:
     rows = node["status"]["conditions"]
     if any(c["type"] == "Ready" and c["status"] == status for c in rows):
         return node
-    told = {"status": status, "reason": reason, "message": message, "lastTransitionTime": kube.stamp()}
+    told = {"status": status, "reason": reason, "message": message, "lastTransitionTime": kube.timestamp()}
     return kube.set_status(
         kinds.NODE, node, conditions=[{**c, **told} if c["type"] == "Ready" else c for c in rows]
     )
 
 
-def _taint(kube: Kube, node: JSON, taint: JSON) -> bool:
+def _add_taint(kube: ClusterContext, node: JSON, taint: JSON) -> bool:
     """Adds a taint; True when it was there."""
     if any(t["key"] == taint["key"] for t in node["spec"].get("taints", ())):
         return True
-    kube.change(kinds.NODE, node, lambda n: n["spec"].update(taints=[*n["spec"].get("taints", ()), taint]))
+    kube.edit_object(
+        kinds.NODE, node, lambda n: n["spec"].update(taints=[*n["spec"].get("taints", ()), taint])
+    )
     return False

@@ -11,12 +11,12 @@ from grpo_wizard.steps.emulator.server.context import JSON
 
 
 @cache
-def _known() -> list[JSON]:
+def _known_images() -> list[JSON]:
     rows: list[JSON] = read_asset("images.json")["known"]
     return rows
 
 
-def split(image: str) -> tuple[str, str]:
+def split_image(image: str) -> tuple[str, str]:
     """Repository and tag; Docker Hub's prefixes left out, the tag is `latest` when none is given."""
     name, _, digest = image.partition("@")
     head, colon, tag = name.rpartition(":")
@@ -26,32 +26,32 @@ def split(image: str) -> tuple[str, str]:
     return head.removeprefix("library/"), tag or digest
 
 
-def seconds(image: str, project: str) -> float | None:
+def pull_seconds(image: str, project: str) -> float | None:
     """How long a pull takes; None when there is no such image. Images of the project's own registry exist."""
-    name, tag = split(image)
+    name, tag = split_image(image)
     if re.match(rf"^[a-z0-9-]+-docker\.pkg\.dev/{re.escape(project)}/", name) or name.startswith(
         f"gcr.io/{project}/"
     ):
         return 60.0
-    for row in _known():
+    for row in _known_images():
         if fnmatch.fnmatch(name, row["image"]) and (tag.startswith("sha256:") or re.search(row["tags"], tag)):
             return float(row["pull_seconds"])
     return None
 
 
-def size(image: str) -> int:
+def image_size(image: str) -> int:
     """Bytes of an image, for the event's text."""
-    name, _ = split(image)
-    return int(next((r["bytes"] for r in _known() if fnmatch.fnmatch(name, r["image"])), 100_000_000))
+    name, _ = split_image(image)
+    return int(next((r["bytes"] for r in _known_images() if fnmatch.fnmatch(name, r["image"])), 100_000_000))
 
 
-def error(image: str) -> str:
+def pull_error(image: str) -> str:
     """containerd's word for an image that cannot be had."""
-    name, tag = split(image)
+    name, tag = split_image(image)
     host = name.split("/")[0]
     full = name if "." in host else f"docker.io/{name if '/' in name else 'library/' + name}"
     head = f'failed to pull and unpack image "{full}:{tag}": failed to resolve reference "{full}:{tag}": '
-    if any(fnmatch.fnmatch(name, r["image"]) for r in _known()):
+    if any(fnmatch.fnmatch(name, r["image"]) for r in _known_images()):
         return f"rpc error: code = NotFound desc = {head}{full}:{tag}: not found"
     return (
         f"rpc error: code = Unknown desc = {head}pull access denied, repository does not exist or "

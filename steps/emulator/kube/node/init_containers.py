@@ -4,35 +4,35 @@ from __future__ import annotations
 
 from grpo_wizard.steps.emulator.kube.api import kinds
 from grpo_wizard.steps.emulator.kube.controllers import daemonsets, network_policy
-from grpo_wizard.steps.emulator.kube.core import Kube
+from grpo_wizard.steps.emulator.kube.core import ClusterContext
 from grpo_wizard.steps.emulator.server.context import JSON
 
 HEAD_WAIT = "wait-gcs-ready"  # KubeRay's own init container of workers
-_RUN_S = 3.0
+_INIT_RUN_S = 3.0
 _GCS = 6379
 _GIB, _DRIVER = "/home/kubernetes/bin/gib", "/home/kubernetes/bin/nvidia"
 
 
-def done(kube: Kube, pod: JSON, container: JSON, timer: str) -> bool:
+def is_finished(kube: ClusterContext, pod: JSON, container: JSON, timer: str) -> bool:
     """KubeRay's waits for the head; one that mounts the host's gIB or driver folder waits for those;
     others run 3 s."""
     if container["name"] == HEAD_WAIT:
         return _head_ready(kube, pod)
-    if not _installing(container, pod):
+    if not _is_gib_installer(container, pod):
         paths = host_paths(pod, container)
-        if _GIB in paths and not installed(kube, pod["spec"]["nodeName"]):
+        if _GIB in paths and not is_gib_installed(kube, pod["spec"]["nodeName"]):
             return False
-        if _DRIVER in paths and not _driver(kube, pod["spec"]["nodeName"]):
+        if _DRIVER in paths and not _is_driver_installed(kube, pod["spec"]["nodeName"]):
             return False
-    return kube.due(timer, 20.0 if _installing(container, pod) else _RUN_S)
+    return kube.timer_expired(timer, 20.0 if _is_gib_installer(container, pod) else _INIT_RUN_S)
 
 
-def _installing(container: JSON, pod: JSON) -> bool:
+def _is_gib_installer(container: JSON, pod: JSON) -> bool:
     """The DaemonSet that puts gIB on the host is not the one that waits for it."""
-    return daemonsets_pod(pod) and _GIB in host_paths(pod, container)
+    return is_daemon_set_pod(pod) and _GIB in host_paths(pod, container)
 
 
-def daemonsets_pod(pod: JSON) -> bool:
+def is_daemon_set_pod(pod: JSON) -> bool:
     return any(r["kind"] == "DaemonSet" for r in pod["metadata"].get("ownerReferences", ()))
 
 
@@ -46,28 +46,28 @@ def host_paths(pod: JSON, container: JSON) -> set[str]:
     return {volumes[m["name"]] for m in container.get("volumeMounts", ()) if m["name"] in volumes}
 
 
-def installed(kube: Kube, node: str) -> bool:
+def is_gib_installed(kube: ClusterContext, node: str) -> bool:
     """Whether a DaemonSet's pod that fills the gIB folder is ready on the node."""
     return any(
         p["spec"].get("nodeName") == node
-        and daemonsets_pod(p)
+        and is_daemon_set_pod(p)
         and daemonsets.is_ready(p)
         and any(_GIB in host_paths(p, c) for c in p["spec"].get("initContainers", ()))
         for p in kube.store.list(kinds.POD)
     )
 
 
-def _driver(kube: Kube, name: str) -> bool:
+def _is_driver_installed(kube: ClusterContext, name: str) -> bool:
     node = kube.store.find(kinds.NODE, "", name)
     return bool(node and "nvidia.com/gpu" in node["status"]["allocatable"])
 
 
-def _head_ready(kube: Kube, pod: JSON) -> bool:
+def _head_ready(kube: ClusterContext, pod: JSON) -> bool:
     cluster = (pod["metadata"].get("labels") or {}).get("ray.io/cluster")
     return any(
         (p["metadata"].get("labels") or {}).get("ray.io/cluster") == cluster
         and p["metadata"]["labels"].get("ray.io/node-type") == "head"
         and daemonsets.is_ready(p)
-        and network_policy.reaches(kube, pod, p, _GCS)
+        and network_policy.is_reachable(kube, pod, p, _GCS)
         for p in kube.store.list(kinds.POD, pod["metadata"]["namespace"])
     )

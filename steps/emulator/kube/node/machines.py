@@ -18,27 +18,27 @@ _ACCELERATED = {
     "a2-highgpu-8g": (96, 680),
     "g2-standard-4": (4, 16),
 }
-_PER_CPU = {"standard": 4.0, "highmem": 8.0, "highcpu": 1.0}
+_GIB_PER_CPU = {"standard": 4.0, "highmem": 8.0, "highcpu": 1.0}
 _SMALL = {"e2-micro": (2, 1.0), "e2-small": (2, 2.0), "e2-medium": (2, 4.0)}
 _EFFECTS = {"NO_SCHEDULE": "NoSchedule", "PREFER_NO_SCHEDULE": "PreferNoSchedule", "NO_EXECUTE": "NoExecute"}
 
 
-def size(machine: str) -> tuple[int, float]:
+def machine_size(machine: str) -> tuple[int, float]:
     """vCPU and GiB of a machine type; e2-medium's for an unknown one."""
     known = {**_ACCELERATED, **_SMALL}
     if machine in known:
         return known[machine]
     found = re.match(r"^[a-z]\w+-(standard|highmem|highcpu)-(\d+)", machine)
-    return (int(found[2]), int(found[2]) * _PER_CPU[found[1]]) if found else _SMALL["e2-medium"]
+    return (int(found[2]), int(found[2]) * _GIB_PER_CPU[found[1]]) if found else _SMALL["e2-medium"]
 
 
-def _kept_cpu(cores: int) -> int:
+def _reserved_cpu(cores: int) -> int:
     """Millicores that GKE reserves: 6 % of the 1st, 1 % of the 2nd, 0.5 % of the next 2, 0.25 % of the
     rest."""
     return int(60 + 10 * (cores > 1) + 5 * min(max(cores - 2, 0), 2) + 2.5 * max(cores - 4, 0))
 
 
-def _kept_memory(gib: float) -> float:
+def _reserved_memory(gib: float) -> float:
     """MiB that GKE reserves, with the eviction threshold of 100 MiB (GKE "node sizes" page, read
     2026-11-30)."""
     kept, left = 100.0, gib
@@ -54,15 +54,15 @@ def accelerators(pool: JSON) -> tuple[str, int]:
     return (found[0]["acceleratorType"], int(found[0]["acceleratorCount"])) if found else ("", 0)
 
 
-def driver_comes(pool: JSON) -> bool:
+def gke_installs_driver(pool: JSON) -> bool:
     """Whether GKE installs the GPU driver itself."""
     wanted = (pool["config"].get("accelerators") or [{}])[0].get("gpuDriverInstallationConfig") or {}
     return bool(wanted.get("gpuDriverVersion") != "INSTALLATION_DISABLED")
 
 
-def resources(pool: JSON) -> tuple[JSON, JSON]:
+def node_resources(pool: JSON) -> tuple[JSON, JSON]:
     """Capacity and allocatable, GPUs not yet advertised."""
-    cores, gib = size(pool["config"].get("machineType", "e2-medium"))
+    cores, gib = machine_size(pool["config"].get("machineType", "e2-medium"))
     disk = int(pool["config"].get("diskSizeGb") or 100)
     capacity = {
         "cpu": str(cores),
@@ -72,16 +72,16 @@ def resources(pool: JSON) -> tuple[JSON, JSON]:
         "hugepages-1Gi": "0",
         "hugepages-2Mi": "0",
     }
-    free = int(capacity["memory"][:-2]) - int(_kept_memory(gib) * 1024)
+    free = int(capacity["memory"][:-2]) - int(_reserved_memory(gib) * 1024)
     return capacity, {
         **capacity,
-        "cpu": f"{cores * 1000 - _kept_cpu(cores)}m",
+        "cpu": f"{cores * 1000 - _reserved_cpu(cores)}m",
         "memory": f"{free}Ki",
         "ephemeral-storage": str(int(disk * 978 * 1024 * 1024 * 0.9)),
     }
 
 
-def labels(pool: JSON, name: str, zone: str) -> dict[str, str]:
+def node_labels(pool: JSON, name: str, zone: str) -> dict[str, str]:
     """The labels of a GKE node."""
     config = pool["config"]
     machine, region = config.get("machineType", "e2-medium"), zone.rsplit("-", 1)[0]
@@ -129,7 +129,7 @@ def labels(pool: JSON, name: str, zone: str) -> dict[str, str]:
     }
 
 
-def taints(pool: JSON) -> list[JSON]:
+def node_taints(pool: JSON) -> list[JSON]:
     """The pool's own taints and GKE's mark on GPU nodes."""
     found = [
         {"key": t["key"], "value": t.get("value", ""), "effect": _EFFECTS.get(t["effect"], t["effect"])}
@@ -140,8 +140,8 @@ def taints(pool: JSON) -> list[JSON]:
     return found
 
 
-def amounts(listed: JSON) -> dict[str, Fraction]:
+def parse_amounts(listed: JSON) -> dict[str, Fraction]:
     """Quantities of a resource list as numbers."""
-    from grpo_wizard.steps.emulator.kube.api.quantities import parse
+    from grpo_wizard.steps.emulator.kube.api.quantities import parse_quantity
 
-    return {key: parse(value) for key, value in listed.items()}
+    return {key: parse_quantity(value) for key, value in listed.items()}

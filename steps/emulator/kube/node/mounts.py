@@ -12,11 +12,11 @@ from grpo_wizard.steps.emulator.drills import kubernetes
 from grpo_wizard.steps.emulator.kube.api import auth, kinds
 from grpo_wizard.steps.emulator.kube.api.kinds import Kind
 from grpo_wizard.steps.emulator.kube.controllers import volumes
-from grpo_wizard.steps.emulator.kube.core import Kube
+from grpo_wizard.steps.emulator.kube.core import ClusterContext
 from grpo_wizard.steps.emulator.server.context import JSON
 
 SERVICE_ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
-_DRILLED = (
+_DRILL_MESSAGE = (
     'MountVolume.MountDevice failed for volume "{name}" : rpc error: code = Internal desc = '
     "Could not mount: mount "
     "failed: exit status 5\nOutput: mount.lustre: mount failed: Input/output error\nIs the MGS running?\n"
@@ -40,7 +40,7 @@ def _sources(volume: JSON) -> list[tuple[Kind, JSON, str]]:
     return found
 
 
-def trouble(kube: Kube, pod: JSON) -> str:
+def mount_failure(kube: ClusterContext, pod: JSON) -> str:
     """Why this pod's volumes cannot be set up; empty when they can."""
     namespace = pod["metadata"]["namespace"]
     for volume in pod["spec"].get("volumes", ()):
@@ -52,33 +52,35 @@ def trouble(kube: Kube, pod: JSON) -> str:
             pv = volumes.volume_of(kube, pod, volume)
             if pv is None:
                 return f'MountVolume.SetUp failed for volume "{volume["name"]}" : persistentvolume not found'
-            if kubernetes.of(pod) == "mount" or (kubernetes.runs("lustre-mount") and volumes.is_lustre(pv)):
-                return _DRILLED.format(name=pv["metadata"]["name"])
+            if kubernetes.drill_of(pod) == "mount" or (
+                kubernetes.is_active("lustre-mount") and volumes.is_lustre(pv)
+            ):
+                return _DRILL_MESSAGE.format(name=pv["metadata"]["name"])
             if why := volumes.mount_error(kube, pv):
                 return why
     return ""
 
 
-def folder(kube: Kube, pod: JSON) -> Path:
+def pod_folder(kube: ClusterContext, pod: JSON) -> Path:
     """The private folder of one pod."""
     return kube.root / "pods" / str(pod["metadata"]["uid"])
 
 
-def mounts(kube: Kube, pod: JSON, container: JSON) -> dict[str, Path]:
+def mounts(kube: ClusterContext, pod: JSON, container: JSON) -> dict[str, Path]:
     """mountPath -> file or folder on this machine, written afresh."""
     known = {v["name"]: v for v in pod["spec"].get("volumes", ())}
     found = {}
     for mount in container.get("volumeMounts", ()):
-        place = _place(kube, pod, known[mount["name"]])
+        place = _volume_folder(kube, pod, known[mount["name"]])
         if mount.get("subPath"):
-            place = place / _inside(mount["subPath"])
+            place = place / _safe_relative_path(mount["subPath"])
             if not place.exists():
                 place.mkdir(parents=True)
         found[mount["mountPath"].rstrip("/") or "/"] = place
     return found
 
 
-def _inside(path: str) -> str:
+def _safe_relative_path(path: str) -> str:
     """A relative path that cannot leave its folder."""
     parts = [p for p in path.split("/") if p not in ("", ".")]
     if ".." in parts:
@@ -86,7 +88,7 @@ def _inside(path: str) -> str:
     return "/".join(parts)
 
 
-def _place(kube: Kube, pod: JSON, volume: JSON) -> Path:
+def _volume_folder(kube: ClusterContext, pod: JSON, volume: JSON) -> Path:
     if "persistentVolumeClaim" in volume:
         pv = volumes.volume_of(kube, pod, volume)
         csi = (pv or {}).get("spec", {}).get("csi") or {}
@@ -94,36 +96,40 @@ def _place(kube: Kube, pod: JSON, volume: JSON) -> Path:
         place = kube.lustre_folder(handle)
     elif "hostPath" in volume:
         node = re.sub(r"[^-a-z0-9]", "_", pod["spec"].get("nodeName", "none"))
-        place = kube.root / "nodes" / node / _inside(volume["hostPath"]["path"].replace("..", "__"))
+        place = (
+            kube.root / "nodes" / node / _safe_relative_path(volume["hostPath"]["path"].replace("..", "__"))
+        )
     else:
-        place = folder(kube, pod) / re.sub(r"[^-a-z0-9]", "_", volume["name"])
+        place = pod_folder(kube, pod) / re.sub(r"[^-a-z0-9]", "_", volume["name"])
     place.mkdir(parents=True, exist_ok=True, mode=0o700)
-    _write(kube, pod, volume, place)
+    _write_volume(kube, pod, volume, place)
     return place
 
 
-def _write(kube: Kube, pod: JSON, volume: JSON, place: Path) -> None:
+def _write_volume(kube: ClusterContext, pod: JSON, volume: JSON, place: Path) -> None:
     namespace = pod["metadata"]["namespace"]
     wanted: dict[str, bytes] = {}
     for kind, source, name in _sources(volume):
         obj = kube.store.find(kind, namespace, name)
-        data = contents(obj) if obj else {}
+        data = data_bytes(obj) if obj else {}
         names = {i["key"]: i["path"] for i in source.get("items", ())} or {k: k for k in data}
-        wanted |= {_inside(names[k]): v for k, v in data.items() if k in names}
+        wanted |= {_safe_relative_path(names[k]): v for k, v in data.items() if k in names}
     for source in volume.get("projected", {}).get("sources", ()):
         if "serviceAccountToken" in source:
-            wanted[_inside(source["serviceAccountToken"]["path"])] = token(kube, pod).encode()
+            wanted[_safe_relative_path(source["serviceAccountToken"]["path"])] = service_account_token(
+                kube, pod
+            ).encode()
         for entry in source.get("downwardAPI", {}).get("items", ()):
-            wanted[_inside(entry["path"])] = namespace.encode()
+            wanted[_safe_relative_path(entry["path"])] = namespace.encode()
     if not wanted and not _sources(volume):
         return
     for path in [p for p in place.rglob("*") if p.is_file() and str(p.relative_to(place)) not in wanted]:
         path.unlink()
     for name, content in wanted.items():
-        _put(place / name, content)
+        _write_if_changed(place / name, content)
 
 
-def contents(obj: JSON) -> dict[str, bytes]:
+def data_bytes(obj: JSON) -> dict[str, bytes]:
     """A Secret's or ConfigMap's entries as bytes."""
     if obj["kind"] == "Secret":
         return {k: base64.b64decode(v) for k, v in (obj.get("data") or {}).items()}
@@ -133,7 +139,7 @@ def contents(obj: JSON) -> dict[str, bytes]:
     }
 
 
-def _put(path: Path, data: bytes) -> None:
+def _write_if_changed(path: Path, data: bytes) -> None:
     """Writes privately and only what changed; readers never see half a file."""
     if path.exists() and path.read_bytes() == data:
         return
@@ -144,13 +150,13 @@ def _put(path: Path, data: bytes) -> None:
     temporary.replace(path)
 
 
-def token(kube: Kube, pod: JSON) -> str:
+def service_account_token(kube: ClusterContext, pod: JSON) -> str:
     """The token of the pod's ServiceAccount, the same one as long as the pod lives."""
-    issued = kube.note("issued")
+    issued = kube.controller_state_for("issued")
     uid = pod["metadata"]["uid"]
     if uid not in issued:
-        issued[uid] = auth.issue(
-            kube.note("keys")["tokens"],
+        issued[uid] = auth.issue_token(
+            kube.controller_state_for("keys")["tokens"],
             pod["metadata"]["namespace"],
             pod["spec"].get("serviceAccountName", "default"),
             kube.clock.now() + _TOKEN_S,
@@ -158,13 +164,13 @@ def token(kube: Kube, pod: JSON) -> str:
     return str(issued[uid])
 
 
-def drop(kube: Kube, pod: JSON) -> None:
+def remove_pod_folder(kube: ClusterContext, pod: JSON) -> None:
     """The pod's own files go with it; Lustre's stay."""
-    shutil.rmtree(folder(kube, pod), ignore_errors=True)
-    kube.note("issued").pop(pod["metadata"]["uid"], None)
+    shutil.rmtree(pod_folder(kube, pod), ignore_errors=True)
+    kube.controller_state_for("issued").pop(pod["metadata"]["uid"], None)
 
 
-def versions(kube: Kube, pod: JSON) -> str:
+def data_versions(kube: ClusterContext, pod: JSON) -> str:
     """Which versions of its Secrets and ConfigMaps a pod's files should show."""
     found = [
         kube.store.find(kind, pod["metadata"]["namespace"], name)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from grpo_wizard.steps.emulator.kube.api import kinds
-from grpo_wizard.steps.emulator.kube.api.defaults import suffix
-from grpo_wizard.steps.emulator.kube.core import Kube
+from grpo_wizard.steps.emulator.kube.api.defaults import random_suffix
+from grpo_wizard.steps.emulator.kube.core import ClusterContext
 from grpo_wizard.steps.emulator.kube.node import addressing, failures, machines
 from grpo_wizard.steps.emulator.server.context import JSON
 
@@ -22,42 +22,44 @@ def zone_of(node: JSON) -> str:
     return str(node["metadata"]["labels"]["topology.kubernetes.io/zone"])
 
 
-def reconcile(kube: Kube) -> None:
+def reconcile(kube: ClusterContext) -> None:
     """Makes and removes nodes until every pool and zone has what the cloud says."""
-    pools = {p["name"]: p for p in kube.ground.pools(kube.cluster_key)}
+    pools = {p["name"]: p for p in kube.cloud.pools(kube.cluster_key)}
     standing: dict[tuple[str, str], list[JSON]] = {}
     for node in kube.store.list(kinds.NODE):
         standing.setdefault((pool_of(node), zone_of(node)), []).append(node)
     wanted = {
         (name, zone): count
         for name in pools
-        for zone, count in kube.ground.sizes(kube.cluster_key, name).items()
+        for zone, count in kube.cloud.node_counts(kube.cluster_key, name).items()
     }
     for key in {*wanted, *standing}:
-        _fit(kube, pools.get(key[0]), key, wanted.get(key, 0), standing.get(key, []))
-    for name in [n for n in kube.note("pools") if n not in pools]:
-        del kube.note("pools")[name]
+        _scale_pool(kube, pools.get(key[0]), key, wanted.get(key, 0), standing.get(key, []))
+    for name in [n for n in kube.controller_state_for("pools") if n not in pools]:
+        del kube.controller_state_for("pools")[name]
     for name in pools:
-        kube.note("pools").setdefault(name, True)
+        kube.controller_state_for("pools").setdefault(name, True)
     for node in kube.store.list(kinds.NODE):
         if pool_of(node) in pools:
-            _advertise(kube, pools[pool_of(node)], node)
-            _troubles(kube, node)
+            _advertise_gpus(kube, pools[pool_of(node)], node)
+            _apply_node_faults(kube, node)
     for pool in pools.values():
-        _renew(kube, pool)
+        _upgrade_nodes(kube, pool)
 
 
-def _fit(kube: Kube, pool: JSON | None, key: tuple[str, str], wanted: int, standing: list[JSON]) -> None:
+def _scale_pool(
+    kube: ClusterContext, pool: JSON | None, key: tuple[str, str], wanted: int, standing: list[JSON]
+) -> None:
     for index in range(len(standing), wanted):
-        if pool is not None and _joined(kube, pool, key, index):
+        if pool is not None and _may_join(kube, pool, key, index):
             _join(kube, pool, key[1])
     surplus = len(standing) - wanted
     if surplus > 0:  # the emptiest go first; on a real resize the choice is the instance group's
-        for node in sorted(standing, key=lambda n: len(pods_on(kube, n["metadata"]["name"])))[:surplus]:
-            remove(kube, node)
+        for node in sorted(standing, key=lambda n: len(pods_on_node(kube, n["metadata"]["name"])))[:surplus]:
+            remove_node(kube, node)
 
 
-def _renew(kube: Kube, pool: JSON) -> None:
+def _upgrade_nodes(kube: ClusterContext, pool: JSON) -> None:
     """Replaces one node of another version than its pool's.
 
     While an upgrade runs, the pool names its `target` and how many nodes it may have renewed by now; surge 1: the
@@ -69,29 +71,31 @@ def _renew(kube: Kube, pool: JSON) -> None:
     old = [n for n in nodes if n["status"]["nodeInfo"]["kubeletVersion"] != f"v{right}"]
     if right and old and len(nodes) - len(old) < ahead.get("renewed", len(nodes)):
         _join(kube, pool, zone_of(old[0]), right)
-        remove(kube, old[0])
+        remove_node(kube, old[0])
 
 
-def _joined(kube: Kube, pool: JSON, key: tuple[str, str], index: int) -> bool:
-    first = pool["name"] not in kube.note("pools")  # nodes of a new pool came with the pool's own operation
+def _may_join(kube: ClusterContext, pool: JSON, key: tuple[str, str], index: int) -> bool:
+    first = pool["name"] not in kube.controller_state_for(
+        "pools"
+    )  # nodes of a new pool came with the pool's own operation
     timer = f"join/{key[0]}/{key[1]}/{index}"
-    if first or kube.due(timer, JOIN_GPU_S if machines.accelerators(pool)[0] else JOIN_S):
-        kube.forget(timer)
+    if first or kube.timer_expired(timer, JOIN_GPU_S if machines.accelerators(pool)[0] else JOIN_S):
+        kube.cancel_timers(timer)
         return True
     return False
 
 
-def _join(kube: Kube, pool: JSON, zone: str, version: str = "") -> None:
-    name = f"{addressing.group(kube, pool, zone)}-{suffix(4)}"
-    number = kube.note("counters").get("node", 0) + 1
-    kube.note("counters")["node"] = number
+def _join(kube: ClusterContext, pool: JSON, zone: str, version: str = "") -> None:
+    name = f"{addressing.instance_group_name(kube, pool, zone)}-{random_suffix(4)}"
+    number = kube.controller_state_for("counters").get("node", 0) + 1
+    kube.controller_state_for("counters")["node"] = number
     spec: JSON = {
-        "podCIDR": addressing.node_pods(pool, number),
+        "podCIDR": addressing.pod_cidr(pool, number),
         "providerID": f"gce://{kube.project}/{zone}/{name}",
     }
-    if taints := machines.taints(pool):
+    if taints := machines.node_taints(pool):
         spec["taints"] = taints
-    capacity, allocatable = machines.resources(pool)
+    capacity, allocatable = machines.node_resources(pool)
     networks = (pool.get("networkConfig") or {}).get("additionalNodeNetworkConfigs") or []
     node = kube.store.create(
         kinds.NODE,
@@ -101,7 +105,7 @@ def _join(kube: Kube, pool: JSON, zone: str, version: str = "") -> None:
             "spec": spec,
             "metadata": {
                 "name": name,
-                "labels": machines.labels(pool, name, zone),
+                "labels": machines.node_labels(pool, name, zone),
                 "annotations": {
                     "node.gke.io/last-applied-node-labels": "",
                     "rehearsal/subnetworks": ",".join(str(n.get("subnetwork", "")) for n in networks),
@@ -111,13 +115,13 @@ def _join(kube: Kube, pool: JSON, zone: str, version: str = "") -> None:
                 "capacity": capacity,
                 "allocatable": allocatable,
                 "conditions": _conditions(kube, True),
-                "addresses": addressing.node(pool, number, name),
-                "nodeInfo": _info(version or pool.get("version") or kube.version),
+                "addresses": addressing.node_addresses(pool, number, name),
+                "nodeInfo": _node_info(version or pool.get("version") or kube.version),
                 "images": [],
             },
         },
     )
-    kube.event(
+    kube.record_event(
         kinds.NODE,
         node,
         "RegisteredNode",
@@ -126,7 +130,7 @@ def _join(kube: Kube, pool: JSON, zone: str, version: str = "") -> None:
     )
 
 
-def _info(version: str) -> JSON:
+def _node_info(version: str) -> JSON:
     return {
         "kubeletVersion": f"v{version}",
         "kubeProxyVersion": f"v{version}",
@@ -141,8 +145,8 @@ def _info(version: str) -> JSON:
     }
 
 
-def _conditions(kube: Kube, ready: bool) -> list[JSON]:
-    now = kube.stamp()
+def _conditions(kube: ClusterContext, ready: bool) -> list[JSON]:
+    now = kube.timestamp()
     rows = [
         (
             "Ready",
@@ -172,41 +176,43 @@ def _conditions(kube: Kube, ready: bool) -> list[JSON]:
     ]
 
 
-def _advertise(kube: Kube, pool: JSON, node: JSON) -> None:
+def _advertise_gpus(kube: ClusterContext, pool: JSON, node: JSON) -> None:
     """The device plugin's word: GPUs become allocatable once the driver is in."""
     _, count = machines.accelerators(pool)
     if (
         count
         and "nvidia.com/gpu" not in node["status"]["allocatable"]
-        and machines.driver_comes(pool)
-        and kube.due(f"driver/{node['metadata']['uid']}", DRIVER_S)
+        and machines.gke_installs_driver(pool)
+        and kube.timer_expired(f"driver/{node['metadata']['uid']}", DRIVER_S)
     ):
 
         def edit(n: JSON) -> None:
             for sort in ("capacity", "allocatable"):
                 n["status"][sort]["nvidia.com/gpu"] = str(count)
 
-        kube.change(kinds.NODE, node, edit)
+        kube.edit_object(kinds.NODE, node, edit)
 
 
-def pods_on(kube: Kube, node: str) -> list[JSON]:
+def pods_on_node(kube: ClusterContext, node: str) -> list[JSON]:
     """Pods bound to a node, those of DaemonSets left out."""
     return [
-        p for p in kube.store.list(kinds.POD) if p["spec"].get("nodeName") == node and not of_daemon_set(p)
+        p
+        for p in kube.store.list(kinds.POD)
+        if p["spec"].get("nodeName") == node and not is_daemon_set_pod(p)
     ]
 
 
-def of_daemon_set(pod: JSON) -> bool:
+def is_daemon_set_pod(pod: JSON) -> bool:
     return any(r["kind"] == "DaemonSet" for r in pod["metadata"].get("ownerReferences", ()))
 
 
-def remove(kube: Kube, node: JSON) -> None:
+def remove_node(kube: ClusterContext, node: JSON) -> None:
     """The machine goes and takes its pods along."""
     name = node["metadata"]["name"]
     for pod in [p for p in kube.store.list(kinds.POD) if p["spec"].get("nodeName") == name]:
         kube.store.remove(kinds.POD, pod)
     if kube.store.find(kinds.NODE, "", name):
-        kube.event(
+        kube.record_event(
             kinds.NODE,
             node,
             "RemovingNode",
@@ -214,16 +220,16 @@ def remove(kube: Kube, node: JSON) -> None:
             "node-controller",
         )
         kube.store.remove(kinds.NODE, kube.store.get(kinds.NODE, "", name))
-    kube.note("lost").pop(name, None)
-    addressing.forget(kube, name)
+    kube.controller_state_for("lost").pop(name, None)
+    addressing.release_node(kube, name)
     for timer in ("driver", "drill", "silent"):
-        kube.forget(f"{timer}/{node['metadata']['uid']}")
+        kube.cancel_timers(f"{timer}/{node['metadata']['uid']}")
 
 
-def _troubles(kube: Kube, node: JSON) -> None:
+def _apply_node_faults(kube: ClusterContext, node: JSON) -> None:
     """Preemption takes the machine's place from the pool, a repair does not: a new machine joins."""
-    if failures.preempted(kube, node):
-        kube.ground.give_node(kube.cluster_key, pool_of(node), zone_of(node))
-        remove(kube, node)
-    elif failures.broken(kube, node):
-        remove(kube, node)
+    if failures.is_preempted(kube, node):
+        kube.cloud.release_node(kube.cluster_key, pool_of(node), zone_of(node))
+        remove_node(kube, node)
+    elif failures.needs_repair(kube, node):
+        remove_node(kube, node)

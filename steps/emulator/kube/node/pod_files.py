@@ -14,11 +14,11 @@ class PodFiles:
 
     mounts: dict[str, Path]
 
-    def full(self, path: str, folder: str = "/") -> str:
+    def absolute(self, path: str, folder: str = "/") -> str:
         """Absolute and without dots, as seen in the container."""
         return "/" + posixpath.normpath(posixpath.join(folder, path)).lstrip("/")
 
-    def real(self, path: str) -> Path | None:
+    def resolve(self, path: str) -> Path | None:
         """The file behind a container's path; None when there is none, or a link leads out of its mount."""
         best = max(
             (m for m in self.mounts if path == m or path.startswith(m.rstrip("/") + "/")),
@@ -32,7 +32,7 @@ class PodFiles:
         return found if found.resolve().is_relative_to(base.resolve()) and found.exists() else None
 
     def is_folder(self, path: str) -> bool:
-        found = self.real(path)
+        found = self.resolve(path)
         return (
             found.is_dir()
             if found
@@ -40,11 +40,11 @@ class PodFiles:
         )
 
     def exists(self, path: str) -> bool:
-        return self.real(path) is not None or self.is_folder(path)
+        return self.resolve(path) is not None or self.is_folder(path)
 
     def children(self, path: str) -> list[str]:
         """Names in a folder, mount points below it included; sorted as ls does without locale."""
-        found = self.real(path)
+        found = self.resolve(path)
         names = {p.name for p in found.iterdir()} if found and found.is_dir() else set()
         head = path.rstrip("/") + "/"
         names |= {m[len(head) :].split("/")[0] for m in self.mounts if m.startswith(head) and m != head}
@@ -54,9 +54,9 @@ class PodFiles:
         """Bytes of a file, or of all files below a folder."""
         if self.is_folder(path):
             return sum(self.size(f"{path.rstrip('/')}/{name}") for name in self.children(path))
-        found = self.real(path)
+        found = self.resolve(path)
         return found.stat().st_size if found else 0
 
     def read(self, path: str) -> bytes:
-        found = self.real(path)
+        found = self.resolve(path)
         return found.read_bytes() if found and found.is_file() else b""

@@ -6,15 +6,15 @@ import hashlib
 
 from grpo_wizard.steps.emulator.server.context import JSON
 
-GROUPS = (("initContainers", "initContainerStatuses"), ("containers", "containerStatuses"))
+CONTAINER_GROUPS = (("initContainers", "initContainerStatuses"), ("containers", "containerStatuses"))
 
 
-def fresh(spec: JSON) -> JSON:
+def initial_status(spec: JSON) -> JSON:
     """The first container statuses, all waiting."""
     inits = bool(spec.get("initContainers"))
     return {
         key: [_waiting(c, "PodInitializing" if inits else "ContainerCreating") for c in spec.get(group, ())]
-        for group, key in GROUPS
+        for group, key in CONTAINER_GROUPS
         if spec.get(group)
     }
 
@@ -32,15 +32,15 @@ def _waiting(container: JSON, reason: str) -> JSON:
     }
 
 
-def row(pod: JSON, name: str) -> JSON:
+def container_status(pod: JSON, name: str) -> JSON:
     """A container's status by name."""
     rows = (*pod["status"].get("initContainerStatuses", ()), *pod["status"].get("containerStatuses", ()))
     found: JSON = next(r for r in rows if r["name"] == name)
     return found
 
 
-def wait(pod: JSON, name: str, reason: str, message: str = "") -> None:
-    it = row(pod, name)
+def set_waiting(pod: JSON, name: str, reason: str, message: str = "") -> None:
+    it = container_status(pod, name)
     it.update(
         ready=False,
         started=False,
@@ -48,8 +48,8 @@ def wait(pod: JSON, name: str, reason: str, message: str = "") -> None:
     )
 
 
-def run(pod: JSON, name: str, now: str) -> None:
-    it = row(pod, name)
+def set_running(pod: JSON, name: str, now: str) -> None:
+    it = container_status(pod, name)
     digest = hashlib.sha256(it["image"].encode()).hexdigest()
     key = hashlib.sha256(f"{pod['metadata']['uid']}/{name}/{it['restartCount']}".encode()).hexdigest()
     it.update(
@@ -61,9 +61,9 @@ def run(pod: JSON, name: str, now: str) -> None:
     )
 
 
-def end(pod: JSON, name: str, now: str, code: int, reason: str) -> None:
+def set_terminated(pod: JSON, name: str, now: str, code: int, reason: str) -> None:
     """A container's end; what was running becomes its start time."""
-    it = row(pod, name)
+    it = container_status(pod, name)
     began = (it["state"].get("running") or {}).get("startedAt", now)
     it.update(
         ready=code == 0,
@@ -80,9 +80,9 @@ def end(pod: JSON, name: str, now: str, code: int, reason: str) -> None:
     )
 
 
-def again(pod: JSON, name: str, message: str) -> None:
+def set_crash_loop_backoff(pod: JSON, name: str, message: str) -> None:
     """After an end: it waits in back-off, its end is remembered."""
-    it = row(pod, name)
+    it = container_status(pod, name)
     if "terminated" in it["state"]:
         it["lastState"] = it["state"]
     it.update(
@@ -90,7 +90,7 @@ def again(pod: JSON, name: str, message: str) -> None:
     )
 
 
-def settle(pod: JSON, now: str) -> None:
+def update_conditions(pod: JSON, now: str) -> None:
     """Phase and conditions out of the containers' states."""
     state = pod["status"]
     rows, inits = state.get("containerStatuses", []), state.get("initContainerStatuses", [])

@@ -16,15 +16,15 @@ NOT_FOUND = 127
 
 
 @dataclass
-class Result:
+class CommandResult:
     """What a command leaves: bytes and exit code."""
 
-    out: bytes = b""
-    err: bytes = b""
-    code: int = 0
+    stdout: bytes = b""
+    stderr: bytes = b""
+    exit_code: int = 0
 
 
-def human(size: int) -> str:
+def format_size(size: int) -> str:
     """`4.0K`, `17G`: as -h prints."""
     if size < 1024:
         return str(size)
@@ -52,17 +52,17 @@ def _missing(command: str, path: str, verb: str = "cannot access") -> bytes:
     return f"{command}: {quoted}: No such file or directory\n".encode()
 
 
-def _ls(files: PodFiles, words: list[str], stdin: bytes) -> Result:
+def _ls(files: PodFiles, words: list[str], stdin: bytes) -> CommandResult:
     flags, paths = _split(words)
-    result, paths = Result(), paths or ["/"]
+    result, paths = CommandResult(), paths or ["/"]
     for given in paths:
-        path = files.full(given)
+        path = files.absolute(given)
         if not files.exists(path):
-            result.err, result.code = result.err + _missing("ls", given), 2
+            result.stderr, result.exit_code = result.stderr + _missing("ls", given), 2
             continue
         if len(paths) > 1 and files.is_folder(path) and "d" not in flags:
-            result.out += f"{given}:\n".encode()
-        result.out += _listing(files, path, given, flags)
+            result.stdout += f"{given}:\n".encode()
+        result.stdout += _listing(files, path, given, flags)
     return result
 
 
@@ -84,24 +84,24 @@ def _listing(files: PodFiles, path: str, given: str, flags: set[str]) -> bytes:
 
 
 def _row(files: PodFiles, path: str, name: str, *, human_sizes: bool = False) -> str:
-    found, folder = files.real(path), files.is_folder(path)
+    found, folder = files.resolve(path), files.is_folder(path)
     when = time.strftime("%b %d %H:%M", time.gmtime(found.stat().st_mtime if found else 0))
     size = 4096 if folder else files.size(path)
-    mode, shown = "drwxr-xr-x" if folder else "-rw-r--r--", human(size) if human_sizes else str(size)
+    mode, shown = "drwxr-xr-x" if folder else "-rw-r--r--", format_size(size) if human_sizes else str(size)
     return f"{mode} 1 root root {shown} {when} {name}\n"
 
 
-def _tree(files: PodFiles, words: list[str], stdin: bytes) -> Result:
+def _tree(files: PodFiles, words: list[str], stdin: bytes) -> CommandResult:
     depth = int(words[words.index("-L") + 1]) if "-L" in words[:-1] else 99
     operands = [w for i, w in enumerate(words) if not w.startswith("-") and (i == 0 or words[i - 1] != "-L")]
     given = operands[0] if operands else "/"
-    path = files.full(given)
+    path = files.absolute(given)
     if not files.is_folder(path):
-        return Result(f"{given}  [error opening dir]\n\n0 directories, 0 files\n".encode(), b"", 2)
+        return CommandResult(f"{given}  [error opening dir]\n\n0 directories, 0 files\n".encode(), b"", 2)
     lines, counts = [given], [0, 0]
     _branch(files, path, "", depth, lines, counts)
     lines += ["", f"{counts[0]} directories, {counts[1]} files"]
-    return Result(("\n".join(lines) + "\n").encode())
+    return CommandResult(("\n".join(lines) + "\n").encode())
 
 
 def _branch(files: PodFiles, path: str, indent: str, depth: int, lines: list[str], counts: list[int]) -> None:
@@ -115,26 +115,26 @@ def _branch(files: PodFiles, path: str, indent: str, depth: int, lines: list[str
             _branch(files, below, indent + ("    " if last else "│   "), depth - 1, lines, counts)
 
 
-def _cat(files: PodFiles, words: list[str], stdin: bytes) -> Result:
+def _cat(files: PodFiles, words: list[str], stdin: bytes) -> CommandResult:
     _, paths = _split(words)
-    result = Result() if paths else Result(stdin)
+    result = CommandResult() if paths else CommandResult(stdin)
     for given in paths:
-        path = files.full(given)
+        path = files.absolute(given)
         if given == "-":
-            result.out += stdin
+            result.stdout += stdin
         elif files.is_folder(path):
-            result.err, result.code = result.err + f"cat: {given}: Is a directory\n".encode(), 1
+            result.stderr, result.exit_code = result.stderr + f"cat: {given}: Is a directory\n".encode(), 1
         elif not files.exists(path):
-            result.err, result.code = result.err + _missing("cat", given, ""), 1
+            result.stderr, result.exit_code = result.stderr + _missing("cat", given, ""), 1
         else:
-            result.out += files.read(path)
+            result.stdout += files.read(path)
     return result
 
 
-def _part(name: str) -> Callable[[PodFiles, list[str], bytes], Result]:
+def _head_or_tail(name: str) -> Callable[[PodFiles, list[str], bytes], CommandResult]:
     """head and tail."""
 
-    def command(files: PodFiles, words: list[str], stdin: bytes) -> Result:
+    def command(files: PodFiles, words: list[str], stdin: bytes) -> CommandResult:
         count, by_bytes, paths = 10, False, []
         rest = list(words)
         while rest:
@@ -145,17 +145,20 @@ def _part(name: str) -> Callable[[PodFiles, list[str], bytes], Result]:
                 count = int(word.lstrip("-n"))
             elif word != "-f":
                 paths.append(word)
-        result = Result()
+        result = CommandResult()
         for given in paths or ["-"]:
-            path = files.full(given)
+            path = files.absolute(given)
             if given != "-" and (not files.exists(path) or files.is_folder(path)):
                 what = "cannot open '{0}' for reading: No such file or directory"
                 text = "error reading '{0}': Is a directory" if files.is_folder(path) else what
-                result.err, result.code = result.err + f"{name}: {text.format(given)}\n".encode(), 1
+                result.stderr, result.exit_code = (
+                    result.stderr + f"{name}: {text.format(given)}\n".encode(),
+                    1,
+                )
                 continue
             data = stdin if given == "-" else files.read(path)
             pieces = [bytes([b]) for b in data] if by_bytes else data.splitlines(keepends=True)
-            result.out += b"".join(
+            result.stdout += b"".join(
                 pieces[:count] if name == "head" else pieces[max(0, len(pieces) - count) :]
             )
         return result
@@ -163,15 +166,15 @@ def _part(name: str) -> Callable[[PodFiles, list[str], bytes], Result]:
     return command
 
 
-def _du(files: PodFiles, words: list[str], stdin: bytes) -> Result:
+def _du(files: PodFiles, words: list[str], stdin: bytes) -> CommandResult:
     flags, paths = _split(words)
-    result = Result()
+    result = CommandResult()
     for given in paths or ["/"]:
-        path = files.full(given)
+        path = files.absolute(given)
         if not files.exists(path):
-            result.err, result.code = result.err + _missing("du", given), 1
+            result.stderr, result.exit_code = result.stderr + _missing("du", given), 1
             continue
-        result.out += "".join(_usage(files, path, given, flags)).encode()
+        result.stdout += "".join(_usage(files, path, given, flags)).encode()
     return result
 
 
@@ -182,21 +185,21 @@ def _usage(files: PodFiles, path: str, shown: str, flags: set[str]) -> Iterator[
         if files.is_folder(below) or "a" in flags:
             yield from _usage(files, below, f"{shown.rstrip('/')}/{name}", flags)
     size = files.size(path)
-    yield f"{human(size) if 'h' in flags else size if 'b' in flags else -(-size // 1024)}\t{shown}\n"
+    yield f"{format_size(size) if 'h' in flags else size if 'b' in flags else -(-size // 1024)}\t{shown}\n"
 
 
-def _stat(files: PodFiles, words: list[str], stdin: bytes) -> Result:
+def _stat(files: PodFiles, words: list[str], stdin: bytes) -> CommandResult:
     if words[:1] == ["-c"] and len(words) > 2:
         form, paths = words[1], words[2:]
     else:
         form, paths = "  File: %n\n  Size: %s\t%F\nModify: %y", _split(words)[1]
-    result = Result()
+    result = CommandResult()
     for given in paths:
-        path = files.full(given)
+        path = files.absolute(given)
         if not files.exists(path):
-            result.err, result.code = result.err + _missing("stat", given, "cannot statx"), 1
+            result.stderr, result.exit_code = result.stderr + _missing("stat", given, "cannot statx"), 1
             continue
-        found = files.real(path)
+        found = files.resolve(path)
         when = found.stat().st_mtime if found else 0.0
         text = form
         for sign, value in (
@@ -207,30 +210,32 @@ def _stat(files: PodFiles, words: list[str], stdin: bytes) -> Result:
             ("%y", time.strftime("%Y-%m-%d %H:%M:%S.000000000 +0000", time.gmtime(when))),
         ):
             text = text.replace(sign, value)
-        result.out += f"{text}\n".encode()
+        result.stdout += f"{text}\n".encode()
     return result
 
 
-def _apt(files: PodFiles, words: list[str], stdin: bytes) -> Result:
-    return Result(
+def _apt(files: PodFiles, words: list[str], stdin: bytes) -> CommandResult:
+    return CommandResult(
         b"Reading package lists... Done\nBuilding dependency tree... Done\n"
         b"0 upgraded, 0 newly installed, 0 to remove and 0 not upgraded.\n"
     )
 
 
-def _tar(files: PodFiles, words: list[str], stdin: bytes) -> Result:
+def _tar(files: PodFiles, words: list[str], stdin: bytes) -> CommandResult:
     """`tar cf - PATH`, which is what kubectl cp reads."""
     if not words or "c" not in words[0] or "-" not in words[1:]:
-        return Result(b"", b"tar: only `tar cf - PATH` is known in a rehearsal\n", 2)
+        return CommandResult(b"", b"tar: only `tar cf - PATH` is known in a rehearsal\n", 2)
     paths = [w for w in words[1:] if w != "-" and not w.startswith("-")]
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w") as archive:
         for given in paths:
-            path = files.full(given)
+            path = files.absolute(given)
             if not files.exists(path):
-                return Result(b"", f"tar: {given}: Cannot stat: No such file or directory\n".encode(), 2)
+                return CommandResult(
+                    b"", f"tar: {given}: Cannot stat: No such file or directory\n".encode(), 2
+                )
             _pack(files, path, archive)
-    return Result(buffer.getvalue())
+    return CommandResult(buffer.getvalue())
 
 
 def _pack(files: PodFiles, path: str, archive: tarfile.TarFile) -> None:
@@ -246,12 +251,12 @@ def _pack(files: PodFiles, path: str, archive: tarfile.TarFile) -> None:
         archive.addfile(entry, io.BytesIO(data))
 
 
-COMMANDS: dict[str, Callable[[PodFiles, list[str], bytes], Result]] = {
+COMMANDS: dict[str, Callable[[PodFiles, list[str], bytes], CommandResult]] = {
     "ls": _ls,
     "tree": _tree,
     "cat": _cat,
-    "head": _part("head"),
-    "tail": _part("tail"),
+    "head": _head_or_tail("head"),
+    "tail": _head_or_tail("tail"),
     "du": _du,
     "stat": _stat,
     "apt": _apt,
@@ -260,21 +265,21 @@ COMMANDS: dict[str, Callable[[PodFiles, list[str], bytes], Result]] = {
 }
 
 
-def wants_input(argv: list[str]) -> bool:
+def reads_stdin(argv: list[str]) -> bool:
     """Whether a command reads standard input to its end."""
     return argv[:2] == ["bash", "-s"] or (
         argv[:1] in (["cat"], ["head"], ["tail"]) and not _split(argv[1:])[1]
     )
 
 
-def run(files: PodFiles, argv: list[str], stdin: bytes = b"") -> Result:
+def run(files: PodFiles, argv: list[str], stdin: bytes = b"") -> CommandResult:
     """One command of the closed list; `bash -s` takes a script of the same list from standard input."""
     if argv[:2] == ["bash", "-s"]:
         return _script(files, stdin.decode(errors="replace"))
     command = COMMANDS.get(argv[0].removeprefix("/bin/").removeprefix("/usr/bin/")) if argv else None
     if command is None:
         name = argv[0] if argv else ""
-        return Result(
+        return CommandResult(
             b"",
             f"rehearsal: {name}: not in the closed list ({', '.join(sorted(COMMANDS))}, bash -s)\n".encode(),
             NOT_FOUND,
@@ -282,20 +287,20 @@ def run(files: PodFiles, argv: list[str], stdin: bytes = b"") -> Result:
     try:
         return command(files, argv[1:], stdin)
     except (ValueError, IndexError, OSError) as error:
-        return Result(b"", f"{argv[0]}: {error}\n".encode(), 1)
+        return CommandResult(b"", f"{argv[0]}: {error}\n".encode(), 1)
 
 
-def _script(files: PodFiles, text: str) -> Result:
-    total = Result()
+def _script(files: PodFiles, text: str) -> CommandResult:
+    total = CommandResult()
     for number, line in enumerate(text.splitlines(), 1):
         try:
             words = shlex.split(line, comments=True)
         except ValueError as error:
-            return Result(total.out, total.err + f"bash: line {number}: {error}\n".encode(), 2)
+            return CommandResult(total.stdout, total.stderr + f"bash: line {number}: {error}\n".encode(), 2)
         if not words:
             continue
         one = run(files, words)
-        if one.code == NOT_FOUND:
-            one.err = f"bash: line {number}: {words[0]}: command not found\n".encode()
-        total = Result(total.out + one.out, total.err + one.err, one.code)
+        if one.exit_code == NOT_FOUND:
+            one.stderr = f"bash: line {number}: {words[0]}: command not found\n".encode()
+        total = CommandResult(total.stdout + one.stdout, total.stderr + one.stderr, one.exit_code)
     return total

@@ -8,7 +8,7 @@ import msgspec
 from aiohttp import WSMsgType, web
 
 from grpo_wizard.steps.emulator.kube.api import status
-from grpo_wizard.steps.emulator.kube.core import Kube
+from grpo_wizard.steps.emulator.kube.core import ClusterContext
 from grpo_wizard.steps.emulator.kube.node import mounts, pod_status, shell
 from grpo_wizard.steps.emulator.kube.node.pod_files import PodFiles
 from grpo_wizard.steps.emulator.server.context import JSON
@@ -20,11 +20,11 @@ _INPUT_S = 600.0
 MAX_INPUT = 16 * 1024 * 1024
 
 
-async def serve(kube: Kube, pod: JSON, container: JSON, request: web.Request) -> web.StreamResponse:
+async def serve(kube: ClusterContext, pod: JSON, container: JSON, request: web.Request) -> web.StreamResponse:
     """Runs one command of the closed list and sends its exit code on the error channel."""
     if request.headers.get("Upgrade", "").lower() != "websocket":
         raise status.bad_request("Upgrade request required")
-    if "running" not in pod_status.row(pod, container["name"])["state"]:
+    if "running" not in pod_status.container_status(pod, container["name"])["state"]:
         raise status.StatusError(
             500,
             "InternalError",
@@ -34,19 +34,19 @@ async def serve(kube: Kube, pod: JSON, container: JSON, request: web.Request) ->
     socket = web.WebSocketResponse(protocols=PROTOCOLS, max_msg_size=0)
     await socket.prepare(request)
     data = b""
-    if request.query.get("stdin") == "true" and shell.wants_input(argv):
-        data = await _input(socket)
+    if request.query.get("stdin") == "true" and shell.reads_stdin(argv):
+        data = await _read_stdin(socket)
     files = PodFiles(mounts.mounts(kube, pod, container))
     result = await asyncio.to_thread(shell.run, files, argv, data)
-    for channel, text in ((_STDOUT, result.out), (_STDERR, result.err)):
+    for channel, text in ((_STDOUT, result.stdout), (_STDERR, result.stderr)):
         for start in range(0, len(text), _CHUNK):
             await socket.send_bytes(bytes([channel]) + text[start : start + _CHUNK])
-    await socket.send_bytes(bytes([_ERROR]) + msgspec.json.encode(_verdict(result.code)))
+    await socket.send_bytes(bytes([_ERROR]) + msgspec.json.encode(_exit_status(result.exit_code)))
     await socket.close()
     return socket
 
 
-async def _input(socket: web.WebSocketResponse) -> bytes:
+async def _read_stdin(socket: web.WebSocketResponse) -> bytes:
     """Standard input until its end: the close signal of v5, an empty frame or the client's close."""
     data = bytearray()
     while len(data) < MAX_INPUT:
@@ -65,7 +65,7 @@ async def _input(socket: web.WebSocketResponse) -> bytes:
     return bytes(data).removesuffix(b"\x04").removesuffix(b"exit\n") if data else b""
 
 
-def _verdict(code: int) -> JSON:
+def _exit_status(code: int) -> JSON:
     if code == 0:
         return {"metadata": {}, "status": "Success"}
     return {

@@ -7,16 +7,16 @@ import asyncio
 from aiohttp import web
 
 from grpo_wizard.steps.emulator.kube.api import kinds, status
-from grpo_wizard.steps.emulator.kube.core import Kube
+from grpo_wizard.steps.emulator.kube.core import ClusterContext
 from grpo_wizard.steps.emulator.kube.node import pod_status
 from grpo_wizard.steps.emulator.kube.node.init_containers import HEAD_WAIT
 from grpo_wizard.steps.emulator.server.context import JSON
 
 _POLL_S = 0.2
-Line = tuple[str, str]  # time (RFC 3339), text
+ContainerLogLine = tuple[str, str]  # time (RFC 3339), text
 
 
-def _script(pod: JSON, container: JSON) -> list[str]:
+def _startup_lines(pod: JSON, container: JSON) -> list[str]:
     """What a container of this sort prints at its start."""
     name, ip = container["name"], pod["status"].get("podIP", "")
     kind = (pod["metadata"].get("labels") or {}).get("ray.io/node-type")
@@ -45,11 +45,13 @@ def _script(pod: JSON, container: JSON) -> list[str]:
     return [f"rehearsal: container {name} of image {container['image']} is not executed"]
 
 
-def lines(pod: JSON, container: JSON, previous: bool = False) -> list[Line]:
+def log_lines(pod: JSON, container: JSON, previous: bool = False) -> list[ContainerLogLine]:
     """The log of a container, or of its last end. Raises 400 as the kubelet does when there is none."""
     name, row = (
         container["name"],
-        pod_status.row(pod, container["name"]) if pod["status"].get("containerStatuses") else None,
+        pod_status.container_status(pod, container["name"])
+        if pod["status"].get("containerStatuses")
+        else None,
     )
     title = pod["metadata"]["name"]
     if row is None:
@@ -63,7 +65,7 @@ def lines(pod: JSON, container: JSON, previous: bool = False) -> list[Line]:
             f'container "{name}" in pod "{title}" is waiting to start: {state["waiting"]["reason"]}'
         )
     begun = (state.get("running") or state["terminated"])["startedAt"]
-    found = [(begun, text) for text in _script(pod, container)]
+    found = [(begun, text) for text in _startup_lines(pod, container)]
     if end := state.get("terminated"):
         if name == HEAD_WAIT and end["exitCode"] == 0:
             found.append((end["finishedAt"], "GCS is ready."))
@@ -72,17 +74,17 @@ def lines(pod: JSON, container: JSON, previous: bool = False) -> list[Line]:
     return found
 
 
-def _chosen(request: web.Request, found: list[Line]) -> list[str]:
+def _select_lines(request: web.Request, found: list[ContainerLogLine]) -> list[str]:
     stamped = request.query.get("timestamps") == "true"
     tail = request.query.get("tailLines")
     rows = [f"{at} {text}\n" if stamped else f"{text}\n" for at, text in found]
     return rows[max(0, len(rows) - int(tail)) :] if tail is not None else rows
 
 
-async def serve(kube: Kube, pod: JSON, container: JSON, request: web.Request) -> web.StreamResponse:
+async def serve(kube: ClusterContext, pod: JSON, container: JSON, request: web.Request) -> web.StreamResponse:
     """GET …/log with container, follow, tailLines, previous, timestamps, limitBytes."""
-    found = lines(pod, container, request.query.get("previous") == "true")
-    text = "".join(_chosen(request, found))
+    found = log_lines(pod, container, request.query.get("previous") == "true")
+    text = "".join(_select_lines(request, found))
     if limit := request.query.get("limitBytes"):
         text = text[: int(limit)]
     response = web.StreamResponse(headers={"Content-Type": "text/plain"})
@@ -93,7 +95,9 @@ async def serve(kube: Kube, pod: JSON, container: JSON, request: web.Request) ->
     return response
 
 
-async def _follow(kube: Kube, pod: JSON, container: JSON, response: web.StreamResponse, told: int) -> None:
+async def _follow(
+    kube: ClusterContext, pod: JSON, container: JSON, response: web.StreamResponse, told: int
+) -> None:
     """New lines until the container ends or the pod goes."""
     meta = pod["metadata"]
     while True:
@@ -101,9 +105,9 @@ async def _follow(kube: Kube, pod: JSON, container: JSON, response: web.StreamRe
         now = kube.store.find(kinds.POD, meta["namespace"], meta["name"])
         if now is None or now["metadata"]["uid"] != meta["uid"]:
             return
-        state = pod_status.row(now, container["name"])["state"]
+        state = pod_status.container_status(now, container["name"])["state"]
         if "waiting" not in state:
-            found = lines(now, container)
+            found = log_lines(now, container)
             await response.write("".join(f"{text}\n" for _, text in found[told:]).encode())
             told = max(told, len(found))
         if "terminated" in state or "waiting" in state or response.task is None or response.task.done():

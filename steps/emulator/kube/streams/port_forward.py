@@ -9,17 +9,19 @@ import contextlib
 from aiohttp import WSMsgType, web
 
 from grpo_wizard.steps.emulator.kube.api import kinds, status
-from grpo_wizard.steps.emulator.kube.core import Kube
+from grpo_wizard.steps.emulator.kube.core import ClusterContext
 from grpo_wizard.steps.emulator.kube.node import environment, pod_status, sidecars
 from grpo_wizard.steps.emulator.kube.streams.spdy import PROTOCOL as TUNNEL
-from grpo_wizard.steps.emulator.kube.streams.spdy import Tunnel
+from grpo_wizard.steps.emulator.kube.streams.spdy import SpdyTunnel
 from grpo_wizard.steps.emulator.server.context import JSON
 
-PLAIN = "v4.channel.k8s.io"
+CHANNEL_PROTOCOL = "v4.channel.k8s.io"
 CHUNK = 64 * 1024
 
 
-async def connect(kube: Kube, pod: JSON, port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+async def connect(
+    kube: ClusterContext, pod: JSON, port: int
+) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
     """A connection to a port of a pod. Raises ConnectionError worded as the container runtime does."""
     meta = pod["metadata"]
     pod = kube.store.find(kinds.POD, meta["namespace"], meta["name"]) or pod
@@ -28,17 +30,17 @@ async def connect(kube: Kube, pod: JSON, port: int) -> tuple[asyncio.StreamReade
         f'namespace: failed to connect to localhost:{port} inside namespace "{meta["uid"]}", IPv4: dial tcp4 '
         f"127.0.0.1:{port}: connect: connection refused"
     )
-    running = "running" in pod_status.row(pod, pod["spec"]["containers"][0]["name"])["state"]
+    running = "running" in pod_status.container_status(pod, pod["spec"]["containers"][0]["name"])["state"]
     if kube.heads is None or not sidecars.is_head(pod) or not running:
         raise ConnectionError(refused)
     try:
-        host, real = await kube.heads.connect(environment.view(kube, pod), port)
+        host, real = await kube.heads.connect(environment.pod_view(kube, pod), port)
         return await asyncio.open_connection(host, real)
     except OSError as error:
         raise ConnectionError(f"{refused} ({error})") from error
 
 
-async def serve(kube: Kube, pod: JSON, request: web.Request) -> web.StreamResponse:
+async def serve(kube: ClusterContext, pod: JSON, request: web.Request) -> web.StreamResponse:
     """Both WebSocket protocols: kubectl's SPDY tunnel and the channels of the Python client."""
     if request.headers.get("Upgrade", "").lower() != "websocket":
         raise status.bad_request("Upgrade request required")
@@ -48,17 +50,17 @@ async def serve(kube: Kube, pod: JSON, request: web.Request) -> web.StreamRespon
             "InternalError",
             f"unable to forward port because pod is not running. Current status={pod['status'].get('phase')}",
         )
-    socket = web.WebSocketResponse(protocols=(TUNNEL, PLAIN), max_msg_size=0)
+    socket = web.WebSocketResponse(protocols=(TUNNEL, CHANNEL_PROTOCOL), max_msg_size=0)
     await socket.prepare(request)
     if socket.ws_protocol == TUNNEL:
-        await Tunnel(socket, lambda port: connect(kube, pod, port)).serve()
+        await SpdyTunnel(socket, lambda port: connect(kube, pod, port)).serve()
         return socket
     ports = [int(p) for text in request.query.getall("ports", []) for p in text.split(",")]
     await _channels(kube, pod, socket, ports)
     return socket
 
 
-async def _channels(kube: Kube, pod: JSON, socket: web.WebSocketResponse, ports: list[int]) -> None:
+async def _channels(kube: ClusterContext, pod: JSON, socket: web.WebSocketResponse, ports: list[int]) -> None:
     """Channel 2i carries port i's data, 2i+1 its errors; each begins with the port in two bytes."""
     for i, port in enumerate(ports):
         for channel in (2 * i, 2 * i + 1):
@@ -72,8 +74,8 @@ async def _channels(kube: Kube, pod: JSON, socket: web.WebSocketResponse, ports:
             except ConnectionError as error:
                 await socket.send_bytes(bytes([2 * i + 1]) + str(error).encode())
                 continue
-            pumps.append(asyncio.create_task(_down(socket, 2 * i, reader)))
-        await _up(socket, lines, pumps)
+            pumps.append(asyncio.create_task(_pod_to_client(socket, 2 * i, reader)))
+        await _client_to_pod(socket, lines, pumps)
     finally:
         for pump in pumps:
             pump.cancel()
@@ -83,7 +85,7 @@ async def _channels(kube: Kube, pod: JSON, socket: web.WebSocketResponse, ports:
             await socket.close()
 
 
-async def _down(socket: web.WebSocketResponse, channel: int, reader: asyncio.StreamReader) -> None:
+async def _pod_to_client(socket: web.WebSocketResponse, channel: int, reader: asyncio.StreamReader) -> None:
     """From the pod to the client; the end of the pod's side closes the whole socket, as kubelets do."""
     with contextlib.suppress(ConnectionError):
         while data := await reader.read(CHUNK):
@@ -91,7 +93,7 @@ async def _down(socket: web.WebSocketResponse, channel: int, reader: asyncio.Str
         await socket.close()
 
 
-async def _up(
+async def _client_to_pod(
     socket: web.WebSocketResponse, lines: dict[int, asyncio.StreamWriter], pumps: list[asyncio.Task[None]]
 ) -> None:
     """From the client to the pods until one of them ends."""

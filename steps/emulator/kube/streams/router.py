@@ -5,7 +5,7 @@ from __future__ import annotations
 from aiohttp import web
 
 from grpo_wizard.steps.emulator.kube.api import status
-from grpo_wizard.steps.emulator.kube.core import Kube
+from grpo_wizard.steps.emulator.kube.core import ClusterContext
 from grpo_wizard.steps.emulator.kube.streams import exec, logs, port_forward
 from grpo_wizard.steps.emulator.server.context import JSON
 
@@ -26,7 +26,7 @@ def container_of(pod: JSON, name: str) -> JSON:
     raise status.bad_request(f"container {name} is not valid for pod {title}")
 
 
-async def serve(kube: Kube, pod: JSON, what: str, request: web.Request) -> web.StreamResponse:
+async def serve(kube: ClusterContext, pod: JSON, what: str, request: web.Request) -> web.StreamResponse:
     """One stream request on a pod that exists."""
     if not pod["spec"].get("nodeName"):
         raise status.bad_request(f"pod {pod['metadata']['name']} does not have a host assigned")

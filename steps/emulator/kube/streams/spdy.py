@@ -17,7 +17,7 @@ PROTOCOL = "SPDY/3.1+portforward.k8s.io"
 _SYN_STREAM, _SYN_REPLY, _RST_STREAM, _PING, _GOAWAY = 1, 2, 3, 6, 7
 _FIN = 1
 _CHUNK = 32 * 1024
-Connect = Callable[[int], Awaitable[tuple[asyncio.StreamReader, asyncio.StreamWriter]]]
+ConnectPort = Callable[[int], Awaitable[tuple[asyncio.StreamReader, asyncio.StreamWriter]]]
 
 _WORDS = (
     "options head post put delete trace accept accept-charset accept-encoding accept-language "
@@ -36,9 +36,10 @@ _TAIL = (
     "chunked,text/html,image/png,image/jpg,image/gif,application/xml,application/xhtml+xml,text/plain,"
     "text/javascript,publicprivatemax-age=gzip,deflate,sdchcharset=utf-8charset=iso-8859-1,utf-,*,enq=0."
 )
-_LONE = ("200 OK", "version", "HTTP/1.1", "url", "public", "set-cookie", "keep-alive", "origin")
+_STANDALONE_WORDS = ("200 OK", "version", "HTTP/1.1", "url", "public", "set-cookie", "keep-alive", "origin")
 DICTIONARY = (
-    b"".join(struct.pack(">I", len(w)) + w.encode() for w in (*_WORDS.split(), *_LONE)) + _TAIL.encode()
+    b"".join(struct.pack(">I", len(w)) + w.encode() for w in (*_WORDS.split(), *_STANDALONE_WORDS))
+    + _TAIL.encode()
 )
 
 
@@ -46,10 +47,10 @@ def _control(kind: int, body: bytes, flags: int = 0) -> bytes:
     return struct.pack(">HHI", 0x8003, kind, flags << 24 | len(body)) + body
 
 
-class Tunnel:
+class SpdyTunnel:
     """One kubectl port-forward: pairs of an error and a data stream, one pair a connection."""
 
-    def __init__(self, socket: web.WebSocketResponse, connect: Connect) -> None:
+    def __init__(self, socket: web.WebSocketResponse, connect: ConnectPort) -> None:
         self._socket, self._connect = socket, connect
         self._inflate = zlib.decompressobj(zdict=DICTIONARY)
         self._deflate = zlib.compressobj(zdict=DICTIONARY)
@@ -64,13 +65,13 @@ class Tunnel:
             async for message in self._socket:
                 if message.type is WSMsgType.BINARY:
                     self._buffer += message.data
-                    while frame := self._take():
+                    while frame := self._read_frame():
                         await self._frame(*frame)
         finally:
             for task in self._tasks:
                 task.cancel()
 
-    def _take(self) -> tuple[int, int, bytes] | None:
+    def _read_frame(self) -> tuple[int, int, bytes] | None:
         """First word, flags and body of the next whole frame."""
         if len(self._buffer) < 8:
             return None
@@ -122,7 +123,7 @@ class Tunnel:
         elif headers.get("streamtype") == "data":
             self._inbox[stream] = asyncio.Queue(64)
             task = asyncio.create_task(
-                self._carry(stream, self._errors.pop(request, 0), int(headers["port"]))
+                self._forward_connection(stream, self._errors.pop(request, 0), int(headers["port"]))
             )
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
@@ -133,7 +134,7 @@ class Tunnel:
                 struct.pack(">II", stream, (_FIN if fin else 0) << 24 | len(data)) + data
             )
 
-    async def _carry(self, stream: int, errors: int, port: int) -> None:
+    async def _forward_connection(self, stream: int, errors: int, port: int) -> None:
         """One connection from its opening to its end."""
         try:
             reader, writer = await self._connect(port)
@@ -141,9 +142,9 @@ class Tunnel:
             await self._send(errors, str(error).encode())
             await self._send(errors, b"", fin=True)
             await self._send(stream, b"", fin=True)
-            self._forget(stream)
+            self._drop_inbox(stream)
             return
-        upward = asyncio.create_task(self._up(stream, writer))
+        upward = asyncio.create_task(self._client_to_pod(stream, writer))
         try:
             with contextlib.suppress(ConnectionError):
                 while data := await reader.read(_CHUNK):
@@ -151,17 +152,17 @@ class Tunnel:
         finally:
             upward.cancel()
             writer.close()
-            self._forget(stream)
+            self._drop_inbox(stream)
             await self._send(stream, b"", fin=True)
             await self._send(errors, b"", fin=True)
 
-    def _forget(self, stream: int) -> None:
+    def _drop_inbox(self, stream: int) -> None:
         """Nobody reads this inbox any more: emptied, so that the one who fills it does not wait for ever."""
         inbox = self._inbox.pop(stream, None)
         while inbox is not None and not inbox.empty():
             inbox.get_nowait()
 
-    async def _up(self, stream: int, writer: asyncio.StreamWriter) -> None:
+    async def _client_to_pod(self, stream: int, writer: asyncio.StreamWriter) -> None:
         inbox = self._inbox[stream]
         with contextlib.suppress(ConnectionError):
             while data := await inbox.get():

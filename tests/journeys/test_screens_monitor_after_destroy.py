@@ -1,0 +1,248 @@
+"""What is told after a tear-down: nothing that is gone is shown as living, and a new job takes its place at once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from app_pilot import AppPilot, is_screen, run_async, run_wizard, screen_text, shared_home, wait_until
+
+from grpo_wizard.state.home import Home
+from grpo_wizard.state.journal import Journal
+from grpo_wizard.state.model import JobRecord, ResourceRecord
+from grpo_wizard.state.store import StateStore
+from grpo_wizard.steps.core.model import ObservedState
+from grpo_wizard.steps.jobs.history import record_job
+from grpo_wizard.steps.jobs.watch import job_resource
+from grpo_wizard.steps.registry import validate
+from grpo_wizard.tui.app import Wizard
+from grpo_wizard.tui.controllers.prefill import tutorial_answers
+from grpo_wizard.tui.screens.monitor import MonitorScreen
+from grpo_wizard.tui.screens.monitor_panes import NodesPane
+from grpo_wizard.tui.screens.review import ReviewScreen
+from grpo_wizard.tui.screens.run import RunScreen
+from grpo_wizard.tui.viewmodels.deployments import deployment_summary, parse_time
+from grpo_wizard.tui.viewmodels.navigation import stepper_items
+from grpo_wizard.tui.viewmodels.run_progress import RunProgress
+from grpo_wizard.tui.widgets.confirm import ConfirmDialog
+
+__all__ = ["shared_home"]
+_STEP = """========================= Step {n}/10 =========================
+▶ Preparing batch...
+📊 Training Results:
+  • Loss: 0.0125
+  • Avg Reward: 0.5312
+⏱️  Timing:
+  • Total step time: 5.00s
+"""
+_SUBMITTED = "2026-11-30T09:00:00Z"
+
+
+def _stands(name: str = "nemo") -> dict[str, ResourceRecord]:
+    return {f"grpo.job.{name}": ResourceRecord(kind="job", name=name, step="grpo", origin="created")}
+
+
+def _deployment(home: Path, stands: bool) -> Home:
+    """With a job that was last heard of as RUNNING, and three steps of its log."""
+    place = Home(home)
+    deployment = StateStore(place).create("alpha", "rehearsal", validate(tutorial_answers()))
+    deployment.job = JobRecord(
+        submission_id="grpo-old", parameters_hash="0", status="RUNNING", submitted_at=_SUBMITTED
+    )
+    deployment.resources = _stands() if stands else {}
+    deployment.place = "monitor"
+    StateStore(place).save(deployment)
+    place.job_log_file("alpha").write_text("".join(_STEP.format(n=n) for n in (1, 2, 3)))
+    return place
+
+
+async def _monitor(pilot: AppPilot) -> MonitorScreen:
+    app = pilot.app
+    assert isinstance(app, Wizard)
+    await wait_until(
+        pilot, lambda: app.controller is not None and len(app.screen_stack) > 2, "the deployment"
+    )
+    app.show("monitor")
+    await wait_until(pilot, lambda: is_screen(pilot, MonitorScreen), "Monitor")
+    screen = pilot.app.screen
+    assert isinstance(screen, MonitorScreen)
+    return screen
+
+
+def test_a_job_that_was_torn_down_is_not_shown_as_living_and_leads_to_review(joined: Path) -> None:
+    _deployment(joined, stands=False)
+
+    async def journey() -> None:
+        async with run_wizard(joined, start="alpha") as pilot:
+            screen = await _monitor(pilot)
+            await wait_until(
+                pilot, lambda: "torn down, the job is over" in screen_text(pilot), "what became of it"
+            )
+            assert len(screen.snapshot.rows) == 3
+            text = screen_text(pilot)
+            assert "ends about" not in text and "healthy" not in text and "Relaunch" in text
+            await pilot.press("r")
+            await wait_until(pilot, lambda: is_screen(pilot, ReviewScreen), "Review")
+
+    run_async(journey)
+
+
+def test_the_rail_and_the_keys_know_no_job_that_was_torn_down(joined: Path) -> None:
+    """The job's record outlives a tear-down, for its log's sake; nothing that is shown may take it for a job."""
+    home = _deployment(joined, stands=False)
+
+    async def journey() -> None:
+        async with run_wizard(joined, start="alpha") as pilot:
+            app = pilot.app
+            assert isinstance(app, Wizard)
+            await wait_until(
+                pilot, lambda: app.controller is not None and len(app.screen_stack) > 2, "the deployment"
+            )
+            assert app.controller is not None
+            signs = {item.key: item.status for item in stepper_items(app.controller)}
+            assert (signs["run"], signs["monitor"]) == ("todo", "todo")
+            app.show("run")
+            await wait_until(pilot, lambda: is_screen(pilot, RunScreen), "Run")
+            assert "Monitor" not in screen_text(pilot)
+            app.controller.draft.deployment.resources = _stands()
+            for status, sign in (("RUNNING", "training"), ("SUCCEEDED", "done"), ("FAILED", "failed")):
+                event = {"event": "job", "job_id": "grpo-old", "status": status, "time": _SUBMITTED}
+                Journal(home.journal_file("alpha")).append(event)
+                signs = {item.key: item.status for item in stepper_items(app.controller)}
+                assert (signs["run"], signs["monitor"]) == ("done", sign)
+            await wait_until(pilot, lambda: "m Monitor" in screen_text(pilot), "its key, with a job")
+
+    run_async(journey)
+
+
+def test_a_job_that_was_seen_to_end_is_shown_as_ended_though_nothing_answers_for_it(joined: Path) -> None:
+    """Here not even a cluster is there any more; by the journal the job SUCCEEDED."""
+    home = _deployment(joined, stands=True)
+    event = {"event": "job", "job_id": "grpo-old", "status": "SUCCEEDED", "time": _SUBMITTED}
+    Journal(home.journal_file("alpha")).append(event)
+
+    async def journey() -> None:
+        async with run_wizard(joined, start="alpha") as pilot:
+            screen = await _monitor(pilot)
+            await wait_until(pilot, lambda: screen.snapshot.status == "SUCCEEDED", "how it ended", 15)
+            assert "✓ done" in screen_text(pilot) and "lost" not in screen_text(pilot)
+
+    run_async(journey)
+
+
+def test_nodes_are_looked_at_again_when_the_job_has_ended(joined: Path) -> None:
+    home = _deployment(joined, stands=True)
+    event = {"event": "job", "job_id": "grpo-old", "status": "SUCCEEDED", "time": _SUBMITTED}
+    Journal(home.journal_file("alpha")).append(event)
+
+    async def journey() -> None:
+        async with run_wizard(joined, start="alpha") as pilot:
+            screen = await _monitor(pilot)
+            await wait_until(pilot, lambda: screen.snapshot.ended, "the job's end", 15)
+            await pilot.press("4")
+            await wait_until(pilot, lambda: "looking" not in screen_text(pilot), "what the cluster says")
+            pane = screen.query_one(NodesPane)
+            pane.show_content("of long ago")
+            await wait_until(pilot, lambda: "of long ago" in screen_text(pilot), "an old answer")
+            await pilot.press("f5")
+            await wait_until(pilot, lambda: "of long ago" not in screen_text(pilot), "a new one")
+
+    run_async(journey)
+
+
+def test_a_new_job_takes_the_place_of_the_one_that_was_torn_down(joined: Path) -> None:
+    home = _deployment(joined, stands=False)
+
+    async def journey() -> None:
+        async with run_wizard(joined, start="alpha") as pilot:
+            screen = await _monitor(pilot)
+            await wait_until(pilot, lambda: screen.snapshot.status == "GONE", "the old job, gone")
+            session = screen.session
+            assert session is not None
+            lustre = ResourceRecord(
+                kind="lustre", name="l", step="lustre", origin="created", done_at="2026-11-30T10:00:00Z"
+            )
+            session.deployment.resources = _stands() | {"lustre.lustre.l": lustre}
+            sight = ObservedState("ready", outputs={"job_id": "grpo-new", "status": "PENDING"})
+            record_job(session, job_resource(session), sight)
+            assert home.job_log_file("alpha").with_name("grpo-old.log").exists()
+            now = session.deployment.job
+            assert now is not None and not now.extra, "on a new Lustre nothing is resumed"
+            home.job_log_file("alpha").write_text(_STEP.format(n=1))
+            await wait_until(pilot, lambda: screen.snapshot.job_id == "grpo-new", "the new job, by itself")
+            assert [row["step"] for row in screen.snapshot.rows] == [1]
+            assert "torn down" not in screen_text(pilot)
+
+    run_async(journey)
+
+
+def test_the_list_says_when_a_job_was_seen_and_not_that_it_runs(joined: Path) -> None:
+    home = _deployment(joined, stands=True)
+    told = parse_time(_SUBMITTED)
+    assert deployment_summary(home, "alpha", told + 5).status == "training"
+    later = deployment_summary(home, "alpha", told + 120)
+    assert (later.status, later.label) == ("look", "last seen") and later.detail.startswith("RUNNING  at ")
+
+
+def test_nothing_waits_when_everything_was_taken_down() -> None:
+    """What was not there when its turn came, and what stays, end without an event of their own."""
+    story, at = RunProgress(), {"time": "2026-11-30T09:00:00.000Z"}
+    ids = [f"cluster.{kind}.a" for kind in ("cluster", "node_pool")] + ["project.api.compute"]
+    rows = [{"id": id, "action": "delete", "state": "ready"} for id in ids]
+    story.apply_event({"event": "plan", "resources": rows, **at})
+    story.apply_event({"event": "resource_started", "id": ids[0], "action": "delete", **at})
+    story.apply_event({"event": "resource_done", "id": ids[0], "action": "delete", **at})
+    story.apply_event({"event": "notice", "id": ids[2], "detail": "api compute stays", **at})
+    story.apply_event({"event": "summary", "ok": True, "next": "nothing left", **at})
+    assert [story.resources[id].status for id in ids] == ["gone", "gone", "kept"]
+
+
+def test_a_counter_takes_the_place_of_the_one_before_it() -> None:
+    """GKE counts every few seconds: the log keeps one line a thing; what is no counter stays."""
+    story, ids = RunProgress(), ("cluster.cluster.a", "cluster.node_pool.b")
+    at = {"time": "2026-11-30T09:00:00.000Z"}
+    story.apply_event({"event": "plan", "resources": [{"id": id, "action": "create"} for id in ids], **at})
+    story.apply_event({"event": "resource_waiting", "id": ids[0], "detail": "waiting for quota", **at})
+    for n in range(1, 13):
+        for id in ids:
+            detail = f"CLUSTER_CONFIGURING {n} of 12; CLUSTER_DEPLOYING {n} of 7"
+            story.apply_event({"event": "resource_waiting", "id": id, "detail": detail, **at})
+    texts = [text for _time, _sign, text in story.log]
+    assert len(texts) == 3 and "waiting for quota" in texts[0]
+    assert all("CONFIGURING 12 of 12" in text for text in texts[1:])
+
+
+def test_teardown_names_the_reservation_that_bills_on(joined: Path) -> None:
+    """At 80 by 24, on the page and in the last question; what billing ends with is no secret of the command's."""
+    _deployment(joined, stands=False)
+
+    async def journey() -> None:
+        async with run_wizard(joined, start="alpha") as pilot:
+            app = pilot.app
+            assert isinstance(app, Wizard)
+            await wait_until(
+                pilot, lambda: app.controller is not None and len(app.screen_stack) > 2, "the deployment"
+            )
+            app.show("teardown")
+            await wait_until(pilot, lambda: "reservation nemo-res" in screen_text(pilot), "the reservation")
+            told = " ".join(screen_text(pilot).split())
+            assert "also after a teardown" in told and "until somebody deletes it" in told
+            assert "Goes" in told and "After this: 0.00 USD/h" in told and "Tear down" in told
+            await pilot.press("d")
+            await wait_until(pilot, lambda: isinstance(pilot.app.screen, ConfirmDialog), "the question")
+            await wait_until(pilot, lambda: "reservation nemo-res" in screen_text(pilot), "the reservation")
+
+    run_async(journey)
+
+
+def test_enter_without_the_name_says_what_to_type(joined: Path) -> None:
+    async def journey() -> None:
+        async with run_wizard(joined) as pilot:
+            pilot.app.push_screen(ConfirmDialog("Tear down alpha?", [], "alpha", "Tear down"))
+            await wait_until(pilot, lambda: isinstance(pilot.app.screen, ConfirmDialog), "the question")
+            for typed in ("", "alp"):
+                await pilot.press(*typed, "enter")
+                await wait_until(pilot, lambda: "✗ type alpha" in screen_text(pilot), "what to type")
+            await pilot.press("h")
+            assert "✗ type alpha" not in screen_text(pilot)
+
+    run_async(journey)

@@ -1,0 +1,41 @@
+"""Google's own Python clients pointed at a rehearsal server.
+
+Nothing is replaced but the address and the token.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from google.api_core.client_options import ClientOptions
+from google.auth.credentials import Credentials
+
+
+class Token(Credentials):  # type: ignore[misc]
+    """Sends the rehearsal's token; never refreshes."""
+
+    def __init__(self, token: str) -> None:
+        super().__init__()
+        self.token = token
+
+    def refresh(self, request: object) -> None:
+        """There is nothing to refresh."""
+
+
+def client(kind: Any, base_url: str, token: str, prefix: str = "") -> Any:
+    """A google-cloud client over REST; `prefix` as the server's base URL wants it (`lustre`)."""
+    endpoint = f"{base_url}/{prefix}" if prefix else base_url
+    return kind(
+        credentials=Token(token), transport="rest", client_options=ClientOptions(api_endpoint=endpoint)
+    )
+
+
+def discovery_client(service: str, version: str, base_url: str, token: str) -> Any:
+    """A googleapiclient service built from its packaged document."""
+    import google_auth_httplib2
+    import httplib2
+    from googleapiclient.discovery import build
+
+    http = google_auth_httplib2.AuthorizedHttp(Token(token), http=httplib2.Http(proxy_info=None))
+    options = {"api_endpoint": f"{base_url}/{service}/"}
+    return build(service, version, http=http, static_discovery=True, client_options=options)
