@@ -197,10 +197,51 @@ def test_the_tutorials_own_variables_are_answers_and_its_token_is_none(tmp_path:
 @pytest.mark.parametrize("command", [None, *COMMANDS])
 def test_help_names_the_options_that_the_command_takes(tmp_path: Path, command: str | None) -> None:
     done = wizard(tmp_path, *([command] if command else []), "--help")
-    assert done.returncode == 0 and "exit codes: 0 done" in done.stdout
+    assert done.returncode == 0 and "exit codes: 0 success" in done.stdout
     for option in ("--rehearse", "--speed", "--deployment", "--home"):
         assert option in done.stdout
     assert not list(tmp_path.iterdir()), "help writes nothing"
+
+
+@pytest.mark.parametrize(
+    ("words", "command"),
+    [
+        (["aply"], "grpo-wizard --help"),
+        (["apply", "--detac", "--yes"], "grpo-wizard apply --help"),
+        (["rehearsal"], "grpo-wizard rehearsal --help"),
+        (["rehearsal", "stop", "--json"], "grpo-wizard rehearsal stop --help"),
+    ],
+    ids=" ".join,
+)
+def test_wrong_usage_names_the_help_of_the_command_that_was_meant(
+    tmp_path: Path, words: list[str], command: str
+) -> None:
+    done = wizard(tmp_path, *words)
+    assert done.returncode == 2 and done.stdout == "" and done.stderr.startswith("Error: ")
+    assert done.stderr.endswith(f"\n  Command: {command}\n")
+
+
+def test_help_is_printed_on_a_terminal_of_ascii(tmp_path: Path) -> None:
+    done = wizard(tmp_path, "init", "--help", PYTHONIOENCODING="ascii", LC_ALL="C", PYTHONUTF8="0")
+    assert done.returncode == 0 and done.stdout.isascii() and "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("verb", "options"),
+    [
+        ("serve", {"--port", "--faults", "--env-file", "--record", "--ray", "--idle", "--speed", "--drill"}),
+        ("status", {"--json"}),
+        ("stop", set()),
+        ("drills", {"--json"}),
+        ("drill", {"--json", "--speed"}),
+        ("end-drill", {"--json", "--speed"}),
+    ],
+)
+def test_help_of_a_rehearsal_command_lists_only_what_affects_it(
+    tmp_path: Path, verb: str, options: set[str]
+) -> None:
+    shown = wizard(tmp_path, "rehearsal", verb, "--help").stdout
+    assert set(re.findall(r"^  (?:-h, )?(--[a-z-]+)", shown, re.M)) == options | {"--help", "--home"}
 
 
 @pytest.fixture(scope="module")
@@ -300,7 +341,10 @@ def test_ctrl_c_ends_with_130_and_says_what_goes_on_and_how_to_resume(walk: CliH
     process.stdout.read()
     said = process.stderr.read()
     assert process.wait(60) == 130, said
-    assert "goes on" in said and "grpo-wizard apply --home" in said and "Traceback" not in said
+    assert (
+        "Operations already started in the cloud will finish. To continue: grpo-wizard apply --home" in said
+    )
+    assert "Traceback" not in said
     assert walk.events("apply", "--yes", "--until", "networks", "--json")[-1]["ok"]
 
 

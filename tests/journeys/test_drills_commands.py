@@ -14,7 +14,7 @@ from plain_terminal import PlainTerminal
 
 from grpo_wizard.steps.emulator import process
 from grpo_wizard.steps.emulator.drills import client
-from grpo_wizard.steps.emulator.drills.catalog import DRILL_NAMES
+from grpo_wizard.steps.emulator.drills.catalog import DRILL_CATALOG, DRILL_NAMES
 
 LOGIN = "gcloud auth application-default login"
 
@@ -36,30 +36,34 @@ def typed(home: Path, *words: str) -> subprocess.CompletedProcess[str]:
 
 def test_drills_are_listed_without_a_server_and_begun_with_one_that_is_started(home: Path) -> None:
     listed = typed(home, "rehearsal", "drills")
-    assert listed.returncode == 0 and "No rehearsal runs" in listed.stdout and process.find_own(home) is None
+    assert (
+        listed.returncode == 0
+        and "The emulator is not running." in listed.stdout
+        and process.find_own(home) is None
+    )
     for words in (*DRILL_NAMES, "The zone has no machines left", "no check can see it before", "issues/2764"):
         assert words in " ".join(listed.stdout.split())  # however wide the terminal is
-    assert typed(home, "rehearsal", "end-drill").stdout == "no drill was running\n"
+    assert typed(home, "rehearsal", "end-drill").stdout == "No drill was active.\n"
     begun = typed(home, "rehearsal", "drill", "stock-out", "head-lost", "--speed", "max")
-    assert begun.returncode == 0 and "started the rehearsal" in begun.stdout
-    assert "began stock-out: The zone has no machines left" in begun.stdout
+    assert begun.returncode == 0 and "Started the emulator." in begun.stdout
+    assert f"Started stock-out: {DRILL_CATALOG[0].title}" in begun.stdout
     assert client.active_drills(home) == ("stock-out", "head-lost")
     document = json.loads(typed(home, "rehearsal", "drills", "--json").stdout)
     assert (document["schema"], document["mode"], document["rehearsal_running"]) == (1, "rehearsal", True)
     assert [drill["name"] for drill in document["drills"] if drill["running"]] == ["stock-out", "head-lost"]
-    assert "◐ running" in typed(home, "rehearsal", "drills").stdout.splitlines()[0]
+    assert "◐ active" in typed(home, "rehearsal", "drills").stdout.splitlines()[0]
     assert json.loads(typed(home, "rehearsal", "status").stdout)["drills"] == ["stock-out", "head-lost"]
     one = typed(home, "rehearsal", "end-drill", "head-lost", "image-gone").stdout
-    assert "ended head-lost." in one and "image-gone was not running" in one
-    assert "ended stock-out." in typed(home, "rehearsal", "end-drill").stdout
+    assert "Ended head-lost." in one and "image-gone was not active" in one
+    assert "Ended stock-out." in typed(home, "rehearsal", "end-drill").stdout
     assert client.active_drills(home) == ()
 
 
 def test_a_drill_outlives_the_server_and_can_be_ended_when_none_runs(home: Path) -> None:
     typed(home, "rehearsal", "drill", "quota-short", "--speed", "max")
     process.stop(home)
-    assert "runs again with it" in typed(home, "rehearsal", "drills").stdout
-    assert "ended quota-short." in typed(home, "rehearsal", "end-drill", "--speed", "max").stdout
+    assert "resume when it starts" in typed(home, "rehearsal", "drills").stdout
+    assert "Ended quota-short." in typed(home, "rehearsal", "end-drill", "--speed", "max").stdout
 
 
 def test_a_server_that_is_gone_or_not_on_this_machine_is_not_asked(
@@ -115,11 +119,11 @@ def test_plain_mode_has_them_in_its_menu_and_says_which_run(home: Path) -> None:
     "words, said",
     [
         (("check", "--drill", "stock-out"), "add --rehearse"),
-        (("rehearsal", "drill"), "no drill was named"),
+        (("rehearsal", "drill"), "No drill was named"),
         (("rehearsal", "drill", "stok-out"), "did you mean stock-out?"),
         (("check", "--rehearse", "--drill", "stok-out"), "did you mean stock-out?"),
         (("rehearsal", "end-drill", "spoons"), "there are: stock-out"),
-        (("rehearsal", "stop", "stock-out"), "takes no name"),
+        (("rehearsal", "stop", "stock-out"), "unrecognized arguments: stock-out"),
         (("rehearsal", "status", "--drill", "stock-out"), "grpo-wizard rehearsal drill NAME"),
     ],
 )

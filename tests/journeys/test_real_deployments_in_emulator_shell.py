@@ -59,7 +59,7 @@ def test_the_wrong_kind_is_refused_with_both_ways_out(
     for words in (("init", "--answers", str(ANSWERS)), ("check",), ("apply", "--yes", "--detach")):
         done = typed(tmp_path, *words, *then, "--deployment", NAME)
         assert done.returncode == 2
-        fix = next(line for line in done.stderr.splitlines() if line.startswith("  fix: "))
+        fix = next(line for line in done.stderr.splitlines() if line.startswith("  Fix: "))
         assert "--rehearse" in fix and "name another one: --deployment NAME" in fix
 
 

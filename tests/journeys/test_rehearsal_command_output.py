@@ -83,19 +83,19 @@ def test_serve_on_a_terminal_says_how_to_use_it_and_how_to_end_it(tmp_path: Path
     [
         (
             ("--env-file", "/no/such/dir/x"),
-            "--env-file /no/such/dir/x cannot be written",
+            "Cannot write --env-file /no/such/dir/x",
             "no folder /no/such/dir",
         ),
-        (("--env-file", "/"), "--env-file / cannot be written", "it is a folder"),
+        (("--env-file", "/"), "Cannot write --env-file /", "it is a folder"),
         (
             ("--record", "/no/such/dir/x"),
-            "--record /no/such/dir/x cannot be written",
+            "Cannot write --record /no/such/dir/x",
             "no folder /no/such/dir",
         ),
-        (("--faults", "/no/such/x"), "--faults /no/such/x cannot be read", "No such file or directory"),
-        (("--faults", "/dev/null"), "--faults /dev/null cannot be used", "Expecting value"),
-        (("--port", "70000"), "--port 70000", "0 to 65535"),
-        (("--idle", "nan"), "--idle nan", "0 or more"),
+        (("--faults", "/no/such/x"), "Cannot read --faults /no/such/x", "No such file or directory"),
+        (("--faults", "/dev/null"), "Invalid fault file /dev/null", "Expecting value"),
+        (("--port", "70000"), "Invalid --port 70000", "0 to 65535"),
+        (("--idle", "nan"), "Invalid --idle nan", "0 or more"),
         (("--drill", "stok-out"), "", "rehearsal drills"),
     ],
 )
@@ -104,12 +104,12 @@ def test_what_serve_cannot_use_is_refused_with_why_and_fix(
 ) -> None:
     done = ran(tmp_path, "serve", "--ray", "none", *words)
     assert done.returncode == 2 and done.stdout == ""
-    assert done.stderr.startswith(f"error: {title}") and "  fix: " in done.stderr and why in done.stderr
+    assert done.stderr.startswith(f"Error: {title}") and "  Fix: " in done.stderr and why in done.stderr
 
 
 def test_a_second_server_is_refused_in_the_usual_form(rehearsal: EmulatorServer) -> None:
     done = ran(rehearsal.home, "serve", "--ray", "none")
-    assert done.returncode == 1 and done.stderr.startswith("error: A rehearsal server already runs")
+    assert done.returncode == 1 and done.stderr.startswith("Error: A rehearsal server already runs")
 
 
 def test_status_is_lines_on_a_terminal_and_json_for_programs(rehearsal: EmulatorServer) -> None:
@@ -119,17 +119,22 @@ def test_status_is_lines_on_a_terminal_and_json_for_programs(rehearsal: Emulator
     shown = ran(home, "status", on_terminal=True)
     assert shown.returncode == 0
     assert (
-        f"a rehearsal runs at {rehearsal.base_url}, process {rehearsal.address.pid}, speed max\n"
+        f"The emulator is running at {rehearsal.base_url} (process {rehearsal.address.pid}, speed max).\n"
         in shown.stdout
     )
-    assert "  drills: none\n" in shown.stdout and "end it: grpo-wizard rehearsal stop\n" in shown.stdout
+    assert (
+        "  drills:    none\n" in shown.stdout and "Stop it with: grpo-wizard rehearsal stop\n" in shown.stdout
+    )
     assert rehearsal.token not in shown.stdout
 
 
 def test_status_without_a_rehearsal_says_how_one_begins(tmp_path: Path) -> None:
     assert json.loads(ran(tmp_path, "status").stdout) == {"running": False}
     shown = ran(tmp_path, "status", on_terminal=True).stdout
-    assert shown == "no rehearsal runs\nbegin:  grpo-wizard rehearsal serve, or any command with --rehearse\n"
+    assert shown == (
+        "The emulator is not running.\n"
+        "Start it with: grpo-wizard rehearsal serve, or any command with --rehearse\n"
+    )
 
 
 def test_status_names_clusters_and_drills() -> None:
@@ -138,15 +143,13 @@ def test_status_names_clusters_and_drills() -> None:
         "resources": 5, "kube_urls": {"nemo": "https://127.0.0.1:6"}, "drills": ["stock-out"], "unsaved": "disk full",
     }  # fmt: skip
     lines = "\n".join(format_status(found))
-    for words in ("clusters: nemo", "drills: stock-out", "not saved: disk full", "the last 4 s ago"):
+    for words in ("clusters:  nemo", "drills:    stock-out", "not saved: disk full", "the last 4 s ago"):
         assert words in lines
 
 
-def test_help_says_what_each_word_does_and_what_name_is(tmp_path: Path) -> None:
-    told = ran(tmp_path, "--help").stdout
-    for word in ("serve", "status", "stop", "drills", "drill", "end-drill"):
-        assert any(line.startswith(f"  {word} ") and len(line) > 20 for line in told.splitlines()), word
-    assert "NAME is a drill's name" in told
-    assert (
-        "--rehearse" in " ".join(told.split()).partition("--env-file FILE serve:")[2].partition("--record")[0]
-    )
+def test_help_lists_each_command_and_serve_explains_its_environment_file(tmp_path: Path) -> None:
+    listed = ran(tmp_path, "--help").stdout
+    for verb in ("serve", "status", "stop", "drills", "drill", "end-drill"):
+        assert any(line.startswith(f"    {verb} ") and len(line) > 20 for line in listed.splitlines()), verb
+    serve = " ".join(ran(tmp_path, "serve", "--help").stdout.split())
+    assert "--rehearse" in serve.partition("--env-file FILE write")[2].partition("--record")[0]

@@ -1,4 +1,4 @@
-"""`rehearsal drills`, `rehearsal drill NAME …` and `rehearsal end-drill [NAME …]`, as lines or as JSON."""
+"""`rehearsal drills`, `rehearsal drill NAME …` and `rehearsal end-drill [NAME …]`, as text or JSON."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ JSON = dict[str, Any]
 
 
 def list_drills(home: Path, args: argparse.Namespace) -> int:
-    """Every drill: what happens, when it is felt, what it stands for; those that run are marked."""
+    """Print every drill, marking the active ones. Does not start the emulator."""
     address = process.find(home)
     drills = (
         client.list_drills(address)
@@ -31,37 +31,37 @@ def list_drills(home: Path, args: argparse.Namespace) -> int:
     for drill in drills:
         _print_drill(drill)
     if address is None:
-        print("No rehearsal runs. What ran when it ended runs again with it.")
-    print(f"Begin: grpo-wizard rehearsal drill NAME    End: {END_DRILLS_COMMAND} [NAME]")
+        print("The emulator is not running. Active drills resume when it starts.")
+    print(f"Start: grpo-wizard rehearsal drill NAME    End: {END_DRILLS_COMMAND} [NAME]")
     return 0
 
 
 def start_drills(home: Path, args: argparse.Namespace) -> int:
-    """In the rehearsal of this home; it is started where none runs, as by any command with --rehearse."""
+    """Start the named drills, and this home's emulator if it is not running."""
     if not args.names:
         raise CommandUsageError(
-            "no drill was named",
-            f"there are: {', '.join(DRILL_NAMES)}",
-            "name one",
+            "No drill was named",
+            f"The drills are {', '.join(DRILL_NAMES)}.",
+            "Name at least one.",
             "grpo-wizard rehearsal drills",
         )
     validate_drill_names(args.names)
-    ran = process.find(home) is not None
+    was_running = process.find(home) is not None
     drills = update_drills(home, args.speed, begin=args.names)
     if args.json:
         return _print_document(drills, True)
-    if not ran:
-        print("started the rehearsal")
+    if not was_running:
+        print("Started the emulator.")
     for drill in drills:
         if drill["name"] in args.names:
-            print(f"began {drill['name']}: {drill['title']}")
-            print(f"  felt: {drill['felt']}")
-    print(f"end:  {END_DRILLS_COMMAND} {' '.join(args.names)}")
+            print(f"Started {drill['name']}: {drill['title']}")
+            print(_wrap("When", drill["felt"]))
+    print(f"End it with: {END_DRILLS_COMMAND} {' '.join(args.names)}")
     return 0
 
 
 def end_drills(home: Path, args: argparse.Namespace) -> int:
-    """Those that are named, or all. Without a server there is nothing to end unless a world was left with drills in it."""
+    """End the named drills, or all active ones. Starts the emulator only if its saved state may hold some."""
     validate_drill_names(args.names)
     before = [drill for drill in _current_drills(home, args) if drill["running"]]
     wanted = args.names or [drill["name"] for drill in before]
@@ -70,19 +70,20 @@ def end_drills(home: Path, args: argparse.Namespace) -> int:
     if args.json:
         return _print_document(drills, bool(drills))
     for drill in ended:
-        print(f"ended {drill['name']}. {drill['mends']}")
+        print(f"Ended {drill['name']}.")
+        print(_wrap("Recovery", drill["mends"]))
     for name in args.names:
         if name not in [drill["name"] for drill in ended]:
-            print(f"{name} was not running")
+            print(f"{name} was not active.")
     if not args.names and not ended:
-        print("no drill was running")
+        print("No drill was active.")
     return 0
 
 
 def _current_drills(home: Path, args: argparse.Namespace) -> list[JSON]:
-    """Of the server; a world that was left keeps its drills, so its server is started again. Empty where there never was one."""
-    left = (process.server_folder(home) / "world.json").exists()
-    return update_drills(home, args.speed) if left or process.find(home) else []
+    """Return the emulator's drills, starting it if it left saved state. Empty if it never ran in this home."""
+    has_state = (process.server_folder(home) / "world.json").exists()
+    return update_drills(home, args.speed) if has_state or process.find(home) else []
 
 
 def _print_document(drills: list[JSON], running: bool) -> int:
@@ -91,18 +92,19 @@ def _print_document(drills: list[JSON], running: bool) -> int:
 
 
 def _print_drill(drill: JSON) -> None:
-    mark = f"{status_glyph('work')} running" if drill["running"] else ""
-    print(f"{drill['name']:20} {drill['title']}  {mark}".rstrip())
-    for label, key in (("what", "happens"), ("felt", "felt"), ("after", "mends"), ("real", "source")):
+    active = f"{status_glyph('work')} active" if drill["running"] else ""
+    print(f"{drill['name']:20} {drill['title']}  {active}".rstrip())
+    for label, key in (("Effect", "happens"), ("When", "felt"), ("Recovery", "mends"), ("Source", "source")):
         print(_wrap(label, drill[key]))
     if drill["inferred"]:
-        print(_wrap("guess", drill["inferred"]))
+        print(_wrap("Assumed", drill["inferred"]))
 
 
 def _wrap(label: str, text: str) -> str:
-    head = f"    {label:6}"
+    """Return a labelled paragraph, indented and as wide as the terminal."""
+    first = f"    {label + ':':10}"
     width = max(60, min(120, shutil.get_terminal_size((110, 24)).columns))
     return textwrap.fill(
-        text, width, initial_indent=head, subsequent_indent=" " * len(head), break_on_hyphens=False,
+        text, width, initial_indent=first, subsequent_indent=" " * len(first), break_on_hyphens=False,
         break_long_words=False,
     )  # fmt: skip

@@ -1,4 +1,4 @@
-"""What headless commands print: human text and JSON to stdout, diagnostics to stderr. Every document says its schema, mode and deployment."""
+"""Printing of the commands: text and JSON to stdout, diagnostics to stderr. Every document has schema, mode and deployment."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SCHEMA = 1
 
 
 def json_safe(value: Any) -> Any:
-    """Numbers that are not finite become texts: a bare NaN is no JSON."""
+    """Replace numbers that JSON cannot express (NaN, infinity) by strings."""
     if isinstance(value, float) and not math.isfinite(value):
         return "nan" if math.isnan(value) else ("inf" if value > 0 else "-inf")
     if isinstance(value, Mapping):
@@ -25,16 +25,17 @@ def json_safe(value: Any) -> Any:
 
 
 def envelope(mode: str, deployment: str | None) -> dict[str, Any]:
+    """Return the keys that every document starts with."""
     return {"schema": SCHEMA, "mode": mode, "deployment": deployment}
 
 
 def print_json(mode: str, deployment: str | None, document: Mapping[str, Any]) -> None:
-    """One line; flushed, so that a reader sees events as they happen."""
+    """Print one line and flush it, so that a reader sees events as they happen."""
     write_data(json.dumps(json_safe(envelope(mode, deployment) | dict(document)), ensure_ascii=False) + "\n")
 
 
 def write_data(text: str) -> None:
-    """What another program reads is UTF-8 whatever the locale: a `?` for a letter would be another value."""
+    """Write data for other programs as UTF-8 in every locale: a letter replaced by `?` would be another value."""
     sys.stdout.flush()
     if hasattr(sys.stdout, "buffer"):
         sys.stdout.buffer.write(text.encode("utf-8", "replace"))
@@ -44,21 +45,18 @@ def write_data(text: str) -> None:
 
 
 def print_error(error: WizardError, args: argparse.Namespace) -> None:
-    """An error, to stderr; with --json the same as one object on stdout too. Commands can be pasted as they stand."""
-    told = error.to_json() | {"command": with_global_options(error.command, args)}
+    """Print an error to stderr and, with --json, also as one object to stdout. Its command can be pasted as it is."""
+    texts = error.to_json() | {"command": with_global_options(error.command, args)}
     if getattr(args, "json", False):
-        said = envelope("rehearsal" if args.rehearse else "real", args.deployment)
-        write_data(json.dumps(said | {"ok": False, "error": told}, ensure_ascii=False) + "\n")
-    lines = [f"error: {error.title}"] + [
-        f"  {name}: {told[key]}"
-        for name, key in (("why", "detail"), ("fix", "fix"), ("command", "command"))
-        if told[key]
-    ]
-    print("\n".join(lines), file=sys.stderr)
+        document = envelope("rehearsal" if args.rehearse else "real", args.deployment)
+        write_data(json.dumps(document | {"ok": False, "error": texts}, ensure_ascii=False) + "\n")
+    labels = (("Why", "detail"), ("Fix", "fix"), ("Command", "command"))
+    lines = [f"  {label}: {texts[key]}" for label, key in labels if texts[key]]
+    print("\n".join([f"Error: {error.title.removesuffix('.')}", *lines]), file=sys.stderr)
 
 
 def with_global_options(command: str, args: argparse.Namespace) -> str:
-    """A command of ours with the options that this call was given; others as they are."""
+    """Add this call's --rehearse, --deployment and --home to a grpo-wizard command. Return other commands unchanged."""
     words = command.split()
     if words[:1] != ["grpo-wizard"] or {"--help", "--keys"} & {*words}:
         return command
@@ -72,7 +70,7 @@ def with_global_options(command: str, args: argparse.Namespace) -> str:
 
 
 def deployment_flags(rehearse: bool, deployment: str, home: str = "") -> str:
-    """What a command needs to mean the same deployment. `home`: as it was given, if it was."""
+    """Return the options that select this deployment. `home` is the value of --home, if given."""
     return (
         (" --rehearse" if rehearse else "")
         + (f" --deployment {deployment}" if deployment else "")
@@ -81,30 +79,35 @@ def deployment_flags(rehearse: bool, deployment: str, home: str = "") -> str:
 
 
 def status_glyph(key: str) -> str:
-    """A sign's glyph, in ASCII where the terminal knows no more."""
+    """Return a status icon's glyph, in ASCII on terminals without Unicode."""
     from grpo_wizard.tui.style.icons import status_icon, terminal_supports_unicode, to_ascii
 
-    mark = status_icon(key).glyph
-    return mark if terminal_supports_unicode() else to_ascii(mark)
+    glyph = status_icon(key).glyph
+    return glyph if terminal_supports_unicode() else to_ascii(glyph)
 
 
 def format_hourly_price(known: float, unknown: int = 0) -> str:
-    """Never a guess: parts without a known price are counted beside the sum."""
-    return f"{known:.2f} USD/h" + (f" + {unknown} parts without a known price" if unknown else "")
+    """Format a price per hour. Resources without a known price are counted, never estimated."""
+    return f"{known:.2f} USD/h" + (f" + {count_unpriced(unknown)}" if unknown else "")
+
+
+def count_unpriced(count: int) -> str:
+    """`1 resource with unknown price`"""
+    return f"{count} {'resource' if count == 1 else 'resources'} with unknown price"
 
 
 def resource_label(id: str) -> str:
-    """`cluster.node_pool.gpu-pool` is `node pool gpu-pool`."""
+    """Return `node pool gpu-pool` for `cluster.node_pool.gpu-pool`."""
     kind, _dot, name = id.partition(".")[2].partition(".")
     return f"{kind.replace('_', ' ')} {name}".strip()
 
 
 def format_plan_counts(rows: Iterable[Mapping[str, Any]]) -> str:
-    """`48 to delete, 9 to keep`: of a teardown also how many are `not there`."""
+    """Return `48 to delete, 1 already gone, 9 to keep` for the rows of a plan."""
     counts: dict[str, int] = {}
     for row in rows:
-        gone = row["action"] == "delete" and row.get("state") == "absent"
-        words = "not there" if gone else f"to {row['action']}"
-        counts[words] = counts.get(words, 0) + 1
-    ordered = sorted(counts, key=["to keep", "not there"].__contains__)
-    return ", ".join(f"{counts[words]} {words}" for words in ordered) or "nothing"
+        absent = row["action"] == "delete" and row.get("state") == "absent"
+        label = "already gone" if absent else f"to {row['action']}"
+        counts[label] = counts.get(label, 0) + 1
+    ordered = sorted(counts, key=["to keep", "already gone"].__contains__)
+    return ", ".join(f"{counts[label]} {label}" for label in ordered) or "nothing"

@@ -1,4 +1,4 @@
-"""`rehearsal`: the stand-in for Google Cloud as a process of its own, and what goes wrong in it."""
+"""`rehearsal`: run, inspect and stop the emulator of Google Cloud, and switch its failure drills."""
 
 from __future__ import annotations
 
@@ -14,19 +14,14 @@ from grpo_wizard.steps.emulator import process
 from grpo_wizard.tui.commands._output import with_global_options
 from grpo_wizard.tui.commands._session import home_of
 
-_ACTIONS_WITH_NAMES = ("drill", "end-drill")
-
 
 def run(args: argparse.Namespace) -> int:
-    """One of WHATS."""
     home = Path(home_of(args).root)
-    if args.names and args.what not in _ACTIONS_WITH_NAMES:
-        raise CommandUsageError(f"rehearsal {args.what} takes no name", " ".join(args.names))
-    if args.drill and args.what != "serve":
+    if args.drill and args.action != "serve":
         raise CommandUsageError(
-            f"rehearsal {args.what} takes no --drill",
-            "it goes with serve",
-            "name the drill",
+            f"`rehearsal {args.action}` does not take --drill",
+            "Only `rehearsal serve` does.",
+            "Name the drill instead.",
             "grpo-wizard rehearsal drill NAME",
         )
     try:
@@ -37,7 +32,7 @@ def run(args: argparse.Namespace) -> int:
             "drills": _list_drills,
             "drill": _start_drills,
             "end-drill": _end_drills,
-        }[args.what](home, args)
+        }[args.action](home, args)
     except process.EmulatorError as error:
         raise CommandUsageError(str(error)) from error
 
@@ -64,69 +59,76 @@ def _serve(home: Path, args: argparse.Namespace) -> int:
         raise _file_error(args, error) from error
     except ValueError as error:
         raise CommandUsageError(
-            f"--faults {args.faults} cannot be used", str(error), "correct the file"
+            f"Invalid fault file {args.faults}", str(error), "Correct the file."
         ) from error
     return 0
 
 
 def _validate_numbers(args: argparse.Namespace) -> None:
     if not 0 <= args.port <= 65535:
-        raise CommandUsageError(f"--port {args.port}", "a port is 0 to 65535", "leave it out for a free one")
+        raise CommandUsageError(
+            f"Invalid --port {args.port}",
+            "A port is a number from 0 to 65535.",
+            "Omit the option to use a free port.",
+        )
     if not args.idle >= 0:
         raise CommandUsageError(
-            f"--idle {args.idle:g}", "minutes are 0 or more", "0: it never ends by itself"
+            f"Invalid --idle {args.idle:g}", "It takes 0 or more minutes.", "Use 0 to run until stopped."
         )
 
 
 def _file_error(args: argparse.Namespace, error: OSError) -> WizardError:
-    """Of a file that was named on the command line; of anything else what the system says."""
+    """Translate a system error: wrong usage if it concerns a file named on the command line."""
     files = {"--faults": args.faults, "--env-file": args.env_file, "--record": args.record}
-    why = error.strerror or str(error)
-    for flag, given in files.items():
+    reason = error.strerror or str(error)
+    for option, given in files.items():
         if given is not None and Path(given) == Path(str(error.filename)):
             verb, fix = (
-                ("read", "name a file that can be read")
-                if flag == "--faults"
-                else ("written", "name a file in a folder that is there and can be written")
+                ("read", "Name a readable file.")
+                if option == "--faults"
+                else ("write", "Name a file in an existing, writable folder.")
             )
-            return CommandUsageError(f"{flag} {given} cannot be {verb}", why, fix)
-    return WizardError("the rehearsal cannot be served", str(error))
+            return CommandUsageError(f"Cannot {verb} {option} {given}", reason, fix)
+    return WizardError("The emulator could not be started", str(error))
 
 
 def _status(home: Path, args: argparse.Namespace) -> int:
-    """JSON for programs, as ever; lines for people at a terminal."""
-    found = process.status(home)
+    """Print text on a terminal, else JSON."""
+    status = process.status(home)
     if args.json or not sys.stdout.isatty():
-        print(json.dumps(found))
+        print(json.dumps(status))
         return 0
-    for line in format_status(found):
+    for line in format_status(status):
         print(line)
-    stop, serve = (with_global_options(f"grpo-wizard rehearsal {what}", args) for what in ("stop", "serve"))
-    print(f"end it: {stop}" if found["running"] else f"begin:  {serve}, or any command with --rehearse")
+    stop, serve = (with_global_options(f"grpo-wizard rehearsal {verb}", args) for verb in ("stop", "serve"))
+    print(
+        f"Stop it with: {stop}"
+        if status["running"]
+        else f"Start it with: {serve}, or any command with --rehearse"
+    )
     return 0
 
 
-def format_status(found: dict[str, Any]) -> list[str]:
-    """What the server says of itself, without its token."""
-    if not found["running"]:
-        return ["no rehearsal runs"]
+def format_status(status: dict[str, Any]) -> list[str]:
+    """Return the emulator's status as lines, without its token."""
+    if not status["running"]:
+        return ["The emulator is not running."]
     lines = [
-        f"a rehearsal runs at {found['base_url']}, process {found['pid']}, speed {found['speed']}",
-        f"  requests: {found['requests']}, the last {format_duration(found['idle_seconds'])} ago",
-        f"  things in its cloud: {found['resources']}",
-        f"  clusters: {', '.join(found['kube_urls']) or 'none'}",
-        f"  drills: {', '.join(found['drills']) or 'none'}",
+        f"The emulator is running at {status['base_url']} (process {status['pid']}, speed {status['speed']}).",
+        f"  requests:  {status['requests']}, the last {format_duration(status['idle_seconds'])} ago",
+        f"  resources: {status['resources']}",
+        f"  clusters:  {', '.join(status['kube_urls']) or 'none'}",
+        f"  drills:    {', '.join(status['drills']) or 'none'}",
     ]
-    return lines + ([f"  not saved: {found['unsaved']}"] if found.get("unsaved") else [])
+    return lines + ([f"  not saved: {status['unsaved']}"] if status.get("unsaved") else [])
 
 
 def _stop(home: Path, args: argparse.Namespace) -> int:
-    print("stopped" if process.stop(home) else "no rehearsal was running")
+    print("Stopped the emulator." if process.stop(home) else "The emulator was not running.")
     return 0
 
 
 def _list_drills(home: Path, args: argparse.Namespace) -> int:
-    """All of them; what runs is asked of the server, which is not started for it."""
     from grpo_wizard.tui.commands import _drills
 
     return _drills.list_drills(home, args)
