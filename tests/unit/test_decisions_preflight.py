@@ -1,0 +1,185 @@
+"""What a check that could not run means: what blocks, what waits, what only warns."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+from decision_samples import a_session
+from http_responder import error, http_responder
+from sample_answers import answers
+
+from grpo_wizard.state.errors import WizardError
+from grpo_wizard.steps.clients.errors import CloudError
+from grpo_wizard.steps.clients.queries.cached import CachedCloudReader
+from grpo_wizard.steps.core.model import Check, CheckFinding, Step
+from grpo_wizard.steps.engine.preflight import CheckResult, blocking, inconclusive, run_check, run_checks
+
+ANSWERS = answers()
+PROJECT = {"GET /v3/projects/my-project": (200, {"name": "projects/123", "state": "ACTIVE"})}
+NETWORKS = {
+    f"GET /projects/{id}/global/networks": (200, {"items": [{"name": "one"}]})
+    for id in ("my-project", "another")
+}
+DENIED = error(403, "The caller does not have permission", "forbidden")
+EMPTY: dict[str, Any] = {}
+Run = Callable[[Any, CachedCloudReader], Sequence[CheckFinding]]
+
+
+@pytest.fixture
+def reader(tmp_path: Path) -> Iterator[Callable[..., CachedCloudReader]]:
+    """Makes what checks read the cloud through, from documents that a server on loopback answers with."""
+    with ExitStack() as stack:
+
+        def connect(**documents: Any) -> CachedCloudReader:
+            server = stack.enter_context(http_responder({**NETWORKS, **documents}))
+            return CachedCloudReader(a_session(tmp_path / server.url[-5:], {}, server.url).cloud)
+
+        yield connect
+
+
+def _lists_networks(project: str = "my-project") -> Run:
+    return lambda answers, cloud: [CheckFinding("pass", f"Networks {cloud.ask('networks', project=project)}")]
+
+
+def _fails(error: WizardError) -> Run:
+    def run(answers: Any, cloud: Any) -> list[CheckFinding]:
+        raise error
+
+    return run
+
+
+def _reports(*findings: CheckFinding) -> Run:
+    return lambda answers, cloud: list(findings)
+
+
+def _check(run: Run, id: str = "quota") -> Check:
+    return Check(id, "GPU quota", run)  # type: ignore[arg-type]
+
+
+def _only(found: list[CheckResult]) -> CheckFinding:
+    [result] = found
+    return result.finding
+
+
+@pytest.mark.parametrize(
+    "kind,level",
+    [
+        ("auth", "block"),
+        ("clock", "block"),
+        ("quota_project", "block"),
+        ("billing", "block"),
+        ("api_disabled", "info"),
+        ("denied", "warn"),
+        ("transient", "warn"),
+        ("refused", "warn"),
+        ("not_found", "warn"),
+    ],
+)  # fmt: skip
+def test_what_an_error_of_the_cloud_means_for_a_check(reader: Any, kind: str, level: str) -> None:
+    error = CloudError(kind, "the title", "the detail", "the fix", "the command")
+    found = run_check("quotas", _check(_fails(error)), ANSWERS, reader())
+    finding = _only(found)
+    assert finding.level == level
+    assert bool(blocking(found)) == (level == "block") and bool(inconclusive(found)) == (level == "info")
+    if level == "block":
+        assert (finding.title, finding.detail, finding.fix) == ("the title", "the detail", "the command")
+    else:
+        assert finding.title.startswith("GPU quota")
+    if level == "info":
+        assert "the title" in finding.detail and not finding.fix
+    if level == "warn":
+        assert finding.detail == "the detail" and finding.fix == ("" if kind == "denied" else "the fix")
+
+
+def test_an_error_without_a_kind_warns_and_one_without_a_command_names_its_fix(reader: Any) -> None:
+    finding = _only(
+        run_check("quotas", _check(_fails(WizardError("the title", "", "the fix"))), ANSWERS, reader())
+    )
+    assert (finding.level, finding.detail, finding.fix) == ("warn", "the title", "the fix")
+    blocked = run_check(
+        "quotas", _check(_fails(CloudError("auth", "no sign-in", "", "sign in"))), ANSWERS, reader()
+    )
+    assert _only(blocked).fix == "sign in"
+
+
+@pytest.mark.parametrize(
+    "documents,run,level",
+    [
+        (PROJECT, _lists_networks(), "pass"),
+        ({"GET /v3/projects/my-project": DENIED}, _lists_networks(), "info"),
+        (EMPTY, _lists_networks(), "info"),
+        (EMPTY, _lists_networks("another"), "pass"),
+        (EMPTY, _reports(CheckFinding("pass", "no question")), "pass"),
+        ({"GET /v3/projects/my-project": error(500, "backend error")}, _lists_networks(), "pass"),
+        (EMPTY, lambda answers, cloud: [CheckFinding("pass", f"{cloud.ask('project', project='my-project')}")], "pass"),
+    ],
+    ids=["exists", "may not be seen", "missing", "another project's", "asks nothing", "unknown", "the project's own check"],
+)  # fmt: skip
+def test_what_a_missing_project_answers_counts_for_nothing(
+    reader: Any, documents: dict[str, Any], run: Run, level: str
+) -> None:
+    found = run_check("quotas", _check(run), ANSWERS, reader(**documents))
+    assert _only(found).level == level and bool(inconclusive(found)) == (level == "info")
+
+
+def _run(steps: dict[str, list[Check]], reader: CachedCloudReader) -> list[CheckResult]:
+    listed = [Step(name, name, "", (), checks, lambda answers: ()) for name, checks in steps.items()]
+    return asyncio.run(run_checks(listed, ANSWERS, reader))
+
+
+def test_results_come_in_the_order_of_the_steps(reader: Any) -> None:
+    both = _reports(CheckFinding("pass", "one"), CheckFinding("warn", "two"))
+    found = _run(
+        {"project": [_check(both, "x")], "quotas": [_check(_lists_networks(), "y")]}, reader(**PROJECT)
+    )
+    assert [(result.id, result.finding.title) for result in found] == [
+        ("project.x", "one"),
+        ("project.x", "two"),
+        ("quotas.y", "Networks ['one']"),
+    ]
+    assert found[1].to_json() == {
+        "id": "project.x",
+        "step": "project",
+        "level": "warn",
+        "title": "two",
+        "detail": "",
+        "fix": "",
+    }
+
+
+def test_one_cause_that_blocks_several_checks_is_reported_once(reader: Any) -> None:
+    expired = _fails(CloudError("auth", "no sign-in", "", "sign in"))
+    other = _reports(CheckFinding("block", "no sign-in", "", "another fix"))
+    steps = {"project": [_check(expired, "x"), _check(other, "y")], "quotas": [_check(expired, "z")]}
+    assert [result.id for result in _run(steps, reader())] == ["project.x", "project.y"]
+
+
+def test_the_same_warning_of_two_checks_is_reported_twice(reader: Any) -> None:
+    warning = _reports(CheckFinding("warn", "low", "", "raise it"))
+    blocked = _reports(CheckFinding("block", "low", "", "raise it"))
+    found = _run({"quotas": [_check(warning, "x"), _check(warning, "y")]}, reader())
+    assert [result.id for result in found] == ["quotas.x", "quotas.y"]
+    mixed = _run({"quotas": [_check(blocked, "x"), _check(warning, "y")]}, reader())
+    assert [result.finding.level for result in mixed] == ["block", "warn"]
+
+
+def test_what_waits_for_the_project_is_one_line_that_counts_them(reader: Any) -> None:
+    free, waits = _reports(CheckFinding("pass", "free")), _lists_networks()
+    steps = {
+        "project": [_check(free, "first"), _check(waits, "x"), _check(waits, "y")],
+        "quotas": [_check(waits, "z"), _check(free, "last")],
+    }
+    found = _run(steps, reader())
+    assert [result.id for result in found] == ["project.first", "project.y", "quotas.last"]
+    assert (
+        found[1].finding.level == "info"
+        and "3" in found[1].finding.title
+        and inconclusive(found) == [found[1]]
+    )
+    one = _run({"quotas": [_check(waits, "z")]}, reader())
+    assert [result.finding.title.startswith("GPU quota") for result in one] == [True]
