@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from grpo_wizard.state.model import Deployment, ResourceRecord
@@ -12,6 +13,7 @@ from grpo_wizard.state.store import StateStore
 from grpo_wizard.steps.core.model import Resource
 from grpo_wizard.steps.pricing.book import BUILT_IN_PRICES, PriceBook
 from grpo_wizard.steps.pricing.budget import record_final_cost
+from grpo_wizard.steps.pricing.refresh import load_price_book
 from grpo_wizard.steps.registry import all_resources, validate
 
 if TYPE_CHECKING:
@@ -28,7 +30,12 @@ class Session:
     answers: dict[str, dict[str, Any]]
     price_book: PriceBook = field(
         default=BUILT_IN_PRICES
-    )  # prices; today's once they were asked for (price_list.py)
+    )  # cached prices, until pricing/refresh.py asks for today's
+
+    def __post_init__(self) -> None:
+        """Open the price book with the deployment, for every front end. Never asks the network."""
+        if self.price_book is BUILT_IN_PRICES:
+            self.price_book = load_price_book(Path(self.store.home.root), self.deployment.mode)
 
     @classmethod
     def from_deployment(cls, store: StateStore, deployment: Deployment, cloud: CloudContext) -> Session:

@@ -24,9 +24,11 @@ from grpo_wizard.steps.engine.plan import (
 from grpo_wizard.steps.engine.reconcile import Outcome, Reconciler, owned_by_request_id
 from grpo_wizard.steps.engine.recovery import recovery_hint
 from grpo_wizard.steps.engine.refresh import refresh
+from grpo_wizard.steps.engine.spending import creates_free_resources, spending_errors, spending_notices
 from grpo_wizard.steps.jobs.history import restore_job_state
 from grpo_wizard.steps.jobs.resume_guard import guard_no_steps_left
-from grpo_wizard.steps.pricing.budget import BudgetGuard, record_release, spending_limit
+from grpo_wizard.steps.pricing.budget import BudgetGuard, SpendingLimits, record_release, spending_limit
+from grpo_wizard.steps.pricing.refresh import refresh_prices
 from grpo_wizard.steps.pricing.reservation import format_reservation_bill, reservation_bill
 from grpo_wizard.steps.registry import STEP_NAMES, step
 
@@ -43,6 +45,7 @@ class ApplyOptions:
     gate: Gate | None = None
     max_usd_per_hour: float | None = None
     max_usd: float | None = None  # in all; None: project.max_usd
+    allow_unpriced: bool = False  # start although a spending limit cannot be enforced
 
 
 @dataclass
@@ -98,19 +101,6 @@ def plan_errors(decisions: Sequence[Decision], options: ApplyOptions) -> list[di
                     f"run apply with --adopt to take it over, or choose another name{other_way}",
                 )
             )
-    limit, (known, _) = (
-        options.max_usd_per_hour,
-        hourly_cost([d.resource for d in decisions if d.action != "delete"]),
-    )
-    if limit is not None and known > limit:
-        found.append(
-            _failure(
-                "price",
-                f"{known:.2f} USD an hour are more than the limit of {limit:.2f}",
-                "",
-                "raise --max-usd-per-hour",
-            )
-        )
     return found
 
 
@@ -121,22 +111,23 @@ def _failure(id: str, title: str, detail: str = "", fix: str = "") -> dict[str, 
 async def apply(session: Session, options: ApplyOptions) -> AsyncIterator[Event]:
     """Brings about what is missing. Ends with a summary; whether all went well is in it."""
     start = asyncio.get_running_loop().time()
+    await refresh_prices(session)
     decisions = [await _reclaim_interrupted(session, decision) for decision in await plan(session, options)]
     yield Event("plan", None, plan_data(decisions))
     standing = {
         d.resource.id: d.resource for d in decisions if d.observed.state not in ("absent", "deleting")
     }
     tally = _ApplyResult(failed=plan_errors(decisions, options), existing=standing)
-    meter = BudgetGuard(
-        session.deployment, session.resources(), spending_limit(session.answers, options.max_usd)
+    limits = SpendingLimits(
+        spending_limit(session.answers, options.max_usd),
+        options.max_usd_per_hour,
     )
-    if text := meter.warning():
-        yield events.notice(text)
-    _, unpriced = hourly_cost([d.resource for d in decisions if d.action != "delete"])
-    if unpriced and (options.max_usd_per_hour is not None or meter.limit is not None):
-        yield events.notice(f"limits count known prices only; without one: {', '.join(unpriced)}")
-    if any(d.action in MUTATING for d in decisions) and (refusal := meter.limit_error()):
-        tally.failed.append(refusal)
+    meter = BudgetGuard(session.deployment, session.resources(), limits.total_usd)
+    undecided = options.allow_unpriced or creates_free_resources(decisions)
+    tally.failed += spending_errors(decisions, meter, limits, allow_unpriced=undecided)
+    if not tally.failed:
+        for text in spending_notices(decisions, meter, limits, allow_unpriced=options.allow_unpriced):
+            yield events.notice(text)
     if not tally.failed:
         async for event in _execute(session, decisions, options, tally, meter):
             yield event
@@ -168,6 +159,8 @@ async def _execute(
             "all checks once more before anything billable; a new API may take minutes to be felt"
         )
         result.failed.extend(dict(entry) for entry in await options.gate())
+    if not result.failed and not options.allow_unpriced and creates_free_resources(decisions):
+        budget = await _recheck_spending(session, decisions, options, result)
     if result.failed:
         return
     rest = [d for d in decisions if d.resource.kind not in NON_BILLABLE and d.action != "delete"]
@@ -177,6 +170,17 @@ async def _execute(
     if gone and not result.failed:
         async for event in _destroy(session, gone, result):
             yield event
+
+
+async def _recheck_spending(
+    session: Session, decisions: Sequence[Decision], options: ApplyOptions, result: _ApplyResult
+) -> BudgetGuard:
+    """Apply the limits at the prices that can be read now that the APIs are enabled, before anything is billed."""
+    await refresh_prices(session, retry=True)
+    limits = SpendingLimits(spending_limit(session.answers, options.max_usd), options.max_usd_per_hour)
+    budget = BudgetGuard(session.deployment, session.resources(), limits.total_usd)
+    result.failed.extend(spending_errors(decisions, budget, limits))
+    return budget
 
 
 async def enable_apis(session: Session) -> AsyncIterator[Event]:
@@ -262,6 +266,7 @@ async def destroy(
     `keep` are steps whose Google resources stay, with all that those need. `delete_project` names the one project that may go too.
     """
     start = asyncio.get_running_loop().time()
+    await refresh_prices(session)  # the cost of what is deleted is recorded at these prices
     everything = [
         _allow_project_delete(r, delete_project) for r in (*session.resources(), *session.orphans())
     ]

@@ -1,6 +1,7 @@
-"""What a deployment costs an hour: today's list prices where the Cloud Billing Catalog answered, else the catalogue in the assets.
+"""Hourly prices: list prices from the Cloud Billing Catalog where it was read, else the built-in list in the assets.
 
-Every price has a source and a date. What neither of them names has no price: it is listed as unknown, never guessed.
+Every price has a source and a date. A resource that neither source names has no price: it is reported as unknown,
+never guessed.
 """
 
 from __future__ import annotations
@@ -13,13 +14,13 @@ from typing import Any
 from grpo_wizard.steps.core import catalog
 from grpo_wizard.steps.core.model import Answers, Resource
 
-# The spans in which the catalogue's units are priced; anything else is not taken for an hour.
+# Units of the catalog that are priced by the hour; a SKU with any other unit is skipped.
 _HOURLY_UNITS = {"h", "GiBy.h"}
 
 
 @dataclass(frozen=True)
 class PriceQuote:
-    """USD an hour of one thing; None: no source gives one. `date` is the source's own."""
+    """USD per hour of one resource, None when no source gives a price. `date` is the source's own."""
 
     usd: float | None
     source: str
@@ -34,7 +35,7 @@ UNKNOWN_PRICE = PriceQuote(None, "no source gives a price")
 
 @dataclass(frozen=True)
 class Sku:
-    """One row of the Cloud Billing Catalog: what it is called, where it holds, USD for one unit an hour."""
+    """One row of the Cloud Billing Catalog: description, regions, and USD per unit and hour."""
 
     description: str
     regions: frozenset[str]
@@ -43,11 +44,11 @@ class Sku:
 
 
 def parse_sku(row: Mapping[str, Any]) -> Sku | None:
-    """A SKU of the REST API (cloudbilling v1 services.skus.list). None where its price is no single one an hour."""
+    """Parse a SKU of cloudbilling v1 `services.skus.list`. Return None unless it has exactly one hourly price in USD."""
     priced = row.get("pricingInfo") or []
     if not priced:
         return None
-    newest = priced[-1]  # in the order of time (the API returns the latest only, unless asked for a span)
+    newest = priced[-1]  # oldest first; the API returns only the latest unless a time range is given
     expression = newest.get("pricingExpression", {})
     paid = {_usd(rate) for rate in expression.get("tieredRates", [])} - {0.0}
     if expression.get("usageUnit") not in _HOURLY_UNITS or len(paid) != 1 or None in paid:
@@ -67,11 +68,11 @@ def _usd(rate: Mapping[str, Any]) -> float | None:
 
 
 def sku_pattern() -> re.Pattern[str]:
-    """Descriptions that some machine of ours is billed by, of the tens of thousands that there are."""
+    """Return a pattern of the SKU descriptions that price a supported machine, out of tens of thousands of SKUs."""
     parts = (
         part["description"]
-        for ways in catalog.load("prices")["skus"]["machines"].values()
-        for parts in ways.values()
+        for models in catalog.load("prices")["skus"]["machines"].values()
+        for parts in models.values()
         for part in parts
     )
     return re.compile("|".join(f"(?:{each})" for each in sorted(set(parts))))
@@ -79,7 +80,7 @@ def sku_pattern() -> re.Pattern[str]:
 
 @dataclass(frozen=True)
 class PriceBook:
-    """The prices that are at hand. Without SKUs it is the catalogue in the assets. `read` is when the SKUs were."""
+    """Prices to look up. Without SKUs, only the built-in list. `read_at` is the UTC time at which the SKUs were read."""
 
     skus: tuple[Sku, ...] = ()
     read_at: str = ""
@@ -91,13 +92,15 @@ class PriceBook:
     def machine_price(
         self, machine_type: str, region: str, provisioning_model: str = "on_demand"
     ) -> PriceQuote:
-        """One machine. `capacity` as in quotas.capacity; a reservation bills at the list price."""
-        way = "on_demand" if provisioning_model == "reservation" else provisioning_model
-        return self._catalog_price(machine_type, region, way) or _built_in_price(machine_type, region, way)
+        """Price one machine. `provisioning_model` as in quotas.capacity; a reservation bills at the on-demand price."""
+        model = "on_demand" if provisioning_model == "reservation" else provisioning_model
+        return self._catalog_price(machine_type, region, model) or _built_in_price(
+            machine_type, region, model
+        )
 
-    def _catalog_price(self, machine_type: str, region: str, way: str) -> PriceQuote | None:
-        """The sum of its parts; None as soon as one part has not exactly one price there."""
-        parts = catalog.load("prices")["skus"]["machines"].get(machine_type, {}).get(way, [])
+    def _catalog_price(self, machine_type: str, region: str, model: str) -> PriceQuote | None:
+        """Sum the prices of its parts; None as soon as one part does not have exactly one price in the region."""
+        parts = catalog.load("prices")["skus"]["machines"].get(machine_type, {}).get(model, [])
         total, dates = 0.0, []
         for part in parts:
             pattern = re.compile(part["description"])
@@ -116,18 +119,18 @@ class PriceBook:
 BUILT_IN_PRICES = PriceBook()
 
 
-def _built_in_price(machine_type: str, region: str, way: str) -> PriceQuote:
+def _built_in_price(machine_type: str, region: str, model: str) -> PriceQuote:
     known = catalog.load("prices")
-    if way == "on_demand":
+    if model == "on_demand":
         row = known["on_demand"].get(machine_type, {})
         usd = row.get("usd", {}).get(region)
         return UNKNOWN_PRICE if usd is None else PriceQuote(usd, row["source"], row["date"])
-    row = known["spot"].get(machine_type) if way == "spot" else None
+    row = known["spot"].get(machine_type) if model == "spot" else None
     return PriceQuote(row["high"], row["source"], row["date"]) if row else UNKNOWN_PRICE
 
 
 def price_quote(resource: Resource, answers: Answers, price_book: PriceBook) -> PriceQuote | None:
-    """Of a resource that is billed by the hour; None for one that costs nothing by itself."""
+    """Price a resource that is billed by the hour; None for one that is free by itself."""
     region = answers["project"]["region"]
     if resource.kind == "node_pool":
         mine = answers["quotas"]
@@ -136,19 +139,31 @@ def price_quote(resource: Resource, answers: Answers, price_book: PriceBook) -> 
     if resource.kind == "cluster":
         mine, fee = answers["cluster"], catalog.load("prices")["gke_cluster"]
         nodes = 1 if mine["one_cpu_node"] else catalog.ZONES_PER_REGION
-        seen = price_book.machine_price(mine["cpu_machine_type"], region).times(nodes)
-        if seen.usd is None:
-            return seen
+        quote = price_book.machine_price(mine["cpu_machine_type"], region).times(nodes)
+        if quote.usd is None:
+            return quote
         return replace(
-            seen, usd=round(seen.usd + float(fee["usd"]), 4), source=f"{seen.source}; {fee['source']}"
+            quote, usd=round(quote.usd + float(fee["usd"]), 4), source=f"{quote.source}; {fee['source']}"
         )
+    if resource.kind == "lustre":
+        mine = answers["lustre"]
+        return _lustre_price(int(mine["capacity_gib"]), str(mine["per_unit_storage_throughput"]), region)
     return UNKNOWN_PRICE if resource.usd_per_hour is None else None
+
+
+def _lustre_price(capacity_gib: int, tier: str, region: str) -> PriceQuote:
+    """Managed Lustre is billed per GiB and month; the tier is its throughput in MB/s per TiB."""
+    known = catalog.load("prices")["managed_lustre"]
+    usd = known["usd_per_gib_month"].get(region, {}).get(tier)
+    if usd is None:
+        return UNKNOWN_PRICE
+    return PriceQuote(round(usd * capacity_gib / known["hours_per_month"], 4), known["source"], known["date"])
 
 
 def with_prices(
     resources: Sequence[Resource], answers: Answers, price_book: PriceBook = BUILT_IN_PRICES
 ) -> list[Resource]:
-    """The same resources with the prices of `book` on them."""
+    """Return the resources with the prices of `price_book` filled in."""
     return [
         resource if found is None else replace(resource, usd_per_hour=found.usd)
         for resource, found in ((r, price_quote(r, answers, price_book)) for r in resources)
@@ -156,7 +171,7 @@ def with_prices(
 
 
 def price_sources(resources: Sequence[Resource], answers: Answers, price_book: PriceBook) -> dict[str, str]:
-    """Where each price is from, by resource id."""
+    """Return the source of each price by resource id."""
     quotes = {r.id: price_quote(r, answers, price_book) for r in resources}
     return {
         id: f"{found.source} ({found.date})"

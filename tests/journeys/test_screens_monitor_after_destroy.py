@@ -225,7 +225,7 @@ def test_teardown_names_the_reservation_that_bills_on(joined: Path) -> None:
             app.show("teardown")
             await wait_until(pilot, lambda: "reservation nemo-res" in screen_text(pilot), "the reservation")
             told = " ".join(screen_text(pilot).split())
-            assert "also after a teardown" in told and "until somebody deletes it" in told
+            assert "also after destroy" in told and "until someone deletes it" in told
             assert "Goes" in told and "After this: 0.00 USD/h" in told and "Tear down" in told
             await pilot.press("d")
             await wait_until(pilot, lambda: isinstance(pilot.app.screen, ConfirmDialog), "the question")

@@ -39,6 +39,8 @@ from grpo_wizard.steps.registry import all_resources
 SKUS: list[dict[str, Any]] = json.loads((Path(__file__).parent / "fixtures" / "skus.json").read_text("utf-8"))
 READ = "2026-11-30T00:00:00Z"
 TODAY = PriceBook.from_catalog(SKUS, READ)
+LUSTRE = 18000 * 0.34 / 730  # USD an hour in us-central1, at the tutorial's size and tier
+ELSEWHERE = {"project__region": "europe-west1", "project__zone": "europe-west1-b"}
 H200 = {"quotas__gpu_type": "nvidia-h200-141gb", "quotas__machine_type": "a3-ultragpu-8g"}
 
 
@@ -64,14 +66,19 @@ def test_a_part_without_exactly_one_price_in_the_region_leaves_the_machine_to_th
 
 def test_what_nobody_prices_is_unknown_and_named() -> None:
     known, unknown = hourly_cost(all_resources(answers()))
-    assert known == pytest.approx(5.34) and unknown == [
-        "cluster.node_pool.gpu-pool",
-        "lustre.lustre.nemo-lustre",
-    ]
+    assert known == pytest.approx(5.34 + LUSTRE, abs=0.01) and unknown == ["cluster.node_pool.gpu-pool"]
     known, unknown = hourly_cost(all_resources(answers(), TODAY))
-    assert known == pytest.approx(2 * 128.88 + 5.24056 + 0.1, abs=0.01) and unknown == [
-        "lustre.lustre.nemo-lustre"
-    ]
+    assert known == pytest.approx(2 * 128.88 + 5.24056 + 0.1 + LUSTRE, abs=0.01) and unknown == []
+
+
+def test_lustre_is_priced_by_its_tier_and_capacity_where_a_source_names_the_region() -> None:
+    def price(**changed: Any) -> float | None:
+        return next(r for r in all_resources(answers(**changed)) if r.kind == "lustre").usd_per_hour
+
+    assert price() == pytest.approx(LUSTRE, abs=1e-4)
+    assert price(lustre__per_unit_storage_throughput=1000) == pytest.approx(18000 * 0.60 / 730, abs=1e-4)
+    assert price(lustre__capacity_gib=36000) == pytest.approx(2 * LUSTRE, abs=1e-3)
+    assert price(**ELSEWHERE) is None
 
 
 @pytest.mark.parametrize(
@@ -88,7 +95,9 @@ def test_every_price_in_the_assets_says_where_and_when_from() -> None:
     assert all(row["source"] and row["date"].startswith("20") for row in rows)
     told = price_sources(all_resources(answers(**H200)), answers(**H200), PriceBook())
     assert "2026-10-13" in told["cluster.node_pool.gpu-pool"]
-    assert told["lustre.lustre.nemo-lustre"] == "no source gives a price"
+    assert "2026-06-05" in told["lustre.lustre.nemo-lustre"]
+    elsewhere = price_sources(all_resources(answers(**ELSEWHERE)), answers(**ELSEWHERE), PriceBook())
+    assert elsewhere["lustre.lustre.nemo-lustre"] == "no source gives a price"
     assert "GKE pricing page" in told["cluster.cluster.nemo-cluster"]
 
 
@@ -210,8 +219,9 @@ def test_adopted_things_are_somebody_elses_bill_and_unpriced_ones_are_named() ->
     for record in made.resources.values():
         record.origin = "adopted"
     assert cost_to_date(made, resources, NOW).known_usd == 0
-    made, resources = _deployment(lustre="2026-11-30T08:00:00Z")
-    assert cost_to_date(made, resources, NOW).unpriced == ("lustre.lustre.nemo-lustre",)
+    made, _ = _deployment(lustre="2026-11-30T08:00:00Z")
+    unpriced = all_resources(answers(**ELSEWHERE, **H200))
+    assert cost_to_date(made, unpriced, NOW).unpriced == ("lustre.lustre.nemo-lustre",)
 
 
 @pytest.mark.parametrize(

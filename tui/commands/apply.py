@@ -18,7 +18,6 @@ from grpo_wizard.steps.engine import backoff
 from grpo_wizard.steps.engine.apply import ApplyOptions, apply
 from grpo_wizard.steps.engine.preflight import blocking, inconclusive, run_checks
 from grpo_wizard.steps.jobs.watch import JobWatcher
-from grpo_wizard.steps.pricing.refresh import refresh_prices
 from grpo_wizard.steps.registry import STEP_NAMES, STEPS
 from grpo_wizard.tui.commands._events import EventRenderer
 from grpo_wizard.tui.commands._session import load_deployment, locked_session
@@ -46,8 +45,8 @@ async def _apply(session: Session, args: argparse.Namespace) -> int:
         gate=None if args.skip_checks else lambda: preflight_gate(session),
         max_usd_per_hour=args.max_usd_per_hour,
         max_usd=getattr(args, "max_usd", None),
+        allow_unpriced=args.skip_checks,
     )
-    await refresh_prices(session)
     story = apply(session, options)
     waits = args.wait and options.until == STEP_NAMES[-1]
     told = _with_job_events(session, story, args.json) if waits else story

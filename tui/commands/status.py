@@ -15,7 +15,6 @@ from grpo_wizard.steps.engine.plan import Decision, hourly_cost
 from grpo_wizard.steps.engine.recovery import recovery_hint
 from grpo_wizard.steps.jobs.status import describe_job
 from grpo_wizard.steps.pricing.budget import BudgetGuard, CostToDate, cost_to_date, spending_limit
-from grpo_wizard.steps.pricing.refresh import cached_prices
 from grpo_wizard.steps.pricing.reservation import format_reservation_bill, reservation_bill
 from grpo_wizard.tui.commands._output import format_hourly_price, print_json, status_glyph
 from grpo_wizard.tui.commands._session import open_session
@@ -64,7 +63,6 @@ async def _read_status(
     session: Session,
 ) -> tuple[list[Decision], dict[str, Any] | None, dict[str, Any] | None]:
     """Every resource, the job as Ray tells it now with the step that its log has come to, and the reservation."""
-    session.price_book = cached_prices(session) or session.price_book
     decisions = await plan(session, ApplyOptions(), strict=True)
     sight = next((d.observed for d in decisions if d.resource.kind == "job"), ABSENT)
     return decisions, await describe_job(session, sight), await reservation_bill(session)

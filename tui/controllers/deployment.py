@@ -14,6 +14,8 @@ from grpo_wizard.state.store import StateStore
 from grpo_wizard.steps.core.model import Answers, Check, CheckFinding, Field
 from grpo_wizard.steps.core.suggestions import Suggestion, suggestions
 from grpo_wizard.steps.engine.preflight import CheckResult, run_check
+from grpo_wizard.steps.pricing.book import PriceBook
+from grpo_wizard.steps.pricing.refresh import load_price_book
 from grpo_wizard.steps.registry import ValidationErrors, step, validate
 from grpo_wizard.tui.controllers.draft import AnswersByStep, Draft, MissingAnswer
 from grpo_wizard.tui.controllers.threads import in_thread
@@ -50,6 +52,11 @@ class DeploymentController:
     def is_rehearsal(self) -> bool:
         """Whether nothing here costs anything."""
         return self.mode == "rehearsal"
+
+    @property
+    def price_book(self) -> PriceBook:
+        """The prices known now. Reads one cached file; `refresh_prices` asks for today's."""
+        return load_price_book(Path(self.home.root), self.mode)
 
     @property
     def writable(self) -> bool:

@@ -55,6 +55,7 @@ async def _event_stream(session: Session, args: list[str]) -> AsyncIterator[Even
         adopt="--adopt" in args,
         replace=replaced,
         gate=None if "--skip-checks" in args else lambda: preflight_gate(session),
+        allow_unpriced="--skip-checks" in args,
     )
     async for event in apply(session, options):
         yield event

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from grpo_wizard.state.errors import WizardError
@@ -16,8 +17,10 @@ from grpo_wizard.state.store import StateStore
 from grpo_wizard.steps.core.durations import format_duration
 from grpo_wizard.steps.core.model import NON_BILLABLE, Resource
 from grpo_wizard.steps.engine.plan import hourly_cost
+from grpo_wizard.steps.pricing.book import BUILT_IN_PRICES, PriceBook
 from grpo_wizard.steps.pricing.budget import cost_to_date as so_far
 from grpo_wizard.steps.pricing.budget import parse_time as parse_time
+from grpo_wizard.steps.pricing.refresh import load_price_book
 from grpo_wizard.steps.registry import STEP_NAMES, ValidationErrors, all_resources, validate
 from grpo_wizard.tui.style.i18n import _
 from grpo_wizard.tui.style.icons import status_icon
@@ -62,13 +65,13 @@ def deployment_summary(home: Home, name: str, now: float) -> DeploymentSummary:
         return DeploymentSummary(name, "broken", status_icon("broken").label, error.title)
     last = _last_events(home, name)
     key, word, detail = _status_of(home, deployment, last, now)
-    usd = hourly_price(deployment)
+    known, unpriced = hourly_price(deployment, load_price_book(Path(home.root), deployment.mode))
     cost = (
         ""
         if key in ("todo", "gone")
         else "0 USD/h"
         if deployment.mode == "rehearsal"
-        else ("≥ " if usd[1] else "") + f"{usd[0]:.2f} USD/h"
+        else ("≥ " if unpriced else "") + f"{known:.2f} USD/h"
     )
     zone = str(deployment.answers.get("project", {}).get("zone", ""))
     place = _("rehearsal") if deployment.mode == "rehearsal" else zone
@@ -197,23 +200,23 @@ def resource_counts(deployment: Deployment) -> tuple[int, int]:
     return made, max(made, len(_configured_resources(deployment)))
 
 
-def hourly_price(deployment: Deployment) -> tuple[float, int]:
-    """USD an hour of what was made, as far as known, and how many things have no known price."""
+def hourly_price(deployment: Deployment, price_book: PriceBook) -> tuple[float, int]:
+    """Return the known USD per hour of what the deployment created, and how many resources have no known price."""
     records = dict(deployment.resources)  # the engine's thread adds to them meanwhile
-    there = [
-        r for r in _configured_resources(deployment) if r.id in records and records[r.id].origin == "created"
-    ]
-    known, unknown = hourly_cost(there)
-    return known, len(unknown)
+    resources = _configured_resources(deployment, price_book)
+    known, unpriced = hourly_cost(
+        [r for r in resources if r.id in records and records[r.id].origin == "created"]
+    )
+    return known, len(unpriced)
 
 
-def cost_to_date(deployment: Deployment, now: float) -> float:
-    """USD of known prices since each thing was made."""
-    return so_far(deployment, _configured_resources(deployment), now).known_usd
+def cost_to_date(deployment: Deployment, now: float, price_book: PriceBook) -> float:
+    """Return the USD spent so far, at known prices."""
+    return so_far(deployment, _configured_resources(deployment, price_book), now).known_usd
 
 
-def _configured_resources(deployment: Deployment) -> list[Resource]:
+def _configured_resources(deployment: Deployment, price_book: PriceBook = BUILT_IN_PRICES) -> list[Resource]:
     try:
-        return all_resources(validate(deployment.answers))
+        return all_resources(validate(deployment.answers), price_book)
     except ValidationErrors:
         return []

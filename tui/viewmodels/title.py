@@ -1,4 +1,4 @@
-"""The title line of a deployment that is open."""
+"""The title bar of an open deployment."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from grpo_wizard.tui.widgets.title_bar import TitleState
 def deployment_title(
     controller: DeploymentController, status: str, now: float, drills: tuple[str, ...] = ()
 ) -> TitleState:
-    """Name, places, and the price of what is there now: nothing in a rehearsal."""
+    """Show name, project, zone, and the price of what exists now (nothing in a rehearsal)."""
     answers, _missing = controller.draft.validate()
-    places = tuple(
+    location = tuple(
         str(answers["project"][key]) for key in ("project_id", "zone") if key in answers["project"]
     )
     if controller.is_rehearsal:
-        return TitleState(controller.name, True, places, status, 0.0, False, 0.0, drills)
-    known, unknown = hourly_price(controller.draft.deployment)
+        return TitleState(controller.name, True, location, status, 0.0, False, 0.0, drills)
+    known, unknown = hourly_price(controller.draft.deployment, controller.price_book)
     return TitleState(
         controller.name,
         False,
-        places,
+        location,
         status,
         known,
         unknown > 0,
-        cost_to_date(controller.draft.deployment, now),
+        cost_to_date(controller.draft.deployment, now, controller.price_book),
     )

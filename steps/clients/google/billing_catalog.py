@@ -13,7 +13,7 @@ from grpo_wizard.steps.clients.context import CloudContext, call
 from grpo_wizard.steps.clients.errors import CloudError, translate
 from grpo_wizard.steps.clients.serialization import JSON, to_json
 
-_FILE = "prices.json"
+CACHE_FILE = "prices.json"
 _PAGE = 5000
 CACHE_TTL_S = 24 * 3600.0
 TIMEOUT_S = 20.0  # of all pages together; measured by nobody yet, ten pages of about 3 MB each
@@ -37,11 +37,14 @@ def list_skus(cloud: CloudContext, service: str, pattern: re.Pattern[str]) -> li
     return found
 
 
-def read_cache(home: Path, now: float) -> Mapping[str, Any] | None:
-    """What was read less than a day ago: {"read": seconds since the epoch, "skus": […]}. A broken file counts as none."""
+def read_cache(home: Path, now: float, max_age: float = CACHE_TTL_S) -> Mapping[str, Any] | None:
+    """Return the cached SKUs: {"read": seconds since the epoch, "skus": […]}.
+
+    None when they are older than `max_age` seconds, and for a file that is missing or damaged.
+    """
     try:
-        seen: dict[str, Any] = json.loads((home / _FILE).read_text("utf-8"))
-        fresh = isinstance(seen["skus"], list) and 0 <= now - float(seen["read"]) < CACHE_TTL_S
+        seen: dict[str, Any] = json.loads((home / CACHE_FILE).read_text("utf-8"))
+        fresh = isinstance(seen["skus"], list) and 0 <= now - float(seen["read"]) < max_age
     except (OSError, ValueError, KeyError, TypeError):
         return None
     return seen if fresh else None
@@ -49,9 +52,9 @@ def read_cache(home: Path, now: float) -> Mapping[str, Any] | None:
 
 def write_cache(home: Path, rows: list[JSON], now: float) -> None:
     """For the next day. That it cannot be written spoils nothing."""
-    part = home / f".{_FILE}.part"
+    part = home / f".{CACHE_FILE}.part"
     try:
         part.write_text(json.dumps({"read": now, "skus": rows}), "utf-8")
-        part.replace(home / _FILE)
+        part.replace(home / CACHE_FILE)
     except OSError:
         part.unlink(missing_ok=True)
