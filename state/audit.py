@@ -1,4 +1,7 @@
-"""The audit file: for every request that writes a line {time, identity, method, url, operation, result}."""
+"""The audit file: two lines for every request that writes, one before it is sent and one for its outcome.
+
+A line is {time, identity, method, url, operation, result, id, phase}.
+"""
 
 import re
 from pathlib import Path
@@ -16,15 +19,27 @@ class AuditLog:
         self.path = path
         self._lines = JsonlFile(path)
 
-    def append(self, identity: str, method: str, url: str, operation: str, result: str) -> None:
-        """Append one request; a credential in its query is masked. Raises StateInvalid, StateNotSaved."""
-        self._lines.append(
-            {
-                "time": now(),
-                "identity": identity,
-                "method": method,
-                "url": _CREDENTIAL.sub(r"\1***", url),
-                "operation": operation,
-                "result": result,
-            }
-        )
+    def append(
+        self,
+        identity: str,
+        method: str,
+        url: str,
+        operation: str,
+        result: str,
+        *,
+        id: str = "",
+        phase: str = "",
+    ) -> None:
+        """Append one line; a credential in the URL's query is masked. Raises StateInvalid, StateNotSaved.
+
+        `phase` is `attempt` (written before the request is sent, `result` empty) or `result`; both lines of a request share `id`.
+        """
+        line = {
+            "time": now(),
+            "identity": identity,
+            "method": method,
+            "url": _CREDENTIAL.sub(r"\1***", url),
+            "operation": operation,
+            "result": result,
+        }
+        self._lines.append(line | ({"id": id, "phase": phase} if id else {}))

@@ -9,7 +9,8 @@ from typing import Any
 
 from grpo_wizard.state.errors import CommandUsageError
 from grpo_wizard.state.secret import Secret
-from grpo_wizard.steps.clients.context import AuditSink, CloudContext
+from grpo_wizard.steps.clients.audit import AuditSink
+from grpo_wizard.steps.clients.context import CloudContext
 from grpo_wizard.steps.clients.credentials import load_credentials
 from grpo_wizard.steps.emulator import process
 

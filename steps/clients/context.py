@@ -5,16 +5,17 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from grpo_wizard.state.secret import Secret
+from grpo_wizard.steps.clients.audit import AuditedRequest, AuditSink, audit_session, audited, discard
 from grpo_wizard.steps.clients.serialization import JSON, to_json
 
 if TYPE_CHECKING:
     from grpo_wizard.steps.clients.credentials import CredentialsInfo
 
-AuditSink = Callable[[str, str, str, str, str], None]  # identity, method, url, operation, result
 _TIMEOUT = 60.0  # of one request, seconds
 # Prefix of each service below the rehearsal's address; compute stands at the root, where its paths say /compute themselves.
 _PREFIX = {"compute": ""}
@@ -30,7 +31,7 @@ class CloudContext:
     base_url: str = ""
     kube_token: str = ""  # the rehearsal's; on GKE the credentials' own token is used
     time_scale: float = 1.0  # how many times faster than real life things happen there
-    audit: AuditSink = lambda *parts: None
+    audit: AuditSink = discard
     secrets: Mapping[str, Secret] = field(default_factory=dict)
     credentials_info: CredentialsInfo | None = None  # whose credentials; none are looked at in a rehearsal
     placeholder_secrets: frozenset[str] = (
@@ -75,25 +76,19 @@ class CloudContext:
         built = getattr(import_module(module), client)(
             credentials=self.credentials, transport="rest", client_options=options
         )
-        self.audit_session(built.transport._session, f"{service}.googleapis.com")
+        self.prepare_session(built.transport._session)
         return built
 
-    def audit_session(self, session: Any, service: str) -> None:
-        """Every write that goes through a requests session is audited at one place."""
+    def prepare_session(self, session: Any) -> None:
+        """Every requests session of a Google client: colons in paths are kept, and writes are audited."""
         _mount_colon_adapter(session)
-        session.hooks["response"].append(
-            lambda response, *a, **k: self._audit_response(
-                response.request.method, response.url, response.status_code
-            )
-        )
+        audit_session(session, self.audit_request)
 
-    def _audit_response(self, method: str, url: str, status: int) -> None:
-        if (
-            method not in ("GET", "HEAD", "OPTIONS")
-            and ":testIamPermissions" not in url
-            and ":getIamPolicy" not in url
-        ):
-            self.audit(self.account, method, url, "", str(status))
+    def audit_request(
+        self, method: str, url: str, operation: str = ""
+    ) -> AbstractContextManager[AuditedRequest]:
+        """Audit the request that is sent inside the returned context."""
+        return audited(self.audit, self.account, method, url, operation)
 
     def token(self) -> str:
         """A bearer token that is valid now."""

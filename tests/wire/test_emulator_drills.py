@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from emulator_server import EmulatorServer, start_emulator, stop_emulator
 
+from grpo_wizard.steps.clients.audit import discard
 from grpo_wizard.steps.clients.errors import from_message
 from grpo_wizard.steps.emulator import process
 from grpo_wizard.steps.emulator.drills.catalog import DRILL_CATALOG, DRILL_NAMES
@@ -170,7 +171,7 @@ def test_an_expired_sign_in_refuses_calls_and_refreshes_until_it_ends(ready: Emu
 
     from grpo_wizard.steps.clients.connect import connect_emulator as joined
 
-    credentials = joined(ready.home, None, lambda *parts: None, {}).credentials
+    credentials = joined(ready.home, None, discard, {}).credentials
     session, url = AuthorizedSession(credentials), ready.base_url + USAGE
     ready.call("POST", f"{DRILLS}/expired-credentials")
     status, answer = ready.call("GET", USAGE)

@@ -17,6 +17,7 @@ from kube_test_server import ZONE, kube_test_server, tutorial_backend
 from test_emulator_lustre import PARENT, connect, instance, ranged
 from tutorial_kube_objects import apply_raycluster, event_messages, wait_for_raycluster
 
+from grpo_wizard.steps.clients.audit import discard
 from grpo_wizard.steps.clients.connect import connect_emulator
 from grpo_wizard.steps.clients.driver import ResourceContext
 from grpo_wizard.steps.clients.google.lustre import LustreDriver
@@ -206,7 +207,7 @@ def test_every_state_that_google_lists_is_understood(tmp_path: Path) -> None:
     faults.write_text(json.dumps(answers))
     server = start_emulator(tmp_path / "home", ray="none", faults=faults)
     try:
-        cloud = connect_emulator(server.home, None, lambda *parts: None, {})
+        cloud = connect_emulator(server.home, None, discard, {})
         place = {"project": PROJECT, "location": "us-central1-b"}
         task = ResourceContext(Resource("lustre", "lustre", "nemo-lustre", {}, place), {}, "")
         seen = [LustreDriver().read(cloud, task) for _ in STATES]

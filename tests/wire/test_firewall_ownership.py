@@ -8,6 +8,7 @@ from pathlib import Path
 from emulator_server import start_emulator, stop_emulator
 from google_clients import APIS, PARENT, GoogleClients, cluster, firewall, network
 
+from grpo_wizard.steps.clients.audit import discard
 from grpo_wizard.steps.clients.connect import connect_emulator
 from grpo_wizard.steps.clients.driver import ResourceContext
 from grpo_wizard.steps.clients.errors import CloudError
@@ -28,7 +29,7 @@ STRANGERS = {  # rules of people on our network, each unlike GKE's in one point
 def _take_down(server_home: Path, name: str) -> list[str]:
     """Asks our driver to delete a network; what it told."""
     told: list[str] = []
-    cloud = connect_emulator(server_home, None, lambda *parts: None, {})
+    cloud = connect_emulator(server_home, None, discard, {})
     where = {"project": PROJECT, "gke": "nemo-cluster"}
     task = ResourceContext(Resource("networks", "network", name, {}, where), {}, "", emit=told.append)
     with contextlib.suppress(CloudError):

@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
-from kube_test_server import KubeTestServer, kube_test_server, wait_until
+from kube_test_server import TOKEN, KubeTestServer, kube_test_server, wait_until
 from kubernetes import client, dynamic, watch
 from kubernetes.client.exceptions import ApiException
 from tutorial_kube_objects import ray_objects
+
+from grpo_wizard.steps.clients.context import CloudContext
+from grpo_wizard.steps.clients.errors import CloudError
+from grpo_wizard.steps.clients.kubernetes.api import ClusterEndpoint, KubeClient
+from grpo_wizard.steps.emulator.server.tls import CertificateAuthority
 
 
 @pytest.fixture(scope="module")
@@ -315,3 +325,38 @@ def test_paths_that_nobody_rehearsed_are_said_so(it: KubeTestServer) -> None:
     code, body, _ = it.raw("GET", "/metrics")
     assert code == 501 and "/metrics" in body["message"]
     assert it.raw("GET", "/apis/nobody.io/v1/things")[0] == 404
+
+
+def _product_client(it: KubeTestServer, ca_pem: bytes | None = None) -> KubeClient:
+    cloud = CloudContext("rehearsal", None, "tests", kube_token=TOKEN)
+    return KubeClient(cloud, ClusterEndpoint(it.url, ca_pem or it.cluster.ca_path.read_bytes()))
+
+
+def test_product_client_trusts_the_cluster_authority_and_no_other(it: KubeTestServer, tmp_path: Path) -> None:
+    version = _product_client(it).get("/version")
+    assert version is not None and version["gitVersion"].startswith("v1.33")
+    other = CertificateAuthority(tmp_path).ca_file.read_bytes()
+    with pytest.raises(CloudError) as refused:
+        _product_client(it, other).get("/version")
+    assert "CERTIFICATE_VERIFY_FAILED" in refused.value.detail
+
+
+_KILLED_WHILE_CONNECTED = """
+import os, signal, sys
+from pathlib import Path
+from grpo_wizard.steps.clients.context import CloudContext
+from grpo_wizard.steps.clients.kubernetes.api import ClusterEndpoint, KubeClient
+url, ca, token = sys.argv[1:]
+cloud = CloudContext("rehearsal", None, "tests", kube_token=token)
+kube = KubeClient(cloud, ClusterEndpoint(url, Path(ca).read_bytes()))
+assert kube.get("/version")
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_killed_product_client_leaves_no_temporary_file(it: KubeTestServer, tmp_path: Path) -> None:
+    (temporary := tmp_path / "tmp").mkdir()
+    words = [sys.executable, "-c", _KILLED_WHILE_CONNECTED, it.url, str(it.cluster.ca_path), TOKEN]
+    killed = subprocess.run(words, env={**os.environ, "TMPDIR": str(temporary)}, timeout=60)
+    assert killed.returncode == -signal.SIGKILL
+    assert list(temporary.iterdir()) == []

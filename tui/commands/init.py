@@ -91,13 +91,14 @@ def _find_recovery_candidate(
     import asyncio
 
     from grpo_wizard.state.model import Deployment
+    from grpo_wizard.steps.clients.audit import discard
     from grpo_wizard.steps.clients.connect import open_cloud
     from grpo_wizard.steps.deployment.session import Session
     from grpo_wizard.steps.engine.apply import ApplyOptions, plan
     from grpo_wizard.steps.engine.recovery import foreign_owners, recovery_candidate
 
     nobody = Deployment(lineage="nobody", mode=mode_of(args), name=name, answers=answers)
-    cloud = open_cloud(nobody.mode, Path(store.home.root), args.speed, lambda *parts: None)
+    cloud = open_cloud(nobody.mode, Path(store.home.root), args.speed, discard)
     decisions = asyncio.run(plan(Session.from_deployment(store, nobody, cloud), ApplyOptions()))
     found = recovery_candidate(decisions)
     if found is None:

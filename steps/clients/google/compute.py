@@ -10,6 +10,8 @@ from typing import Any
 from grpo_wizard.steps.clients.context import CloudContext, call, get_or_none
 from grpo_wizard.steps.clients.driver import Driver, Progress, ResourceContext
 from grpo_wizard.steps.clients.errors import CloudError, operation_error
+from grpo_wizard.steps.clients.google.gke import container_client
+from grpo_wizard.steps.clients.google.service_networking import fetch_connection
 from grpo_wizard.steps.clients.serialization import JSON, diff, owner_of, to_proto, with_owner
 from grpo_wizard.steps.core.model import ObservedState
 
@@ -121,6 +123,18 @@ def global_operation_progress(cloud: CloudContext, project: str, operation: str)
     )
 
 
+def remove_peering(cloud: CloudContext, project: str, network: str, name: str) -> str:
+    """Takes the peering `name` from our side of the network; the name of Compute's operation."""
+    request = {
+        "project": project,
+        "network": network,
+        "networks_remove_peering_request_resource": {"name": name},
+    }
+    return str(
+        call("compute", compute_client(cloud, "NetworksClient").remove_peering_unary, request=request).name
+    )
+
+
 def _operation_progress(seen: Any) -> Progress:
     if seen.status.name != "DONE":
         return Progress(False)
@@ -168,8 +182,6 @@ class NetworkDriver(ComputeDriver):
 
     def force_delete(self, cloud: CloudContext, context: ResourceContext) -> str | None:
         """A services connection that others made on it and left empty: it serves nobody, and is cut from our side."""
-        from grpo_wizard.steps.clients.google.peering import fetch_connection, remove_peering
-
         live = fetch_connection(cloud, context.location("project"), context.name)
         if not live or live.get("reservedPeeringRanges") or not live.get("peering"):
             return None
@@ -213,8 +225,6 @@ def _made_by_gke(rule: Any, cluster: str) -> bool:
 
 def _has_clusters(cloud: CloudContext, context: ResourceContext) -> bool:
     """Whether a cluster still lives on this network: GKE's rules there are its own, and not left behind."""
-    from grpo_wizard.steps.clients.google.gke import container_client
-
     request = {"parent": f"projects/{context.location('project')}/locations/-"}
     try:
         listed = call("container", container_client(cloud).list_clusters, request=request)

@@ -6,18 +6,25 @@ with the last range where this tool made it, for this deployment or for one that
 
 from __future__ import annotations
 
-from typing import Any
-
 from grpo_wizard.steps.clients.context import CloudContext, call
 from grpo_wizard.steps.clients.driver import Driver, Progress, ResourceContext
-from grpo_wizard.steps.clients.errors import CloudError, from_message, operation_error, translate
-from grpo_wizard.steps.clients.google.compute import compute_client, global_operation_progress
-from grpo_wizard.steps.clients.google.resource_manager import project_number
+from grpo_wizard.steps.clients.errors import CloudError, operation_error
+from grpo_wizard.steps.clients.google.compute import (
+    compute_client,
+    global_operation_progress,
+    remove_peering,
+)
+from grpo_wizard.steps.clients.google.service_networking import (
+    PARENT,
+    SERVICE,
+    execute,
+    fetch_connection,
+    network_path,
+    start_operation,
+)
 from grpo_wizard.steps.clients.serialization import JSON, owner_of, to_json
 from grpo_wizard.steps.core.model import ObservedState
 
-SERVICE = "servicenetworking.googleapis.com"
-_PARENT = f"services/{SERVICE}"
 _PREEXISTING = "connection"  # memo: whose connection stood there before we came; nothing when none did
 _MANAGED, _FOREIGN = "wizard", "theirs"  # every range in it bore a deployment's mark, or not so
 _COMPUTE_PREFIX = "compute:"  # in front of an operation that is Compute's
@@ -54,8 +61,10 @@ class PeeringDriver(Driver):
                 compute_client(cloud, "GlobalAddressesClient").get,
                 request={"project": context.location("project"), "address": name},
             )
-        except CloudError:
-            return ""
+        except CloudError as error:
+            if error.kind == "not_found":
+                return ""
+            raise  # an answer that says nothing about the label must not change whose the connection is
         return owner_of(to_json(found), "description", "labels")
 
     def create(self, cloud: CloudContext, context: ResourceContext) -> str:
@@ -63,8 +72,8 @@ class PeeringDriver(Driver):
         network = self._network_path(cloud, context)
         wanted = list(context.spec["reservedPeeringRanges"])
         if live is None:
-            return self._send(
-                cloud, "create", parent=_PARENT, body={"network": network, "reservedPeeringRanges": wanted}
+            return start_operation(
+                cloud, "create", parent=PARENT, body={"network": network, "reservedPeeringRanges": wanted}
             )
         others = [name for name in live.get("reservedPeeringRanges", []) if name not in wanted]
         context.emit(
@@ -82,8 +91,8 @@ class PeeringDriver(Driver):
         ]
         if others or context.recorded.get(_PREEXISTING, _MANAGED) != _MANAGED:
             return self._set_ranges(cloud, network, others)
-        return self._send(
-            cloud, "deleteConnection", name=f"{_PARENT}/connections/-", body={"consumerNetwork": network}
+        return start_operation(
+            cloud, "deleteConnection", name=f"{PARENT}/connections/-", body={"consumerNetwork": network}
         )
 
     def force_delete(self, cloud: CloudContext, context: ResourceContext) -> str | None:
@@ -116,119 +125,23 @@ class PeeringDriver(Driver):
             return global_operation_progress(
                 cloud, context.location("project"), operation.removeprefix(_COMPUTE_PREFIX)
             )
-        seen = _execute(cloud, lambda api: api.operations().get(name=operation))
+        seen = execute(cloud, lambda api: api.operations().get(name=operation))
         if seen.get("error"):
             raise operation_error(SERVICE, 400, str(seen["error"].get("message", "")))
         return Progress(bool(seen.get("done")))
 
     def _network_path(self, cloud: CloudContext, context: ResourceContext) -> str:
-        return _network_path_by_number(cloud, context.location("project"), context.location("network"))
+        return network_path(cloud, context.location("project"), context.location("network"))
 
     def _fetch_connection(self, cloud: CloudContext, context: ResourceContext) -> JSON | None:
         return fetch_connection(cloud, context.location("project"), context.location("network"))
 
     def _set_ranges(self, cloud: CloudContext, network: str, ranges: list[str]) -> str:
-        return self._send(
+        return start_operation(
             cloud,
             "patch",
-            name=f"{_PARENT}/connections/-",
+            name=f"{PARENT}/connections/-",
             updateMask="reservedPeeringRanges",
             force=True,
             body={"network": network, "reservedPeeringRanges": ranges},
         )
-
-    def _send(self, cloud: CloudContext, method: str, **arguments: Any) -> str:
-        started = _execute(
-            cloud, lambda api: getattr(api.services().connections(), method)(**arguments), write=method
-        )
-        if started.get("error"):
-            raise from_message(SERVICE, 400, str(started["error"].get("message", "")))
-        return str(started["name"])
-
-
-def fetch_connection(cloud: CloudContext, project: str, network: str) -> JSON | None:
-    """The connection of a VPC with Google's producers, None where there is none. Raises CloudError."""
-    try:
-        path = _network_path_by_number(cloud, project, network)
-        listed = _execute(cloud, lambda api: api.services().connections().list(parent=_PARENT, network=path))
-    except CloudError as error:
-        # For a network that is not there (yet, or any more) Google answers 403 "… or it may not exist".
-        if error.kind == "not_found" or (error.kind == "denied" and "may not exist" in error.detail):
-            return None
-        raise
-    return next(iter(listed.get("connections", [])), None)
-
-
-def remove_peering(cloud: CloudContext, project: str, network: str, name: str) -> str:
-    """Takes the peering `name` from our side of the network; the name of Compute's operation."""
-    request = {
-        "project": project,
-        "network": network,
-        "networks_remove_peering_request_resource": {"name": name},
-    }
-    return str(
-        call("compute", compute_client(cloud, "NetworksClient").remove_peering_unary, request=request).name
-    )
-
-
-def _network_path_by_number(cloud: CloudContext, project: str, network: str) -> str:
-    return f"projects/{project_number(cloud, project)}/global/networks/{network}"
-
-
-def _execute(cloud: CloudContext, request: Any, write: str = "") -> JSON:
-    try:
-        prepared = request(_client(cloud))
-        found: JSON = prepared.execute(http=_transport(cloud), num_retries=0)
-    except Exception as error:
-        problem = translate(SERVICE, error)
-        if write:
-            cloud.audit(
-                cloud.account, prepared.method, prepared.uri, write, str(getattr(problem, "status", ""))
-            )
-        raise problem from error
-    if write:
-        cloud.audit(cloud.account, prepared.method, prepared.uri, found.get("name", write), "200")
-    return found
-
-
-def _client(cloud: CloudContext) -> Any:
-    def build() -> Any:
-        from googleapiclient import discovery
-
-        options = {"api_endpoint": cloud.endpoint("servicenetworking") + "/"} if cloud.base_url else {}
-        return discovery.build(
-            "servicenetworking",
-            "v1",
-            static_discovery=True,
-            credentials=cloud.credentials,
-            client_options=options,
-            cache_discovery=False,
-        )
-
-    return cloud.singleton("servicenetworking", build)
-
-
-def _transport(cloud: CloudContext) -> _RequestsTransport:
-    def build() -> _RequestsTransport:
-        from google.auth.transport.requests import AuthorizedSession
-
-        return _RequestsTransport(AuthorizedSession(cloud.credentials))
-
-    session: _RequestsTransport = cloud.singleton("servicenetworking session", build)
-    return session
-
-
-class _RequestsTransport:
-    """What googleapiclient sends, by requests as in all other clients: httplib2 goes through no proxy without PySocks."""
-
-    def __init__(self, session: Any) -> None:
-        self._session = session
-
-    def request(
-        self, uri: str, method: str = "GET", body: Any = None, headers: Any = None, **_: Any
-    ) -> tuple[Any, bytes]:
-        import httplib2
-
-        answer = self._session.request(method, uri, data=body, headers=headers, timeout=60)
-        named = {name.lower(): value for name, value in answer.headers.items()}
-        return httplib2.Response(named | {"status": str(answer.status_code)}), answer.content

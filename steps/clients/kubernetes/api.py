@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import base64
 import json
-import tempfile
+import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
@@ -71,13 +70,14 @@ class KubeClient:
         from kubernetes import client
 
         self._cloud, self.endpoint = cloud, endpoint
-        # The client takes the authority as a file only; the folder goes when this object does.
-        self._folder = tempfile.TemporaryDirectory(prefix="grpo-wizard-ca-")
-        authority = Path(self._folder.name) / "ca.pem"
-        authority.write_bytes(endpoint.ca_pem)
-        configuration = client.Configuration(host=endpoint.server, ssl_ca_cert=str(authority))
-        configuration.retries = False  # the engine looks before it tries again
+        configuration = client.Configuration(host=endpoint.server)
+        configuration.retries = False  # the engine reads the object before it retries
         self._api = client.ApiClient(configuration)
+        # Configuration.ssl_ca_cert takes a file only, and a killed process would leave that file behind.
+        pools = self._api.rest_client.pool_manager
+        pools.connection_pool_kw["ssl_context"] = ssl.create_default_context(
+            cadata=endpoint.ca_pem.decode("ascii")
+        )
 
     def get(self, path: str, query: Mapping[str, str] | None = None) -> JSON | None:
         """An object or a list; None for 404."""
@@ -103,12 +103,12 @@ class KubeClient:
             "Content-Type": _PATCHES.get(method, "application/json"),
         }
         try:
-            answer = self._api.call_api(method, url, headers, body=body, _request_timeout=_TIMEOUT)
-            content = answer.read()
+            with self._cloud.audit_request(method, url) as sent:
+                answer = self._api.call_api(method, url, headers, body=body, _request_timeout=_TIMEOUT)
+                sent.status = answer.status
+                content = answer.read()
         except Exception as error:
             raise translate("kubernetes", error) from error
-        if method != "GET":
-            self._cloud.audit(self._cloud.account, method, url, "", str(answer.status))
         if not 200 <= answer.status < 300:
             raise _error_from_response(answer.status, content)
         document: JSON = json.loads(content)

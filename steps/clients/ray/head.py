@@ -58,7 +58,7 @@ async def open_head(
     async with (
         PortForward(access, parent["namespace"], choose, DASHBOARD_PORT, local_port=local_port) as dashboard,
         PortForward(access, parent["namespace"], choose, AGENT_PORT) as agent,
-        RayJobsClient(dashboard.url, token) as jobs,
+        RayJobsClient(dashboard.url, token, audit=cloud.audit_request) as jobs,
     ):
         yield RayHeadConnection(
             jobs, dashboard.url, agent.url, access, parent["namespace"], parent["raycluster"]

@@ -120,10 +120,9 @@ class JobDriver(Driver):
         try:
             async with open_head(cloud, context.resource.parent) as head:
                 await _require_steps_left(head, context)
-                job = await head.jobs.submit(script, submission_id(context.request_id), metadata)
+                await head.jobs.submit(script, submission_id(context.request_id), metadata)
         except RayError as error:
             raise _to_cloud_error(error) from error
-        cloud.audit(cloud.account, "POST", "ray:/api/jobs/", job.id, job.status)
 
     def delete(self, cloud: CloudContext, context: ResourceContext, observed: ObservedState) -> str:
         asyncio.run(self._stop(cloud, context, observed.identity))

@@ -18,6 +18,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from grpo_wizard.state.errors import WizardError
+from grpo_wizard.steps.clients.audit import RequestAudit, audited, discard
 
 if TYPE_CHECKING:
     import aiohttp
@@ -78,9 +79,17 @@ class RayJobsClient:
     `token`: Ray's own (RAY_AUTH_MODE=token, Ray 2.52 and later), None where the head has none.
     """
 
-    def __init__(self, base_url: str, token: str | None = None, *, timeout_s: float = 30.0) -> None:
+    def __init__(
+        self,
+        base_url: str,
+        token: str | None = None,
+        *,
+        timeout_s: float = 30.0,
+        audit: RequestAudit | None = None,
+    ) -> None:
         self.base_url, self.timeout_s = base_url.rstrip("/"), timeout_s
         self._token = token
+        self._audit: RequestAudit = audit or (lambda method, url, id: audited(discard, "", method, url, id))
         self._session: aiohttp.ClientSession | None = None
 
     async def __aenter__(self) -> RayJobsClient:
@@ -120,7 +129,7 @@ class RayJobsClient:
         body = {"entrypoint": entrypoint, "submission_id": job_id, "metadata": metadata or {}}
         for attempt in range(attempts):
             try:
-                await self._json("POST", "/api/jobs/", json=body)
+                await self._json("POST", "/api/jobs/", job_id, json=body)
                 return await self._await_submitted(job_id, entrypoint)
             except JobExists:
                 return await self._await_submitted(job_id, entrypoint)
@@ -168,12 +177,12 @@ class RayJobsClient:
 
     async def stop(self, job_id: str) -> bool:
         """Asks the job to end; False when it had ended already. It is STOPPED a second or two later."""
-        return bool((await self._json("POST", f"/api/jobs/{job_id}/stop")).get("stopped"))
+        return bool((await self._json("POST", f"/api/jobs/{job_id}/stop", job_id)).get("stopped"))
 
     async def delete(self, job_id: str) -> None:
         """Makes Ray forget an ended job; its log file stays. One that is unknown already is fine."""
         with contextlib.suppress(RayJobNotFound):
-            await self._json("DELETE", f"/api/jobs/{job_id}")
+            await self._json("DELETE", f"/api/jobs/{job_id}", job_id)
 
     async def nodes(self) -> list[dict[str, Any]]:
         """The nodes' summaries (`hostname`, `ip`, `cpu`, `mem`, `gpus` …, `raylet`), as the dashboard
@@ -186,17 +195,23 @@ class RayJobsClient:
         answer = await self._json("GET", "/api/cluster_status")
         return dict(answer.get("data", {}).get("clusterStatus") or {})
 
-    async def _json(self, method: str, path: str, **more: Any) -> Any:
-        async with self.request(method, self.base_url + path, **more) as answer:
-            await self.raise_for_status(answer)
-            try:
-                return await answer.json(content_type=None)
-            except ValueError as error:
-                raise RayError(
-                    "The Ray head gave no JSON",
-                    f"{method} {path}: {error}",
-                    "Check that the forwarded port is Ray's dashboard.",
-                ) from error
+    async def _json(self, method: str, path: str, job_id: str = "", **more: Any) -> Any:
+        """The JSON that a request is answered with. `job_id`: the job that a write is about, for the audit."""
+        with self._audit(method, f"ray:{path}", job_id) as sent:
+            async with self.request(method, self.base_url + path, **more) as answer:
+                sent.status = answer.status
+                return await self._decode(answer, method, path)
+
+    async def _decode(self, answer: aiohttp.ClientResponse, method: str, path: str) -> Any:
+        await self.raise_for_status(answer)
+        try:
+            return await answer.json(content_type=None)
+        except ValueError as error:
+            raise RayError(
+                "The Ray head gave no JSON",
+                f"{method} {path}: {error}",
+                "Check that the forwarded port is Ray's dashboard.",
+            ) from error
 
     @asynccontextmanager
     async def request(self, method: str, url: str, **more: Any) -> AsyncIterator[aiohttp.ClientResponse]:
