@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
 
+from grpo_wizard.steps.answers import Answers
 from grpo_wizard.steps.cluster import step as cluster
-from grpo_wizard.steps.core.model import Answers, Field, InvalidValue, Resource, Step
+from grpo_wizard.steps.core.answers import AnswerValue, Field, InvalidValue, NotAnswered
+from grpo_wizard.steps.core.model import Resource, Step
 from grpo_wizard.steps.grpo import step as grpo
 from grpo_wizard.steps.lustre import step as lustre
 from grpo_wizard.steps.networks import step as networks
@@ -15,6 +16,8 @@ from grpo_wizard.steps.project import step as project
 from grpo_wizard.steps.quotas import step as quotas
 from grpo_wizard.steps.raycluster import step as raycluster
 
+RawAnswers = Mapping[str, Mapping[str, object]]
+"""Values by step and field as a file or a person gave them: not parsed yet."""
 STEPS: tuple[Step, ...] = (
     project.STEP,
     quotas.STEP,
@@ -46,10 +49,10 @@ class ValidationErrors(ValueError):
         self.by_field, self.unknown_keys = dict(by_field), unknown
 
 
-def validate(given: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
-    """Parses what was given and fills in the defaults. Secrets are left out: they live nowhere but in the Secret.
+def validate(given: RawAnswers) -> Answers:
+    """Parses what was given and fills in the defaults. Secrets are left out: they live in the Kubernetes Secret only.
 
-    Raises Refusals with all that is wrong at once, required fields that are missing among it.
+    Raises ValidationErrors with every value that is refused and every required answer that is missing.
     """
     answers, refused = validate_partial(given)
     unknown = tuple(f"{s}.{f}" for s, values in given.items() for f in values if not _is_known_field(s, f))
@@ -58,21 +61,23 @@ def validate(given: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]
     return answers
 
 
-def validate_partial(
-    given: Mapping[str, Mapping[str, Any]],
-) -> tuple[dict[str, dict[str, Any]], dict[str, str]]:
-    """Answers as far as they are known, and by step.field why others are not. What follows from a refused answer is in neither."""
-    answers: dict[str, dict[str, Any]] = {each.name: {} for each in STEPS}
-    refused: dict[str, str] = {}
+def validate_partial(given: RawAnswers) -> tuple[Answers, dict[str, str]]:
+    """The answers as far as they are known, and by step.field why others are not.
+
+    An answer whose default follows from a refused one is in neither.
+    """
+    answers, refused = Answers.from_values({}), dict[str, str]()
     for each, field in fields():
         if field.kind == "secret":
             continue
         try:
-            answers[each.name][field.name] = _field_value(field, given.get(each.name, {}), answers)
+            value = _field_value(field, given.get(each.name, {}).get(field.name), answers)
         except InvalidValue as refusal:
-            refused[f"{each.name}.{field.name}"] = str(refusal)
-        except KeyError:
-            pass  # its default follows from an answer that was refused, and that one is named already
+            refused[field.key] = str(refusal)
+        except NotAnswered:
+            continue
+        else:
+            answers = answers.with_value(each.name, field.name, value)
     return answers, refused
 
 
@@ -80,10 +85,10 @@ def _is_known_field(step_name: str, field_name: str) -> bool:
     return step_name in STEP_NAMES and any(f.name == field_name for f in step(step_name).fields)
 
 
-def _field_value(field: Field, given: Mapping[str, Any], answers: Answers) -> Any:
+def _field_value(field: Field, given: object, answers: Answers) -> AnswerValue:
     default = field.default_for(answers)
-    if field.name in given and given[field.name] is not None:
-        value = field.parse(given[field.name])
+    if given is not None:
+        value = field.parse(given)
         if value != "" or default is not None:
             return value
     if default is None:

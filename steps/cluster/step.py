@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from grpo_wizard.steps.cluster.answers import ClusterAnswers
 from grpo_wizard.steps.cluster.checks import CHECKS
-from grpo_wizard.steps.core import catalog, validators
-from grpo_wizard.steps.core.model import Answers, DurationEstimate, Field, Resource, Step
+from grpo_wizard.steps.core import catalog
+from grpo_wizard.steps.core.model import DurationEstimate, Resource, Step
 from grpo_wizard.steps.gcp import provisioning
 from grpo_wizard.steps.gcp.naming import api_id, gcloud_command, resource_id, workload_pool
 from grpo_wizard.steps.manifests.multinetwork import device_networks, node_networks, subnet_ids
 from grpo_wizard.steps.manifests.nccl import nccl_installer
 
-_CPU_MACHINES = tuple(catalog.load("machines")["cpu_machines"])
-_VERSION = validators.text(r"1\.\d{2}(\.\d+(-gke\.\d+)?)?", "a version such as 1.35 or 1.35.2-gke.1842000")
+if TYPE_CHECKING:
+    from grpo_wizard.steps.answers import Answers
+
 
 # gcloud adds these when nothing is said; the wizard sends the same (gcloud-wire.md §4).
 _DEFAULT_SCOPES = [
@@ -46,126 +48,24 @@ _DISABLED_ADDONS = {
     )
 }
 
-FIELDS = (
-    Field(
-        "cluster_name",
-        "Cluster",
-        "The GKE cluster's name.",
-        validators.cluster_name,
-        "nemo-cluster",
-        env=("CLUSTER_NAME",),
-        choices_from="clusters",
-    ),
-    Field(
-        "cpu_machine_type",
-        "CPU machine type",
-        "Carries the Ray head: 64 CPUs and 500 GB.",
-        validators.choice(_CPU_MACHINES),
-        "n2-highmem-80",
-        kind="choice",
-        choices=_CPU_MACHINES,
-    ),
-    Field(
-        "cpu_max_nodes",
-        "CPU nodes at most",
-        "The CPU pool grows to this many in each of its zones.",
-        validators.integer(1, 100),
-        5,
-        kind="integer",
-        advanced=True,
-    ),
-    Field(
-        "one_cpu_node",
-        "One CPU node",
-        "Keep the CPU pool in one zone. Without it a regional cluster starts one node in each of three zones.",
-        validators.switch,
-        True,
-        kind="switch",
-        advanced=True,
-    ),
-    Field(
-        "version",
-        "GKE version",
-        "1.35 takes the newest patch of 1.35; empty takes the channel's default.",
-        validators.optional(_VERSION),
-        "1.35",
-        choices_from="versions",
-        advanced=True,
-        optional=True,
-    ),
-    Field(
-        "gpu_pool",
-        "GPU pool",
-        "The node pool of the GPU machines.",
-        validators.cluster_name,
-        "gpu-pool",
-        advanced=True,
-    ),
-    Field(
-        "gpu_boot_disk",
-        "GPU boot disk",
-        "Disk type of the GPU nodes; H200 machines take hyperdisk-balanced only. Empty: GKE's default.",
-        validators.optional(validators.choice(("hyperdisk-balanced", "pd-ssd", "pd-balanced"))),
-        lambda a: catalog.gpu_spec(a["quotas"]["gpu_type"])["boot_disk"],
-        advanced=True,
-        optional=True,
-    ),
-    Field(
-        "use_existing",
-        "Use an existing cluster",
-        "The cluster of that name is there already: it is used, never changed and never deleted.",
-        validators.switch,
-        False,
-        kind="switch",
-        advanced=True,
-    ),
-    Field(
-        "node_service_account",
-        "Nodes' service account",
-        "Whom the nodes act as, instead of the project's default account.",
-        validators.optional(validators.service_account),
-        "",
-        advanced=True,
-        optional=True,
-    ),
-    Field(
-        "placement_policy",
-        "Placement policy",
-        "The resource policy that the reservation was made with, where it was made with one.",
-        validators.optional(validators.resource_name),
-        "",
-        advanced=True,
-        optional=True,
-    ),
-    Field(
-        "maintenance_exclusion_days",
-        "No upgrades for",
-        "Days from the cluster's creation in which GKE upgrades no node by itself; 0 leaves GKE free to.",
-        validators.integer(0, 180, unit="days"),
-        0,
-        kind="integer",
-        unit="days",
-        advanced=True,
-    ),
-)
 MAINTENANCE_EXCLUSION = "grpo-run"  # name of the maintenance exclusion
 
 
 def _cluster(answers: Answers) -> Resource:
-    mine, place, network = answers["cluster"], answers["project"], answers["networks"]["network"]
-    csi = {"enabled": True} | ({"enableLegacyLustrePort": True} if answers["lustre"]["legacy_port"] else {})
+    mine, place, network = answers.cluster, answers.project, answers.networks.network
+    csi = {"enabled": True} | ({"enableLegacyLustrePort": True} if answers.lustre.legacy_port else {})
     pool = {
         "name": "default-pool",
         "initialNodeCount": 1,
-        "autoscaling": {"enabled": True, "minNodeCount": 1, "maxNodeCount": mine["cpu_max_nodes"]},
+        "autoscaling": {"enabled": True, "minNodeCount": 1, "maxNodeCount": mine.cpu_max_nodes},
         "config": {
-            "machineType": mine["cpu_machine_type"],
+            "machineType": mine.cpu_machine_type,
             **_node_identity(answers),
         },
         **_POOL_DEFAULTS,
     }
     spec: dict[str, Any] = {
-        "name": mine["cluster_name"],
+        "name": mine.cluster_name,
         "network": network,
         "addonsConfig": {
             **_DISABLED_ADDONS,
@@ -174,25 +74,25 @@ def _cluster(answers: Answers) -> Resource:
         },
         "ipAllocationPolicy": {"createSubnetwork": False, "useIpAliases": True},
         "networkConfig": {"datapathProvider": "ADVANCED_DATAPATH", "enableMultiNetworking": True},
-        "workloadIdentityConfig": {"workloadPool": workload_pool(place["project_id"])},
+        "workloadIdentityConfig": {"workloadPool": workload_pool(place.project_id)},
         "nodePools": [pool],
     }
-    spec |= {"subnetwork": subnet} if (subnet := answers["networks"]["subnetwork"]) else {}
-    spec |= {"maintenanceExclusionDays": days} if (days := mine["maintenance_exclusion_days"]) else {}
-    spec |= {"locations": [place["zone"]]} if mine["one_cpu_node"] else {}
-    spec |= {"initialClusterVersion": mine["version"]} if mine["version"] else {}
+    spec |= {"subnetwork": subnet} if (subnet := answers.networks.subnetwork) else {}
+    spec |= {"maintenanceExclusionDays": days} if (days := mine.maintenance_exclusion_days) else {}
+    spec |= {"locations": [place.zone]} if mine.one_cpu_node else {}
+    spec |= {"initialClusterVersion": mine.version} if mine.version else {}
     return Resource(
         "cluster",
         "cluster",
-        mine["cluster_name"],
+        mine.cluster_name,
         spec,
-        {"project": place["project_id"], "location": place["region"]},
+        {"project": place.project_id, "location": place.region},
         _cluster_dependencies(answers),
         _cluster_command(answers),
         DurationEstimate(480, 1560, "9 m 07 s and 26 m seen in public reports (google-cloud.md §5)"),
-        0.0 if mine["use_existing"] else _cluster_price(answers),
-        "named by you: used, never changed and never deleted" if mine["use_existing"] else "",
-        data_source=mine["use_existing"],
+        0.0 if mine.use_existing else _cluster_price(answers),
+        "named by you: used, never changed and never deleted" if mine.use_existing else "",
+        data_source=mine.use_existing,
         adopt_paths=(
             "network",
             "networkConfig.datapathProvider",
@@ -206,7 +106,7 @@ def _cluster(answers: Answers) -> Resource:
 
 def _node_identity(answers: Answers) -> dict[str, Any]:
     """Whom the nodes act as, and how far: an account of one's own is limited by its roles, as gcloud has it."""
-    account = answers["cluster"]["node_service_account"]
+    account = answers.cluster.node_service_account
     return (
         {"serviceAccount": account, "oauthScopes": _CUSTOM_ACCOUNT_SCOPES}
         if account
@@ -215,107 +115,105 @@ def _node_identity(answers: Answers) -> dict[str, Any]:
 
 
 def _cluster_dependencies(answers: Answers) -> tuple[str, ...]:
-    mine = answers["networks"]
-    needs = (api_id("container"), resource_id("networks", "network", mine["network"]))
-    return (*needs, resource_id("networks", "subnet", mine["subnetwork"])) if mine["subnetwork"] else needs
+    mine = answers.networks
+    needs = (api_id("container"), resource_id("networks", "network", mine.network))
+    return (*needs, resource_id("networks", "subnet", mine.subnetwork)) if mine.subnetwork else needs
 
 
 def _cluster_price(answers: Answers) -> float | None:
-    mine = answers["cluster"]
-    node = catalog.list_price(mine["cpu_machine_type"], answers["project"]["region"])
-    nodes = 1 if mine["one_cpu_node"] else catalog.ZONES_PER_REGION
+    mine = answers.cluster
+    node = catalog.list_price(mine.cpu_machine_type, answers.project.region)
+    nodes = 1 if mine.one_cpu_node else catalog.ZONES_PER_REGION
     return (
         None if node is None else round(node * nodes + float(catalog.load("prices")["gke_cluster"]["usd"]), 4)
     )
 
 
 def _cluster_command(answers: Answers) -> str:
-    mine, place = answers["cluster"], answers["project"]
-    if mine["use_existing"]:
-        return gcloud_command(
-            "container clusters describe", {"location": place["region"]}, mine["cluster_name"]
-        )
+    mine, place = answers.cluster, answers.project
+    if mine.use_existing:
+        return gcloud_command("container clusters describe", {"location": place.region}, mine.cluster_name)
     made = gcloud_command(
         "container clusters create",
         {
-            "location": place["region"],
-            "node-locations": place["zone"] if mine["one_cpu_node"] else None,
-            "cluster-version": mine["version"] or None,
-            "workload-pool": workload_pool(place["project_id"]),
+            "location": place.region,
+            "node-locations": place.zone if mine.one_cpu_node else None,
+            "cluster-version": mine.version or None,
+            "workload-pool": workload_pool(place.project_id),
             "enable-dataplane-v2": True,
             "enable-ip-alias": True,
             "enable-multi-networking": True,
             "addons": "RayOperator,LustreCsiDriver",
-            "enable-legacy-lustre-port": answers["lustre"]["legacy_port"],
-            "machine-type": mine["cpu_machine_type"],
+            "enable-legacy-lustre-port": answers.lustre.legacy_port,
+            "machine-type": mine.cpu_machine_type,
             "num-nodes": 1,
             "min-nodes": 1,
-            "max-nodes": mine["cpu_max_nodes"],
+            "max-nodes": mine.cpu_max_nodes,
             "enable-autoscaling": True,
-            "network": answers["networks"]["network"],
-            "subnetwork": answers["networks"]["subnetwork"] or None,
-            "service-account": mine["node_service_account"] or None,
+            "network": answers.networks.network,
+            "subnetwork": answers.networks.subnetwork or None,
+            "service-account": mine.node_service_account or None,
         },
-        mine["cluster_name"],
+        mine.cluster_name,
     )
-    return made + (f" && {_exclusion_command(answers)}" if mine["maintenance_exclusion_days"] else "")
+    return made + (f" && {_exclusion_command(answers)}" if mine.maintenance_exclusion_days else "")
 
 
 def _exclusion_command(answers: Answers) -> str:
-    mine = answers["cluster"]
+    mine = answers.cluster
     flags = {
-        "location": answers["project"]["region"],
+        "location": answers.project.region,
         "add-maintenance-exclusion-name": MAINTENANCE_EXCLUSION,
-        "add-maintenance-exclusion-end": f"P{mine['maintenance_exclusion_days']}D",
+        "add-maintenance-exclusion-end": f"P{mine.maintenance_exclusion_days}D",
         "add-maintenance-exclusion-scope": "no_minor_or_node_upgrades",
     }
-    return gcloud_command("container clusters update", flags, mine["cluster_name"])
+    return gcloud_command("container clusters update", flags, mine.cluster_name)
 
 
 def _gpu_pool(answers: Answers) -> Resource:
-    mine, place, quotas = answers["cluster"], answers["project"], answers["quotas"]
+    mine, place, quotas = answers.cluster, answers.project, answers.quotas
     config: dict[str, Any] = {
-        "machineType": quotas["machine_type"],
+        "machineType": quotas.machine_type,
         "accelerators": [
             {
                 "acceleratorCount": "8",
-                "acceleratorType": quotas["gpu_type"],
+                "acceleratorType": quotas.gpu_type,
                 "gpuDriverInstallationConfig": {"gpuDriverVersion": "DEFAULT"},
             }
         ],
         **provisioning.pool_config(answers),
         **_node_identity(answers),
     }
-    config |= {"diskType": mine["gpu_boot_disk"]} if mine["gpu_boot_disk"] else {}
+    config |= {"diskType": mine.gpu_boot_disk} if mine.gpu_boot_disk else {}
     networks, chosen = node_networks(answers), provisioning.provisioning_model(answers)
     spec = {
-        "name": mine["gpu_pool"],
+        "name": mine.gpu_pool,
         "initialNodeCount": 0,
-        "locations": [place["zone"]],
+        "locations": [place.zone],
         "config": config,
-        "autoscaling": {"enabled": True, "totalMaxNodeCount": quotas["gpu_nodes"]},
+        "autoscaling": {"enabled": True, "totalMaxNodeCount": quotas.gpu_nodes},
         "networkConfig": {
             "additionalNodeNetworkConfigs": [{"network": n, "subnetwork": s} for n, s in networks]
         },
         **_POOL_DEFAULTS,
         "management": {"autoRepair": chosen.auto_repair, "autoUpgrade": True},
     }
-    spec |= {"placementPolicy": {"policyName": policy}} if (policy := mine["placement_policy"]) else {}
-    cluster = resource_id("cluster", "cluster", mine["cluster_name"])
-    listed = catalog.list_price(quotas["machine_type"], place["region"])
+    spec |= {"placementPolicy": {"policyName": policy}} if (policy := mine.placement_policy) else {}
+    cluster = resource_id("cluster", "cluster", mine.cluster_name)
+    listed = catalog.list_price(quotas.machine_type, place.region)
     price = listed if chosen.billed_at_list_price else None
     return Resource(
         "cluster",
         "node_pool",
-        mine["gpu_pool"],
+        mine.gpu_pool,
         spec,
-        {"project": place["project_id"], "location": place["region"], "cluster": mine["cluster_name"]},
+        {"project": place.project_id, "location": place.region, "cluster": mine.cluster_name},
         (cluster, *subnet_ids(answers)),
         _pool_command(answers, networks),
         DurationEstimate(240, 2100, "4 m and 35 m seen in public reports (google-cloud.md §5)"),
-        None if price is None else round(price * quotas["gpu_nodes"], 4),
+        None if price is None else round(price * quotas.gpu_nodes, 4),
         "starts with 0 nodes; the workers ask for them"
-        + ("" if provisioning.is_reserved(answers) else f" ({quotas['capacity']}: {chosen.price})"),
+        + ("" if provisioning.is_reserved(answers) else f" ({quotas.capacity}: {chosen.price})"),
         adopt_paths=(
             "config.machineType",
             "config.accelerators",
@@ -328,29 +226,29 @@ def _gpu_pool(answers: Answers) -> Resource:
 
 
 def _pool_command(answers: Answers, networks: Sequence[tuple[str, str]]) -> str:
-    mine, place, quotas = answers["cluster"], answers["project"], answers["quotas"]
+    mine, place, quotas = answers.cluster, answers.project, answers.quotas
     flags: list[tuple[str, object]] = [
-        ("cluster", mine["cluster_name"]),
-        ("location", place["region"]),
-        ("node-locations", place["zone"]),
-        ("machine-type", quotas["machine_type"]),
-        ("accelerator", f"type={quotas['gpu_type']},count=8,gpu-driver-version=DEFAULT"),
-        ("disk-type", mine["gpu_boot_disk"] or None),
+        ("cluster", mine.cluster_name),
+        ("location", place.region),
+        ("node-locations", place.zone),
+        ("machine-type", quotas.machine_type),
+        ("accelerator", f"type={quotas.gpu_type},count=8,gpu-driver-version=DEFAULT"),
+        ("disk-type", mine.gpu_boot_disk or None),
         *provisioning.pool_flags(answers),
-        ("service-account", mine["node_service_account"] or None),
-        ("placement-policy", mine["placement_policy"] or None),
+        ("service-account", mine.node_service_account or None),
+        ("placement-policy", mine.placement_policy or None),
         ("enable-autoscaling", True),
         ("num-nodes", 0),
-        ("total-max-nodes", quotas["gpu_nodes"]),
+        ("total-max-nodes", quotas.gpu_nodes),
         *(("additional-node-network", f"network={n},subnetwork={s}") for n, s in networks),
     ]
-    return gcloud_command("container node-pools create", flags, mine["gpu_pool"])
+    return gcloud_command("container node-pools create", flags, mine.gpu_pool)
 
 
 def _resources(answers: Answers) -> Sequence[Resource]:
-    mine, place = answers["cluster"], answers["project"]
-    where = {"project": place["project_id"], "location": place["region"], "cluster": mine["cluster_name"]}
-    cluster = resource_id("cluster", "cluster", mine["cluster_name"])
+    mine, place = answers.cluster, answers.project
+    where = {"project": place.project_id, "location": place.region, "cluster": mine.cluster_name}
+    cluster = resource_id("cluster", "cluster", mine.cluster_name)
     installer = nccl_installer()
     daemonset = Resource(
         "cluster",
@@ -365,5 +263,9 @@ def _resources(answers: Answers) -> Sequence[Resource]:
 
 
 STEP = Step(
-    "cluster", "Cluster", "GKE with a CPU pool and a GPU pool that starts empty.", FIELDS, CHECKS, _resources
+    answers=ClusterAnswers,
+    title="Cluster",
+    purpose="GKE with a CPU pool and a GPU pool that starts empty.",
+    checks=CHECKS,
+    resources=_resources,
 )

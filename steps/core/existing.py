@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from grpo_wizard.steps.core.model import Answers, CheckFinding, CloudReader
+from grpo_wizard.steps.core.model import CheckFinding, CloudReader
+
+if TYPE_CHECKING:
+    from grpo_wizard.steps.answers import Answers
 
 _OWNER_KEY = "grpo-wizard"
 _FAILED_STATES = {"ERROR", "DEGRADED", "RUNNING_WITH_ERROR", "STOPPED", "SUSPENDED"}
@@ -36,7 +39,7 @@ def check_existing(
     other = f"set {setting} to another name"
     if state in _FAILED_STATES:
         # Without marks it may be our own: apply knows from its state, and must be able to mend it.
-        level = "block" if answers["project"]["ownership_marks"] or owner_label else "warn"
+        level = "block" if answers.project.ownership_marks or owner_label else "warn"
         yield CheckFinding(level, f"{what} is there already and is {state}", whose, f"delete it, or {other}")  # type: ignore[arg-type]
     elif state in _DELETING_STATES:
         yield CheckFinding("warn", f"{what} is being deleted", whose, f"wait until it is gone, or {other}")

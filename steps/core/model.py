@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
-Answers = Mapping[str, Mapping[str, Any]]  # step -> field -> parsed value, complete with defaults
+from grpo_wizard.steps.core.answers import Field, StepAnswers
+
+if TYPE_CHECKING:
+    from grpo_wizard.steps.answers import Answers
+
 Level = Literal["pass", "info", "warn", "block"]
 ResourceState = Literal["absent", "creating", "ready", "failed", "deleting"]
 Ownership = Literal["created", "adopted", "none"]
@@ -14,36 +18,6 @@ NON_BILLABLE = frozenset(
     {"project", "api", "iam_binding"}
 )  # kinds that cost nothing, and that checks need before they can look
 _MAX_VALUE_CHARS = 60  # characters of a value in a line about drift
-
-
-class InvalidValue(ValueError):
-    """A value that a Field does not take. The text is one sentence that says what is allowed."""
-
-
-@dataclass(frozen=True)
-class Field:
-    """One question. `parse` is the only validator: every front end and every file goes through it.
-
-    `default` is a value or a function of the answers given so far; `None` means that it must be answered.
-    `env` are the tutorial's own variables (`init --from-env`).
-    """
-
-    name: str
-    label: str
-    help: str
-    parse: Callable[[Any], Any]
-    default: Any = None
-    env: tuple[str, ...] = ()
-    kind: Literal["text", "integer", "number", "switch", "choice", "secret"] = "text"
-    choices: tuple[str, ...] = ()
-    unit: str = ""
-    advanced: bool = False
-    optional: bool = False
-    choices_from: str = ""  # what candidates.py lists of the cloud, to choose from
-    shown_when: Callable[[Answers], bool] = lambda answers: True
-
-    def default_for(self, answers: Answers) -> Any:
-        return self.default(answers) if callable(self.default) else self.default
 
 
 @dataclass(frozen=True)
@@ -193,16 +167,23 @@ class ObservedState:
 ABSENT = ObservedState()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Step:
     """One of the seven. `resources` is a pure function of complete answers."""
 
-    name: str
+    answers: type[StepAnswers]
     title: str
     purpose: str
-    fields: Sequence[Field]
     checks: Sequence[Check]
     resources: Callable[[Answers], Sequence[Resource]]
 
+    @property
+    def name(self) -> str:
+        return self.answers.step
+
+    @property
+    def fields(self) -> Sequence[Field]:
+        return self.answers.fields
+
     def field(self, name: str) -> Field:
-        return next(f for f in self.fields if f.name == name)
+        return next(field for field in self.fields if field.name == name)

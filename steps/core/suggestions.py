@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from grpo_wizard.steps.core.model import Answers, CloudReader, Field
+from grpo_wizard.steps.core.answers import Field, NotAnswered
+from grpo_wizard.steps.core.model import CloudReader
 from grpo_wizard.steps.gcp.naming import region_of
+
+if TYPE_CHECKING:
+    from grpo_wizard.steps.answers import Answers
 
 
 @dataclass(frozen=True)
@@ -28,7 +32,7 @@ def suggestions(field: Field, answers: Answers, reader: CloudReader) -> list[Sug
         return []
     try:
         return find(answers, reader)
-    except KeyError:
+    except NotAnswered:
         return []
 
 
@@ -38,15 +42,15 @@ def _projects(answers: Answers, reader: CloudReader) -> list[Suggestion]:
 
 def _zones(answers: Answers, reader: CloudReader) -> list[Suggestion]:
     """Those that have the machine, the region's own first."""
-    mine, place = answers["quotas"], answers["project"]
-    listed = reader.ask("machine_zones", project=place["project_id"], name=mine["machine_type"])
-    first = sorted(listed, key=lambda zone: (region_of(zone) != place["region"], zone))
-    return [Suggestion(zone, f"has {mine['machine_type']}") for zone in first]
+    mine, place = answers.quotas, answers.project
+    listed = reader.ask("machine_zones", project=place.project_id, name=mine.machine_type)
+    first = sorted(listed, key=lambda zone: (region_of(zone) != place.region, zone))
+    return [Suggestion(zone, f"has {mine.machine_type}") for zone in first]
 
 
 def _reservations(answers: Answers, reader: CloudReader) -> list[Suggestion]:
-    place = answers["project"]
-    listed = reader.ask("reservations", project=place["project_id"], zone=place["zone"])
+    place = answers.project
+    listed = reader.ask("reservations", project=place.project_id, zone=place.zone)
     return [Suggestion(str(row["name"]), _reservation(row)) for row in listed]
 
 
@@ -58,7 +62,7 @@ def _reservation(row: Mapping[str, Any]) -> str:
 
 
 def _networks(answers: Answers, reader: CloudReader) -> list[Suggestion]:
-    listed = reader.ask("network_bodies", project=answers["project"]["project_id"])
+    listed = reader.ask("network_bodies", project=answers.project.project_id)
     return [
         Suggestion(str(one["name"]), "auto mode" if one.get("autoCreateSubnetworks") else "custom mode")
         for one in listed
@@ -66,8 +70,8 @@ def _networks(answers: Answers, reader: CloudReader) -> list[Suggestion]:
 
 
 def _subnets(answers: Answers, reader: CloudReader) -> list[Suggestion]:
-    place, network = answers["project"], answers["networks"]["network"]
-    listed = reader.ask("subnets", project=place["project_id"], region=place["region"])
+    place, network = answers.project, answers.networks.network
+    listed = reader.ask("subnets", project=place.project_id, region=place.region)
     return [
         Suggestion(str(one["name"]), str(one["ipCidrRange"]))
         for one in listed
@@ -76,8 +80,8 @@ def _subnets(answers: Answers, reader: CloudReader) -> list[Suggestion]:
 
 
 def _clusters(answers: Answers, reader: CloudReader) -> list[Suggestion]:
-    place = answers["project"]
-    listed = reader.ask("clusters", project=place["project_id"], location=place["region"])
+    place = answers.project
+    listed = reader.ask("clusters", project=place.project_id, location=place.region)
     return [
         Suggestion(str(one["name"]), f"GKE {one.get('currentMasterVersion', '')}, {one.get('status', '')}")
         for one in listed
@@ -85,8 +89,8 @@ def _clusters(answers: Answers, reader: CloudReader) -> list[Suggestion]:
 
 
 def _versions(answers: Answers, reader: CloudReader) -> list[Suggestion]:
-    place = answers["project"]
-    served = reader.ask("gke_versions", project=place["project_id"], location=place["region"])
+    place = answers.project
+    served = reader.ask("gke_versions", project=place.project_id, location=place.region)
     return [
         Suggestion(str(one), "the channel's default" if one == served["default"] else "")
         for one in served["valid"]

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from grpo_wizard.steps.core.model import Answers
+if TYPE_CHECKING:
+    from grpo_wizard.steps.answers import Answers
 
 
 @dataclass(frozen=True)
@@ -30,7 +31,7 @@ class Difference:
         if self.opt_out is None:
             return True
         step, _, field = self.opt_out[0].partition(".")
-        return bool(answers[step][field] != self.opt_out[1])
+        return bool(getattr(answers.of(step), field) != self.opt_out[1])
 
     @property
     def opt_out_setting(self) -> str | None:

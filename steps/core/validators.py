@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
-from typing import Any
 
-from grpo_wizard.steps.core.model import InvalidValue
+from grpo_wizard.steps.core.answers import InvalidValue
 
 _TRUE, _FALSE = {"true", "yes", "y", "on", "1"}, {"false", "no", "n", "off", "0"}
 
 
-def text(pattern: str, rule: str, *, max_length: int | None = None) -> Callable[[Any], str]:
+def text(pattern: str, rule: str, *, max_length: int | None = None) -> Callable[[object], str]:
     """Text that matches `pattern` as a whole; `rule` is the sentence of the refusal."""
     compiled = re.compile(pattern)
 
-    def parse(raw: Any) -> str:
+    def parse(raw: object) -> str:
         value = raw.strip() if isinstance(raw, str) else raw
         if (
             not isinstance(value, str)
@@ -28,13 +27,13 @@ def text(pattern: str, rule: str, *, max_length: int | None = None) -> Callable[
     return parse
 
 
-def integer(low: int, high: int | None = None, *, unit: str = "") -> Callable[[Any], int]:
+def integer(low: int, high: int | None = None, *, unit: str = "") -> Callable[[object], int]:
     """A whole number from `low` to `high`; `18,000` and `18_000` are read as 18000."""
     upper = f"to {high:,}" if high is not None else "or more"
     rule = f"a whole number{' of ' + unit if unit else ''}, {low:,} {upper}"
 
-    def parse(raw: Any) -> int:
-        value = raw
+    def parse(raw: object) -> int:
+        value: object = raw
         if isinstance(raw, str):
             plain = raw.strip().replace("_", "")
             plain = plain.replace(",", "") if re.fullmatch(r"\d{1,3}(,\d{3})+", plain) else plain
@@ -51,12 +50,16 @@ def integer(low: int, high: int | None = None, *, unit: str = "") -> Callable[[A
     return parse
 
 
-def number(low: float, high: float) -> Callable[[Any], float]:
+def number(low: float, high: float) -> Callable[[object], float]:
     """A finite number from `low` to `high`."""
 
-    def parse(raw: Any) -> float:
+    def parse(raw: object) -> float:
         try:
-            value = float(raw) if not isinstance(raw, bool) else float("nan")
+            value = (
+                float(raw)
+                if isinstance(raw, str | int | float) and not isinstance(raw, bool)
+                else float("nan")
+            )
         except (TypeError, ValueError):
             value = float("nan")
         if not low <= value <= high:
@@ -66,7 +69,7 @@ def number(low: float, high: float) -> Callable[[Any], float]:
     return parse
 
 
-def switch(raw: Any) -> bool:
+def switch(raw: object) -> bool:
     """Yes or no."""
     if isinstance(raw, bool):
         return raw
@@ -76,11 +79,11 @@ def switch(raw: Any) -> bool:
     return word in _TRUE
 
 
-def choice(allowed: Iterable[str]) -> Callable[[Any], str]:
+def choice(allowed: Iterable[str]) -> Callable[[object], str]:
     """One of a closed list."""
     listed = tuple(allowed)
 
-    def parse(raw: Any) -> str:
+    def parse(raw: object) -> str:
         value = str(raw).strip()
         if value not in listed:
             raise InvalidValue("one of: " + ", ".join(listed))
@@ -89,26 +92,26 @@ def choice(allowed: Iterable[str]) -> Callable[[Any], str]:
     return parse
 
 
-def optional(parse: Callable[[Any], Any]) -> Callable[[Any], Any]:
+def optional(parse: Callable[[object], str]) -> Callable[[object], str]:
     """Nothing at all (empty text) is fine too."""
 
-    def parse_optional(raw: Any) -> Any:
+    def parse_optional(raw: object) -> str:
         return "" if raw is None or (isinstance(raw, str) and not raw.strip()) else parse(raw)
 
     return parse_optional
 
 
-def list_of(parse: Callable[[Any], str]) -> Callable[[Any], list[str]]:
+def list_of(parse: Callable[[object], str]) -> Callable[[object], list[str]]:
     """Several values: a list, or text parted by commas or blanks."""
 
-    def parse_list(raw: Any) -> list[str]:
+    def parse_list(raw: object) -> list[str]:
         items = raw if isinstance(raw, list) else [part for part in re.split(r"[,\s]+", str(raw)) if part]
         return [parse(item) for item in items]
 
     return parse_list
 
 
-def _rfc1035(max_length: int) -> Callable[[Any], str]:
+def _rfc1035(max_length: int) -> Callable[[object], str]:
     rule = f"lower-case letters, digits and hyphens, a letter first, no hyphen last, at most {max_length} characters"
     return text(r"[a-z]([-a-z0-9]*[a-z0-9])?", rule, max_length=max_length)
 

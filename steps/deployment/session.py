@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from grpo_wizard.state.model import Deployment, ResourceRecord
 from grpo_wizard.state.store import StateStore
+from grpo_wizard.steps.answers import Answers
 from grpo_wizard.steps.core.model import Resource
 from grpo_wizard.steps.pricing.book import BUILT_IN_PRICES, PriceBook
 from grpo_wizard.steps.pricing.budget import record_final_cost
@@ -27,7 +28,7 @@ class Session:
     store: StateStore
     deployment: Deployment
     cloud: CloudContext
-    answers: dict[str, dict[str, Any]]
+    answers: Answers
     price_book: PriceBook = field(
         default=BUILT_IN_PRICES
     )  # cached prices, until pricing/refresh.py asks for today's
@@ -44,7 +45,7 @@ class Session:
     @property
     def owner_label(self) -> str:
         """The lineage that is written on what we make; empty when the user switched marks off."""
-        return self.deployment.lineage if self.answers["project"]["ownership_marks"] else ""
+        return self.deployment.lineage if self.answers.project.ownership_marks else ""
 
     def resources(self) -> list[Resource]:
         """What shall exist."""

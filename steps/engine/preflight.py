@@ -6,10 +6,13 @@ import asyncio
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from grpo_wizard.state.errors import WizardError
-from grpo_wizard.steps.core.model import Answers, Check, CheckFinding, CloudReader, Step
+from grpo_wizard.steps.core.model import Check, CheckFinding, CloudReader, Step
+
+if TYPE_CHECKING:
+    from grpo_wizard.steps.answers import Answers
 
 _MAX_CONCURRENCY = 24
 _PENDING_SUFFIX = ": cannot be looked up yet"
@@ -50,7 +53,7 @@ class _ProjectProbe:
     @property
     def _project(self) -> str:
         """Read when it is needed: while answers are still given, what asks nothing of it must not wait for it."""
-        return str(self._answers["project"]["project_id"])
+        return str(self._answers.project.project_id)
 
     def ask(self, question: str, **about: Any) -> Any:
         if question != "project" and "project" in about:

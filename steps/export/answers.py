@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from grpo_wizard.steps.core.model import Answers, Field, Step
+from grpo_wizard.steps.core.answers import Field
+from grpo_wizard.steps.core.model import Step
 from grpo_wizard.steps.registry import STEPS
+
+if TYPE_CHECKING:
+    from grpo_wizard.steps.answers import Answers
 
 
 def answers_toml(answers: Answers) -> str:
@@ -28,9 +32,10 @@ def _table(step: Step, answers: Answers) -> Any:
 
     table = tomlkit.table()
     for field in step.fields:
-        if field.kind == "secret" or answers[step.name].get(field.name) is None:
+        value = answers.of(step.name).get(field.name)
+        if value is None:
             continue
-        item = tomlkit.item(answers[step.name][field.name])
+        item = tomlkit.item(value)
         item.comment(_field_comment(field))
         table.add(field.name, item)
     return table

@@ -5,11 +5,15 @@ from __future__ import annotations
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from grpo_wizard.steps.clients.serialization import OWNER_LABEL_KEY
-from grpo_wizard.steps.core.model import Answers, Resource
+from grpo_wizard.steps.core.model import Resource
 from grpo_wizard.steps.export.bash import command_lines
 from grpo_wizard.steps.gcp.naming import network_path, workload_pool
+
+if TYPE_CHECKING:
+    from grpo_wizard.steps.answers import Answers
 
 # Where gcloud takes our mark. A peering and an IAM binding have no place for one.
 _KINDS_WITH_DESCRIPTION = {"network", "subnet", "firewall", "address"}
@@ -25,21 +29,21 @@ class ExportContext:
 
     @property
     def owner_label(self) -> str:
-        return self.deployment_id if self.answers["project"]["ownership_marks"] else ""
+        return self.deployment_id if self.answers.project.ownership_marks else ""
 
     def variables(self) -> dict[str, str]:
         """The script's own variables with their values, in the order in which they stand at its top."""
         a = self.answers
         named = {
-            "PROJECT_ID": a["project"]["project_id"],
-            "REGION": a["project"]["region"],
-            "ZONE": a["project"]["zone"],
-            "NETWORK": a["networks"]["network"],
-            "CLUSTER": a["cluster"]["cluster_name"],
-            "LUSTRE": a["lustre"]["lustre_name"],
-            "NAMESPACE": a["raycluster"]["namespace"],
-            "RAYCLUSTER": a["raycluster"]["raycluster_name"],
-            "GPU_NODES": str(a["quotas"]["gpu_nodes"]),
+            "PROJECT_ID": a.project.project_id,
+            "REGION": a.project.region,
+            "ZONE": a.project.zone,
+            "NETWORK": a.networks.network,
+            "CLUSTER": a.cluster.cluster_name,
+            "LUSTRE": a.lustre.lustre_name,
+            "NAMESPACE": a.raycluster.namespace,
+            "RAYCLUSTER": a.raycluster.raycluster_name,
+            "GPU_NODES": str(a.quotas.gpu_nodes),
         }
         return named | ({"MARK": self.owner_label} if self.owner_label else {})
 
@@ -116,7 +120,7 @@ def _iam_member(member: str, context: ExportContext) -> tuple[list[str], str]:
     """(lines that find out who that is, the member as one quoted word)."""
     if member.startswith("principal://KSA/"):
         namespace, name = member.removeprefix("principal://KSA/").split("/")
-        pool = workload_pool(context.answers["project"]["project_id"])
+        pool = workload_pool(context.answers.project.project_id)
         number = (
             'PROJECT_NUMBER="$(gcloud projects describe "${PROJECT_ID}" --format=\'value(projectNumber)\')"'
         )

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from grpo_wizard.steps.core.catalog import read_asset
-from grpo_wizard.steps.core.model import Answers, Resource
+from grpo_wizard.steps.core.model import Resource
 from grpo_wizard.steps.core.tutorial_differences import DIFFERENCES, Difference, differences_for
 from grpo_wizard.steps.engine.plan import topological_order
 from grpo_wizard.steps.export import gcloud as google
@@ -13,6 +14,9 @@ from grpo_wizard.steps.export import kubectl as cluster
 from grpo_wizard.steps.export.bash import assignment, comment, heading
 from grpo_wizard.steps.export.gcloud import ExportContext
 from grpo_wizard.steps.registry import all_resources
+
+if TYPE_CHECKING:
+    from grpo_wizard.steps.answers import Answers
 
 # Lustre is asked for before the cluster, as it takes longest; what needs it waits for it later.
 _SECTION_TITLES = (

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from grpo_wizard.steps.core.model import Answers
 from grpo_wizard.steps.gcp.reservations import affinity_value
+
+if TYPE_CHECKING:
+    from grpo_wizard.steps.answers import Answers
 
 _NONE = {"consumeReservationType": "NO_RESERVATION"}
 
@@ -76,11 +78,11 @@ CHOICES = tuple(PROVISIONING_MODELS)
 
 
 def provisioning_model(answers: Answers) -> ProvisioningModel:
-    return PROVISIONING_MODELS[answers["quotas"]["capacity"]]
+    return PROVISIONING_MODELS[answers.quotas.capacity]
 
 
 def is_reserved(answers: Answers) -> bool:
-    return bool(answers["quotas"]["capacity"] == "reservation")
+    return bool(answers.quotas.capacity == "reservation")
 
 
 def pool_config(answers: Answers) -> dict[str, Any]:
@@ -98,12 +100,12 @@ def pool_config(answers: Answers) -> dict[str, Any]:
 
 def reservation_affinity(answers: Answers) -> str:
     """The value that a node pool takes."""
-    return affinity_value(answers["quotas"]["reservation"], answers["project"]["project_id"])
+    return affinity_value(answers.quotas.reservation, answers.project.project_id)
 
 
 def pool_flags(answers: Answers) -> list[tuple[str, object]]:
     """The same for gcloud."""
-    chosen = answers["quotas"]["capacity"]
+    chosen = answers.quotas.capacity
     if is_reserved(answers):
         return [("reservation-affinity", "specific"), ("reservation", reservation_affinity(answers))]
     if chosen == "flex_start":

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from grpo_wizard.steps.core.model import InvalidValue
+from grpo_wizard.steps.core.answers import InvalidValue
 
 _RESERVATION_PATTERN = re.compile(
     r"(?:https://[a-z.]*googleapis\.com/compute/[a-z0-9]+/)?"

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from grpo_wizard.steps.core import catalog
-from grpo_wizard.steps.core.model import Answers, Check, CheckFinding, CloudReader, Level
+from grpo_wizard.steps.core.model import Check, CheckFinding, CloudReader, Level
 from grpo_wizard.steps.grpo import memory
 from grpo_wizard.steps.grpo.constraints.evaluate import violation_findings
 from grpo_wizard.steps.grpo.constraints.model import MICRO_BATCH, RunLayout
 from grpo_wizard.steps.grpo.memory import fitting_recipes
+
+if TYPE_CHECKING:
+    from grpo_wizard.steps.answers import Answers
 
 _PARAMETER_FIELDS = (
     *(
@@ -57,7 +60,7 @@ def unscorable_gold_answers(answers: Iterable[str], form: str) -> list[str]:
 
 
 def _gold_answers(answers: Answers, world: CloudReader) -> Iterable[CheckFinding]:
-    form = "number" if answers["grpo"]["final_number_answers"] else "raw"
+    form = "number" if answers.grpo.final_number_answers else "raw"
     rows = catalog.load("gsm8k")["rows"]
     bad = unscorable_gold_answers((row["answer"] for row in rows), form)
     if not bad:
@@ -113,9 +116,7 @@ def _suggest_fix(run: RunLayout, seen: memory.MemoryEstimate) -> str:
         ),
         0,
     )
-    others = [
-        fit.recipe for fit in fitting_recipes(run.nodes, run.answers["quotas"]["gpu_type"]) if fit.published
-    ]
+    others = [fit.recipe for fit in fitting_recipes(run.nodes, run.answers.quotas.gpu_type) if fit.published]
     return f"set quotas.gpu_nodes={more}" + (
         f", or a smaller recipe: grpo.recipe={others[0]}" if others else ""
     )

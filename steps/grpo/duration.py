@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
-from grpo_wizard.steps.core.model import Answers, DurationEstimate, ObservedState, Resource
+from grpo_wizard.steps.core.model import DurationEstimate, ObservedState, Resource
 from grpo_wizard.steps.grpo.constraints.model import RunLayout
+
+if TYPE_CHECKING:
+    from grpo_wizard.steps.answers import Answers
 
 # Google's published log of gemma-3-27b-it: 4th to 10th step, 1,024 answers on 16 training GPUs (24 in all), 2026-02-27.
 _SLOW_STEP_SECONDS, _FAST_STEP_SECONDS, _SETUP_SECONDS = 1076.0, 925.0, 300.0
@@ -62,7 +66,7 @@ def estimate_training(answers: Answers) -> DurationEstimate:
     else:
         low, high = _FAST_STEP_SECONDS * load * (1 - _SPREAD), _SLOW_STEP_SECONDS * load * (1 + _SPREAD)
         source = f"scaled by model size and answers a GPU from {published}: half of it to half as much again"
-    limit = float(answers["grpo"]["max_hours"]) * 3600 or float("inf")
+    limit = float(answers.grpo.max_hours) * 3600 or float("inf")
     if _SETUP_SECONDS + steps * high > limit:
-        source += f"; stopped after {answers['grpo']['max_hours']:g} hours (grpo.max_hours)"
+        source += f"; stopped after {answers.grpo.max_hours:g} hours (grpo.max_hours)"
     return TrainingEstimate.from_steps(steps, low, high, limit, source)

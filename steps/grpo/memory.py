@@ -7,10 +7,9 @@ which is why half of a GPU is where green ends. GB are 1e9 bytes.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from grpo_wizard.steps.core import catalog
-from grpo_wizard.steps.core.model import Answers
 from grpo_wizard.steps.grpo.constraints.model import MICRO_BATCH, VLLM, RunLayout
 from grpo_wizard.steps.grpo.recipes import (
     GPUS_PER_NODE,
@@ -21,6 +20,9 @@ from grpo_wizard.steps.grpo.recipes import (
     recipes_by_name,
     tensor_parallel,
 )
+
+if TYPE_CHECKING:
+    from grpo_wizard.steps.answers import Answers
 
 MemoryFit = Literal["green", "amber", "red", "unknown"]
 OK_SHARE, TIGHT_SHARE = 0.50, 0.65  # shares of a GPU's memory
@@ -140,7 +142,7 @@ def _sequence_gb(load: GpuWorkload) -> float | None:
 
 def estimate_run(answers: Answers) -> MemoryEstimate:
     """Of the run that the answers describe, overrides among them."""
-    return estimate_gpu(workload_of(RunLayout.from_answers(answers)), answers["quotas"]["gpu_type"])
+    return estimate_gpu(workload_of(RunLayout.from_answers(answers)), answers.quotas.gpu_type)
 
 
 def workload_of(run: RunLayout) -> GpuWorkload:

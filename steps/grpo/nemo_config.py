@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from grpo_wizard.steps.core import catalog
-from grpo_wizard.steps.core.model import Answers, InvalidValue
+from grpo_wizard.steps.core.answers import InvalidValue
 from grpo_wizard.steps.grpo.entrypoint import hydra_quote
 from grpo_wizard.steps.grpo.recipes import GPUS_PER_NODE, recipe
+
+if TYPE_CHECKING:
+    from grpo_wizard.steps.answers import Answers
+    from grpo_wizard.steps.grpo.answers import GrpoAnswers
 
 # In grpo_math_1B.yaml these say ${policy.max_total_sequence_length}.
 _KEYS_FOLLOWING_SEQUENCE_LENGTH = (
@@ -91,35 +95,35 @@ class NemoConfig:
 
 def wizard_overrides(answers: Answers) -> list[tuple[str, Any]]:
     """What the answers say, in the tutorial's order; paths are on Lustre."""
-    mine, nodes, row = answers["grpo"], answers["quotas"]["gpu_nodes"], recipe(answers["grpo"]["recipe"])
+    mine, nodes, row = answers.grpo, answers.quotas.gpu_nodes, recipe(answers.grpo.recipe)
     listed: list[tuple[str, Any]] = [
         ("cluster.num_nodes", nodes),
         ("cluster.gpus_per_node", GPUS_PER_NODE),
-        ("grpo.max_num_steps", mine["max_num_steps"]),
-        ("grpo.seed", mine["seed"]),
-        ("grpo.num_prompts_per_step", mine["num_prompts_per_step"]),
-        ("grpo.num_generations_per_prompt", mine["num_generations_per_prompt"]),
-        ("policy.model_name", mine["model"]),
-        ("checkpointing.checkpoint_dir", mine["checkpoint_dir"]),
-        ("logger.log_dir", f"/data/logs/{mine['job_name']}"),
+        ("grpo.max_num_steps", mine.max_num_steps),
+        ("grpo.seed", mine.seed),
+        ("grpo.num_prompts_per_step", mine.num_prompts_per_step),
+        ("grpo.num_generations_per_prompt", mine.num_generations_per_prompt),
+        ("policy.model_name", mine.model),
+        ("checkpointing.checkpoint_dir", mine.checkpoint_dir),
+        ("logger.log_dir", f"/data/logs/{mine.job_name}"),
         ("logger.tensorboard_enabled", False),
-        ("logger.wandb_enabled", mine["wandb"]),
-        ("logger.wandb.name", mine["job_name"]),
-        (tensor_parallel_key(row), mine["tensor_parallel"]),
-        ("policy.generation.colocated.enabled", mine["colocated"]),
-        ("policy.generation.vllm_cfg.tensor_parallel_size", mine["vllm_tensor_parallel"]),
-        ("policy.generation.vllm_cfg.gpu_memory_utilization", mine["gpu_memory_utilization"]),
+        ("logger.wandb_enabled", mine.wandb),
+        ("logger.wandb.name", mine.job_name),
+        (tensor_parallel_key(row), mine.tensor_parallel),
+        ("policy.generation.colocated.enabled", mine.colocated),
+        ("policy.generation.vllm_cfg.tensor_parallel_size", mine.vllm_tensor_parallel),
+        ("policy.generation.vllm_cfg.gpu_memory_utilization", mine.gpu_memory_utilization),
     ]
-    batch = mine["num_prompts_per_step"] * mine["num_generations_per_prompt"]
+    batch = mine.num_prompts_per_step * mine.num_generations_per_prompt
     if batch % row["train_global_batch_size"]:
         listed.append(("policy.train_global_batch_size", batch))  # R6: the batch must be a multiple of it
-    return listed + ([] if mine["colocated"] else _generation_resources(mine, nodes))
+    return listed + ([] if mine.colocated else _generation_resources(mine, nodes))
 
 
-def _generation_resources(mine: Mapping[str, Any], nodes: int) -> list[tuple[str, Any]]:
+def _generation_resources(mine: GrpoAnswers, nodes: int) -> list[tuple[str, Any]]:
     where, alone = "policy.generation.colocated.resources", nodes == 1
     return [
-        (f"{where}.num_nodes", None if alone else mine["generation_nodes"]),
+        (f"{where}.num_nodes", None if alone else mine.generation_nodes),
         (f"{where}.gpus_per_node", GPUS_PER_NODE // 2 if alone else GPUS_PER_NODE),
     ]
 
@@ -134,13 +138,13 @@ def tensor_parallel_key(row: Mapping[str, Any]) -> str:
 def hydra_overrides(answers: Answers) -> list[str]:
     """The Hydra overrides of the job, each quoted for Hydra: the answers' own, then the user's."""
     own = [f"{key}={hydra_quote(value)}" for key, value in wizard_overrides(answers)]
-    return own + list(answers["grpo"]["overrides"])
+    return own + list(answers.grpo.overrides)
 
 
 def resolve_config(answers: Answers) -> NemoConfig:
     """What NeMo RL would run with. Keys that the wizard does not know are kept as they are said."""
-    row = recipe(answers["grpo"]["recipe"])
-    said = list(_parse_overrides(answers["grpo"]["overrides"]))
+    row = recipe(answers.grpo.recipe)
+    said = list(_parse_overrides(answers.grpo.overrides))
     values = {**catalog.load("recipes")["base"], **_recipe_values(row), **dict(wizard_overrides(answers))}
     for each in said:
         values.pop(each.key, None) if each.deleted else values.update({each.key: each.value})

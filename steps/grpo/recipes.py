@@ -7,7 +7,7 @@ from functools import cache
 from typing import Any
 
 from grpo_wizard.steps.core import catalog
-from grpo_wizard.steps.core.model import InvalidValue
+from grpo_wizard.steps.core.answers import InvalidValue
 
 GPUS_PER_NODE = 8
 # fp32 weights and the two Adam moments: 12 bytes a parameter (nemo-rl.md B3 #13, inferred from the layout).

@@ -12,4 +12,4 @@ from grpo_wizard.steps.training.checkpoints import CheckpointListing
 async def list_checkpoints(session: Session) -> CheckpointListing:
     """What stands in the answers' checkpoint_dir. Raises CloudError while no head is there to ask."""
     async with open_head(session.cloud, job_resource(session).parent) as head:
-        return await read_checkpoint_folder(head, session.answers["grpo"]["checkpoint_dir"])
+        return await read_checkpoint_folder(head, session.answers.grpo.checkpoint_dir)

@@ -183,7 +183,7 @@ class JobWatcher:
             "id": self.job_id,
             "status": self.status or "LOST",
             "step": rows[-1]["step"] if rows else None,
-            "total_steps": self.reader.run_info.total_steps or self.session.answers["grpo"]["max_num_steps"],
+            "total_steps": self.reader.run_info.total_steps or self.session.answers.grpo.max_num_steps,
             "phase": self.reader.run_info.phase,
             "message": self.detail[-400:],
         }

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from grpo_wizard.steps.core import catalog
 from grpo_wizard.steps.core.existing import check_existing, owner_label_of
-from grpo_wizard.steps.core.model import Answers, Check, CheckFinding, CloudReader
+from grpo_wizard.steps.core.model import Check, CheckFinding, CloudReader
+
+if TYPE_CHECKING:
+    from grpo_wizard.steps.answers import Answers
 
 PORT, LEGACY_PORT = (
     "988",
     "6988",
 )  # google-cloud.md §3.1: the legacy one only where an instance was made with it
 _GB_PER_GIB = 1.073741824
+_KEPT_CHECKPOINTS = 3  # checkpointing.keep_top_k of NeMo RL's base configuration
 _EXTRA_CHECKPOINTS = 2  # the checkpoint being written, and the one that goes only when it is whole
 
 
@@ -28,8 +32,8 @@ def nearest_capacities(tier: int, capacity: int) -> list[int]:
 
 
 def _capacity(answers: Answers, world: CloudReader) -> Iterable[CheckFinding]:
-    mine = answers["lustre"]
-    tier, wanted = mine["per_unit_storage_throughput"], mine["capacity_gib"]
+    mine = answers.lustre
+    tier, wanted = mine.per_unit_storage_throughput, mine.capacity_gib
     sizes = nearest_capacities(tier, wanted)
     if wanted not in sizes:
         listed = " or ".join(f"{size:,}" for size in sizes)
@@ -52,15 +56,15 @@ def _capacity(answers: Answers, world: CloudReader) -> Iterable[CheckFinding]:
 
 def _checkpoint_space(answers: Answers, world: CloudReader) -> Iterable[CheckFinding]:
     """What is kept, and two more on the way."""
-    job, mine = answers["grpo"], answers["lustre"]
-    size, kept = float(job["checkpoint_gb"] or 0), int(job.get("keep_top_k", 3) or 3) + _EXTRA_CHECKPOINTS
-    room = mine["capacity_gib"] * _GB_PER_GIB
+    job, mine = answers.grpo, answers.lustre
+    size, kept = float(job.checkpoint_gb or 0), _KEPT_CHECKPOINTS + _EXTRA_CHECKPOINTS
+    room = mine.capacity_gib * _GB_PER_GIB
     if not size:
         return
     if size * kept > room:
-        enough = nearest_capacities(
-            mine["per_unit_storage_throughput"], math.ceil(size * kept / _GB_PER_GIB)
-        )[-1]
+        enough = nearest_capacities(mine.per_unit_storage_throughput, math.ceil(size * kept / _GB_PER_GIB))[
+            -1
+        ]
         yield CheckFinding(
             "block",
             f"{kept} checkpoints of {size:,.0f} GB do not fit into {room:,.0f} GB",
@@ -74,8 +78,8 @@ def _checkpoint_space(answers: Answers, world: CloudReader) -> Iterable[CheckFin
 
 
 def _zone_has_lustre(answers: Answers, world: CloudReader) -> Iterable[CheckFinding]:
-    zone = answers["project"]["zone"]
-    zones = world.ask("lustre_zones", project=answers["project"]["project_id"])
+    zone = answers.project.zone
+    zones = world.ask("lustre_zones", project=answers.project.project_id)
     if zones and zone not in zones:
         yield CheckFinding(
             "block",
@@ -88,11 +92,11 @@ def _zone_has_lustre(answers: Answers, world: CloudReader) -> Iterable[CheckFind
 
 
 def _existing_instance(answers: Answers, world: CloudReader) -> Iterable[CheckFinding]:
-    mine, found = answers["lustre"], _find_instance(answers, world)
+    mine, found = answers.lustre, _find_instance(answers, world)
     if found is None:
-        yield CheckFinding("pass", f"no Lustre instance {mine['lustre_name']} is there yet")
+        yield CheckFinding("pass", f"no Lustre instance {mine.lustre_name} is there yet")
         return
-    what = f"Lustre instance {mine['lustre_name']}"
+    what = f"Lustre instance {mine.lustre_name}"
     yield from check_existing(
         what, str(found.get("state")), owner_label_of(found), "lustre.lustre_name", answers, world
     )
@@ -100,16 +104,16 @@ def _existing_instance(answers: Answers, world: CloudReader) -> Iterable[CheckFi
 
 def _find_instance(answers: Answers, world: CloudReader) -> Mapping[str, Any] | None:
     """The instance of the wanted name, as the API lists it."""
-    place, name = answers["project"], answers["lustre"]["lustre_name"]
-    listed = world.ask("lustre_instances", project=place["project_id"], location=place["zone"])
+    place, name = answers.project, answers.lustre.lustre_name
+    listed = world.ask("lustre_instances", project=place.project_id, location=place.zone)
     return next((one for one in listed if str(one["name"]).rpartition("/")[2] == name), None)
 
 
 def _same_port(answers: Answers, world: CloudReader) -> Iterable[CheckFinding]:
     """What is there already keeps its port, which both need: one switch for both, never one alone (tutorial-defects 12)."""
-    wanted, name = bool(answers["lustre"]["legacy_port"]), answers["cluster"]["cluster_name"]
-    place, instance = answers["project"], _find_instance(answers, world)
-    clusters = world.ask("clusters", project=place["project_id"], location=place["region"])
+    wanted, name = bool(answers.lustre.legacy_port), answers.cluster.cluster_name
+    place, instance = answers.project, _find_instance(answers, world)
+    clusters = world.ask("clusters", project=place.project_id, location=place.region)
     cluster = next((one for one in clusters if one["name"] == name), None)
     of_instance = wanted if instance is None else bool(instance.get("gkeSupportEnabled"))
     csi = (cluster or {}).get("addonsConfig", {}).get("lustreCsiDriverConfig", {})
@@ -124,7 +128,7 @@ def _same_port(answers: Answers, world: CloudReader) -> Iterable[CheckFinding]:
             if instance and cluster
             else _set_legacy_port(of_instance if instance else of_cluster),
         )
-    elif of_instance != wanted and answers["lustre"]["firewall"]:
+    elif of_instance != wanted and answers.lustre.firewall:
         yield CheckFinding(
             "warn",
             f"what is there speaks on port {_port(of_instance)}, which the firewall rule would not admit",
@@ -147,7 +151,7 @@ def _resolve_port_conflict(answers: Answers, legacy_instance: bool) -> str:
     """An instance keeps its port for good; a cluster can be given the legacy port later, but not lose it."""
     if not legacy_instance:
         return "set lustre.lustre_name or cluster.cluster_name to another name"
-    name, region = answers["cluster"]["cluster_name"], answers["project"]["region"]
+    name, region = answers.cluster.cluster_name, answers.project.region
     command = f"gcloud container clusters update {name} --location={region} --enable-legacy-lustre-port"
     return f"{command}, or set lustre.lustre_name to another name"
 

@@ -3,78 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from grpo_wizard.steps.core import catalog, validators
-from grpo_wizard.steps.core.model import Answers, DurationEstimate, Field, OutputRef, Resource, Step
+from grpo_wizard.steps.core.model import DurationEstimate, OutputRef, Resource, Step
 from grpo_wizard.steps.gcp.naming import api_id, gcloud_command, network_path, resource_id
+from grpo_wizard.steps.lustre.answers import LustreAnswers
 from grpo_wizard.steps.lustre.checks import CHECKS, LEGACY_PORT, PORT
 from grpo_wizard.steps.manifests.storage import PV_NAME, PVC_NAME, persistent_volume, persistent_volume_claim
 
-_TIERS = tuple(catalog.load("lustre")["tiers"])
-_filesystem = validators.text(r"[a-z][a-z0-9]{0,7}", "a lower-case letter, then at most 7 letters or digits")
-
-FIELDS = (
-    Field(
-        "lustre_name",
-        "Lustre instance",
-        "Its name; its address range is called NAME-range.",
-        validators.text(
-            r"[a-z]([-a-z0-9]{0,55}[a-z0-9])?",
-            "lower-case letters, digits and hyphens, a letter first, at most 57 characters",
-        ),
-        "nemo-lustre",
-        env=("LUSTRE_NAME",),
-    ),
-    Field(
-        "capacity_gib",
-        "Capacity",
-        "In GiB, in the tier's steps. It can grow later, never shrink.",
-        validators.integer(9000, unit="GiB"),
-        18000,
-        kind="integer",
-        unit="GiB",
-    ),
-    Field(
-        "per_unit_storage_throughput",
-        "Throughput per TiB",
-        "MB/s for each TiB. Cannot be changed later.",
-        lambda raw: int(validators.choice(_TIERS)(str(raw))),
-        500,
-        kind="choice",
-        choices=_TIERS,
-        unit="MB/s",
-    ),
-    Field(
-        "filesystem",
-        "File system",
-        "Lustre's own name for it, at most 8 characters.",
-        _filesystem,
-        "lustrefs",
-    ),
-    Field(
-        "legacy_port",
-        "Legacy port 6988",
-        "Only for nodes older than GKE 1.33.2-gke.4655000. One switch for cluster and instance.",
-        validators.switch,
-        False,
-        kind="switch",
-        advanced=True,
-    ),
-    Field(
-        "firewall",
-        "Firewall rule for Lustre",
-        "Allow Lustre's port from its range.",
-        validators.switch,
-        True,
-        kind="switch",
-        advanced=True,
-    ),
-)
+if TYPE_CHECKING:
+    from grpo_wizard.steps.answers import Answers
 
 
 def _address_range(answers: Answers, name: str, network: str) -> Resource:
-    project = answers["project"]["project_id"]
+    project = answers.project.project_id
     spec = {
         "name": name,
         "network": network_path(project, network),
@@ -106,7 +48,7 @@ def _peering(answers: Answers, name: str, network: str) -> Resource:
         "peering",
         network,
         {"network": network, "reservedPeeringRanges": [name]},
-        {"project": answers["project"]["project_id"], "network": network},
+        {"project": answers.project.project_id, "network": network},
         (resource_id("lustre", "address", name), api_id("servicenetworking")),
         gcloud_command("services vpc-peerings connect", flags),
         DurationEstimate(60, 300, "minutes; not measured (google-cloud.md §5)"),
@@ -114,9 +56,9 @@ def _peering(answers: Answers, name: str, network: str) -> Resource:
 
 
 def _firewall(answers: Answers, network: str, address: str) -> Resource:
-    mine, project = answers["lustre"], answers["project"]["project_id"]
-    ports = [PORT, LEGACY_PORT] if mine["legacy_port"] else [PORT]
-    name = f"{mine['lustre_name']}-lnet"
+    mine, project = answers.lustre, answers.project.project_id
+    ports = [PORT, LEGACY_PORT] if mine.legacy_port else [PORT]
+    name = f"{mine.lustre_name}-lnet"
     spec = {
         "name": name,
         "network": network_path(project, network),
@@ -146,30 +88,30 @@ def _firewall(answers: Answers, network: str, address: str) -> Resource:
 
 
 def _instance(answers: Answers, network: str, depends_on: tuple[str, ...]) -> Resource:
-    mine, place = answers["lustre"], answers["project"]
+    mine, place = answers.lustre, answers.project
     spec: dict[str, Any] = {
-        "capacityGib": str(mine["capacity_gib"]),
-        "filesystem": mine["filesystem"],
-        "network": network_path(place["project_id"], network),
-        "perUnitStorageThroughput": str(mine["per_unit_storage_throughput"]),
+        "capacityGib": str(mine.capacity_gib),
+        "filesystem": mine.filesystem,
+        "network": network_path(place.project_id, network),
+        "perUnitStorageThroughput": str(mine.per_unit_storage_throughput),
     }
-    spec |= {"gkeSupportEnabled": True} if mine["legacy_port"] else {}
+    spec |= {"gkeSupportEnabled": True} if mine.legacy_port else {}
     flags = {
-        "per-unit-storage-throughput": mine["per_unit_storage_throughput"],
-        "capacity-gib": mine["capacity_gib"],
-        "filesystem": mine["filesystem"],
-        "location": place["zone"],
+        "per-unit-storage-throughput": mine.per_unit_storage_throughput,
+        "capacity-gib": mine.capacity_gib,
+        "filesystem": mine.filesystem,
+        "location": place.zone,
         "network": spec["network"],
-        "gke-support-enabled": mine["legacy_port"],
+        "gke-support-enabled": mine.legacy_port,
     }
     return Resource(
         "lustre",
         "lustre",
-        mine["lustre_name"],
+        mine.lustre_name,
         spec,
-        {"project": place["project_id"], "location": place["zone"]},
+        {"project": place.project_id, "location": place.zone},
         depends_on,
-        gcloud_command("lustre instances create", flags, mine["lustre_name"]),
+        gcloud_command("lustre instances create", flags, mine.lustre_name),
         DurationEstimate(2400, 4800, "P99 of create is 40 to 80 minutes (google-cloud.md §5)"),
         None,
         adopt_paths=("network", "filesystem", "perUnitStorageThroughput"),
@@ -177,15 +119,15 @@ def _instance(answers: Answers, network: str, depends_on: tuple[str, ...]) -> Re
 
 
 def _resources(answers: Answers) -> Sequence[Resource]:
-    mine, place, network = answers["lustre"], answers["project"], answers["networks"]["network"]
-    address = _address_range(answers, f"{mine['lustre_name']}-range", network)
+    mine, place, network = answers.lustre, answers.project, answers.networks.network
+    address = _address_range(answers, f"{mine.lustre_name}-range", network)
     peering = _peering(answers, address.name, network)
     instance = _instance(answers, network, (peering.id, api_id("lustre")))
-    cluster = resource_id("cluster", "cluster", answers["cluster"]["cluster_name"])
+    cluster = resource_id("cluster", "cluster", answers.cluster.cluster_name)
     where = {
-        "project": place["project_id"],
-        "location": place["region"],
-        "cluster": answers["cluster"]["cluster_name"],
+        "project": place.project_id,
+        "location": place.region,
+        "cluster": answers.cluster.cluster_name,
     }
     volume = Resource(
         "lustre",
@@ -196,7 +138,7 @@ def _resources(answers: Answers) -> Sequence[Resource]:
         (cluster, instance.id),
         "kubectl apply -f lustre-pv.yaml",
     )
-    namespace = answers["raycluster"]["namespace"]
+    namespace = answers.raycluster.namespace
     above = (
         (volume.id,)
         if namespace == "default"
@@ -211,10 +153,14 @@ def _resources(answers: Answers) -> Sequence[Resource]:
         above,
         "kubectl apply -f lustre-pvc.yaml",
     )
-    rule = [_firewall(answers, network, address.id)] if mine["firewall"] else []
+    rule = [_firewall(answers, network, address.id)] if mine.firewall else []
     return [address, peering, *rule, instance, volume, claim]
 
 
 STEP = Step(
-    "lustre", "Lustre", "The shared file system for model, data and checkpoints.", FIELDS, CHECKS, _resources
+    answers=LustreAnswers,
+    title="Lustre",
+    purpose="The shared file system for model, data and checkpoints.",
+    checks=CHECKS,
+    resources=_resources,
 )

@@ -3,25 +3,28 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from grpo_wizard.steps.core.catalog import read_asset
-from grpo_wizard.steps.core.model import Answers, SecretValue
+from grpo_wizard.steps.core.model import SecretValue
+
+if TYPE_CHECKING:
+    from grpo_wizard.steps.answers import Answers
 
 SECRETS_PATH = "/etc/grpo-wizard/secrets"
 RELEASE_PATH = "/etc/grpo-wizard/release"
 
 
 def _metadata(name: str, answers: Answers) -> dict[str, Any]:
-    return {"name": name, "namespace": answers["raycluster"]["namespace"]}
+    return {"name": name, "namespace": answers.raycluster.namespace}
 
 
 def token_secret_name(answers: Answers) -> str:
-    return f"{answers['raycluster']['raycluster_name']}-tokens"
+    return f"{answers.raycluster.raycluster_name}-tokens"
 
 
 def service_account_name(answers: Answers) -> str:
-    return f"{answers['raycluster']['raycluster_name']}-release"
+    return f"{answers.raycluster.raycluster_name}-release"
 
 
 def token_secret(answers: Answers) -> dict[str, Any]:
@@ -40,11 +43,11 @@ def token_secret(answers: Answers) -> dict[str, Any]:
 
 def release_config_map(answers: Answers) -> dict[str, Any]:
     """The sidecar's script, and what it is asked to do. The settings are a file, so that they may change under a running head."""
-    job = answers["grpo"]
+    job = answers.grpo
     asked = {
-        "AFTER_JOB": job["after_job"],
-        "RELEASE_MINUTES": f"{job['release_minutes']:g}",
-        "MAX_HOURS": f"{job['max_hours']:g}",
+        "AFTER_JOB": job.after_job,
+        "RELEASE_MINUTES": f"{job.release_minutes:g}",
+        "MAX_HOURS": f"{job.max_hours:g}",
     }
     return {
         "apiVersion": "v1",
@@ -68,7 +71,7 @@ def role(answers: Answers) -> dict[str, Any]:
         "apiGroups": ["ray.io"],
         "resources": ["rayclusters"],
         "verbs": ["get", "patch"],
-        "resourceNames": [answers["raycluster"]["raycluster_name"]],
+        "resourceNames": [answers.raycluster.raycluster_name],
     }
     return {
         "apiVersion": "rbac.authorization.k8s.io/v1",
@@ -85,19 +88,17 @@ def role_binding(answers: Answers) -> dict[str, Any]:
         "kind": "RoleBinding",
         "metadata": _metadata(name, answers),
         "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": name},
-        "subjects": [
-            {"kind": "ServiceAccount", "name": name, "namespace": answers["raycluster"]["namespace"]}
-        ],
+        "subjects": [{"kind": "ServiceAccount", "name": name, "namespace": answers.raycluster.namespace}],
     }
 
 
 def network_policy(answers: Answers) -> dict[str, Any]:
     """Ray 2.49 has no authentication of its own: only this RayCluster's pods may reach this RayCluster's pods."""
-    mine = {"matchLabels": {"ray.io/cluster": answers["raycluster"]["raycluster_name"]}}
+    mine = {"matchLabels": {"ray.io/cluster": answers.raycluster.raycluster_name}}
     return {
         "apiVersion": "networking.k8s.io/v1",
         "kind": "NetworkPolicy",
-        "metadata": _metadata(f"{answers['raycluster']['raycluster_name']}-own-pods-only", answers),
+        "metadata": _metadata(f"{answers.raycluster.raycluster_name}-own-pods-only", answers),
         "spec": {
             "podSelector": mine,
             "policyTypes": ["Ingress"],

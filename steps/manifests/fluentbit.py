@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from grpo_wizard.steps.core.model import Answers
+if TYPE_CHECKING:
+    from grpo_wizard.steps.answers import Answers
+
 
 # Pinned: the tutorial takes :latest (tutorial-defects 20).
 _IMAGE = "fluent/fluent-bit:3.2.10"
@@ -32,21 +34,21 @@ _CONFIG = f"""[INPUT]
 
 
 def fluentbit_name(answers: Answers) -> str:
-    return f"{answers['raycluster']['raycluster_name']}-fluentbit-config"
+    return f"{answers.raycluster.raycluster_name}-fluentbit-config"
 
 
 def fluentbit_config(answers: Answers) -> dict[str, Any]:
     return {
         "apiVersion": "v1",
         "kind": "ConfigMap",
-        "metadata": {"name": fluentbit_name(answers), "namespace": answers["raycluster"]["namespace"]},
+        "metadata": {"name": fluentbit_name(answers), "namespace": answers.raycluster.namespace},
         "data": {"fluent-bit.conf": _CONFIG},
     }
 
 
 def fluentbit_container(answers: Answers, group: dict[str, Any]) -> list[dict[str, Any]]:
     """The sidecar, in no pod unless it is asked for. `group` is the pod's own RAY_GROUP."""
-    if not answers["raycluster"]["fluentbit"]:
+    if not answers.raycluster.fluentbit:
         return []
     mounts = [
         {"name": "fluentbit-config-volume", "mountPath": "/fluent-bit/etc/"},
@@ -56,6 +58,6 @@ def fluentbit_container(answers: Answers, group: dict[str, Any]) -> list[dict[st
 
 
 def fluentbit_volumes(answers: Answers) -> list[dict[str, Any]]:
-    if not answers["raycluster"]["fluentbit"]:
+    if not answers.raycluster.fluentbit:
         return []
     return [{"name": "fluentbit-config-volume", "configMap": {"name": fluentbit_name(answers)}}]

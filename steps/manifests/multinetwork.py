@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from grpo_wizard.steps.core.model import Answers, Resource
+from grpo_wizard.steps.core.model import Resource
 from grpo_wizard.steps.gcp.naming import resource_id
+
+if TYPE_CHECKING:
+    from grpo_wizard.steps.answers import Answers
 
 RDMA_SUBNETS = 8  # one for each GPU's own network card
 
 
 def node_networks(answers: Answers) -> list[tuple[str, str]]:
     """(network, subnet) of the nine additional interfaces of a GPU node: gVNIC first, then RDMA 0 to 7."""
-    gvnic, rdma = answers["networks"]["gvnic_prefix"], answers["networks"]["rdma_prefix"]
+    gvnic, rdma = answers.networks.gvnic_prefix, answers.networks.rdma_prefix
     return [
         (f"{gvnic}-net", f"{gvnic}-sub"),
         *((f"{rdma}-net", f"{rdma}-sub-{n}") for n in range(RDMA_SUBNETS)),

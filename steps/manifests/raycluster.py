@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from grpo_wizard.steps.core import catalog
-from grpo_wizard.steps.core.model import Answers
 from grpo_wizard.steps.gcp import provisioning
 from grpo_wizard.steps.manifests.access import (
     RELEASE_PATH,
@@ -16,6 +15,9 @@ from grpo_wizard.steps.manifests.access import (
 from grpo_wizard.steps.manifests.fluentbit import fluentbit_container, fluentbit_volumes
 from grpo_wizard.steps.manifests.multinetwork import interfaces_annotation
 from grpo_wizard.steps.manifests.storage import PVC_NAME
+
+if TYPE_CHECKING:
+    from grpo_wizard.steps.answers import Answers
 
 WORKER_GROUP = "worker-grp-0"
 _HEAD_RESOURCES = {"cpu": "64", "memory": "500G"}
@@ -47,9 +49,9 @@ exit 1
 
 def raycluster(answers: Answers) -> dict[str, Any]:
     """The whole object with as many workers as GPU nodes; it is created with none and raised when its head is ready."""
-    mine = answers["raycluster"]
-    meta: dict[str, Any] = {"name": mine["raycluster_name"], "namespace": mine["namespace"]}
-    if mine["overwrite_container_cmd"]:
+    mine = answers.raycluster
+    meta: dict[str, Any] = {"name": mine.raycluster_name, "namespace": mine.namespace}
+    if mine.overwrite_container_cmd:
         meta["annotations"] = {"ray.io/overwrite-container-cmd": "true"}
     return {
         "apiVersion": "ray.io/v1",
@@ -65,9 +67,9 @@ def raycluster(answers: Answers) -> dict[str, Any]:
                 {
                     "groupName": WORKER_GROUP,
                     "rayStartParams": {},
-                    "replicas": answers["quotas"]["gpu_nodes"],
+                    "replicas": answers.quotas.gpu_nodes,
                     "minReplicas": 0,
-                    "maxReplicas": answers["quotas"]["gpu_nodes"],
+                    "maxReplicas": answers.quotas.gpu_nodes,
                     "template": _worker_template(answers),
                 }
             ],
@@ -101,14 +103,14 @@ def _common_volumes(answers: Answers) -> list[dict[str, Any]]:
 
 
 def _head_pod_spec(answers: Answers) -> dict[str, Any]:
-    mine = answers["raycluster"]
+    mine = answers.raycluster
     resources = {
         "limits": {**_HEAD_RESOURCES, "nvidia.com/gpu": 0},
         "requests": {**_HEAD_RESOURCES, "nvidia.com/gpu": 0},
     }
     ray = {
         "name": "ray-head",
-        "image": mine["image"],
+        "image": mine.image,
         "imagePullPolicy": "IfNotPresent",
         "resources": resources,
         "env": [_HEAD_ENV, *_token_file_env()],
@@ -128,18 +130,18 @@ def _head_pod_spec(answers: Answers) -> dict[str, Any]:
 
 def _release_sidecar(answers: Answers) -> dict[str, Any]:
     """Asks Ray on 127.0.0.1 whether the job has ended, and then lets the GPU nodes go. The same file runs in a rehearsal."""
-    mine = answers["raycluster"]
+    mine = answers.raycluster
     return {
         "name": "release",
-        "image": mine["image"],
+        "image": mine.image,
         "imagePullPolicy": "IfNotPresent",
         "resources": {
             "requests": {"cpu": "100m", "memory": "128Mi"},
             "limits": {"cpu": "500m", "memory": "256Mi"},
         },
         "env": [
-            {"name": "RAYCLUSTER", "value": mine["raycluster_name"]},
-            {"name": "NAMESPACE", "value": mine["namespace"]},
+            {"name": "RAYCLUSTER", "value": mine.raycluster_name},
+            {"name": "NAMESPACE", "value": mine.namespace},
         ],
         "command": ["python3", f"{RELEASE_PATH}/release.py"],
         "volumeMounts": [{"name": "release", "mountPath": RELEASE_PATH, "readOnly": True}],
@@ -148,7 +150,7 @@ def _release_sidecar(answers: Answers) -> dict[str, Any]:
 
 def _worker_template(answers: Answers) -> dict[str, Any]:
     pod = {"spec": _worker_pod_spec(answers)}
-    if not answers["raycluster"]["rdma_interfaces"]:
+    if not answers.raycluster.rdma_interfaces:
         return pod
     return {
         "metadata": {
@@ -168,7 +170,7 @@ def _worker_env(answers: Answers) -> list[dict[str, Any]]:
         "NCCL_CROSS_NIC": "0",
         "NCCL_SOCKET_IFNAME": "eth0",
         "TP_SOCKET_IFNAME": "eth0",
-        "NCCL_TUNER_CONFIG_PATH": catalog.gpu_spec(answers["quotas"]["gpu_type"])["tuner"],
+        "NCCL_TUNER_CONFIG_PATH": catalog.gpu_spec(answers.quotas.gpu_type)["tuner"],
         "NCCL_NET_GDR_LEVEL": "PIX",
         "LD_LIBRARY_PATH": f"{_NVIDIA}/lib64",
     }
@@ -184,7 +186,7 @@ def _worker_pod_spec(answers: Answers) -> dict[str, Any]:
         {"name": "nvidia-install-dir-host", "mountPath": _NVIDIA},
         {"name": "gib-nccl-plugin-volume", "mountPath": _GIB},
     ]
-    image = answers["raycluster"]["image"]
+    image = answers.raycluster.image
     ray = {
         "name": "ray-worker",
         "image": image,
@@ -204,7 +206,7 @@ def _worker_pod_spec(answers: Answers) -> dict[str, Any]:
     }
     return {
         "nodeSelector": {
-            "cloud.google.com/gke-accelerator": answers["quotas"]["gpu_type"],
+            "cloud.google.com/gke-accelerator": answers.quotas.gpu_type,
             **provisioning.node_selector(answers),
         },
         "tolerations": [

@@ -2,35 +2,38 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from grpo_wizard.steps.core.model import Answers, OutputRef
+from grpo_wizard.steps.core.model import OutputRef
+
+if TYPE_CHECKING:
+    from grpo_wizard.steps.answers import Answers
 
 PV_NAME, PVC_NAME = "lustre-pv", "lustre-pvc"
 
 
 def storage_class(answers: Answers) -> str:
     """The name that Google's manifests use; both sides only have to agree."""
-    return f"lustre-rwx-{answers['lustre']['per_unit_storage_throughput']}mbps-per-tib"
+    return f"lustre-rwx-{answers.lustre.per_unit_storage_throughput}mbps-per-tib"
 
 
 def persistent_volume(answers: Answers, lustre_id: str) -> dict[str, Any]:
-    place, mine = answers["project"], answers["lustre"]
+    place, mine = answers.project, answers.lustre
     return {
         "apiVersion": "v1",
         "kind": "PersistentVolume",
         "metadata": {"name": PV_NAME},
         "spec": {
             "storageClassName": storage_class(answers),
-            "capacity": {"storage": f"{mine['capacity_gib']}Gi"},
+            "capacity": {"storage": f"{mine.capacity_gib}Gi"},
             "accessModes": ["ReadWriteMany"],
             "persistentVolumeReclaimPolicy": "Retain",
             "volumeMode": "Filesystem",
-            "claimRef": {"namespace": answers["raycluster"]["namespace"], "name": PVC_NAME},
+            "claimRef": {"namespace": answers.raycluster.namespace, "name": PVC_NAME},
             "csi": {
                 "driver": "lustre.csi.storage.gke.io",
-                "volumeHandle": f"{place['project_id']}/{place['zone']}/{mine['lustre_name']}",
-                "volumeAttributes": {"ip": OutputRef(lustre_id, "ip"), "filesystem": mine["filesystem"]},
+                "volumeHandle": f"{place.project_id}/{place.zone}/{mine.lustre_name}",
+                "volumeAttributes": {"ip": OutputRef(lustre_id, "ip"), "filesystem": mine.filesystem},
             },
         },
     }
@@ -40,11 +43,11 @@ def persistent_volume_claim(answers: Answers) -> dict[str, Any]:
     return {
         "apiVersion": "v1",
         "kind": "PersistentVolumeClaim",
-        "metadata": {"name": PVC_NAME, "namespace": answers["raycluster"]["namespace"]},
+        "metadata": {"name": PVC_NAME, "namespace": answers.raycluster.namespace},
         "spec": {
             "accessModes": ["ReadWriteMany"],
             "storageClassName": storage_class(answers),
             "volumeName": PV_NAME,
-            "resources": {"requests": {"storage": f"{answers['lustre']['capacity_gib']}Gi"}},
+            "resources": {"requests": {"storage": f"{answers.lustre.capacity_gib}Gi"}},
         },
     }

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from grpo_wizard.steps.core.existing import check_existing, owner_label_of
-from grpo_wizard.steps.core.model import Answers, Check, CheckFinding, CloudReader
+from grpo_wizard.steps.core.model import Check, CheckFinding, CloudReader
 from grpo_wizard.steps.gcp.cidr import (
     AUTO_MODE_RANGE,
     GVNIC_RANGE,
@@ -19,6 +19,9 @@ from grpo_wizard.steps.gcp.naming import region_of
 from grpo_wizard.steps.gcp.quota import QuotaRequirement, check_quota
 from grpo_wizard.steps.manifests.multinetwork import RDMA_SUBNETS
 
+if TYPE_CHECKING:
+    from grpo_wizard.steps.answers import Answers
+
 _POD_RANGE_PREFIX, _LUSTRE_RANGE_PREFIX = (
     14,
     20,
@@ -28,17 +31,17 @@ _GKE_FIREWALL_RULES = 6  # firewall rules that GKE makes for a cluster
 
 def _network_fields(answers: Answers) -> dict[str, str]:
     """The three networks by name, with the question that names each."""
-    mine = answers["networks"]
+    mine = answers.networks
     return {
-        mine["network"]: "networks.network",
-        f"{mine['gvnic_prefix']}-net": "networks.gvnic_prefix",
-        f"{mine['rdma_prefix']}-net": "networks.rdma_prefix",
+        mine.network: "networks.network",
+        f"{mine.gvnic_prefix}-net": "networks.gvnic_prefix",
+        f"{mine.rdma_prefix}-net": "networks.rdma_prefix",
     }
 
 
 def _unique_names(answers: Answers, world: CloudReader) -> Iterable[CheckFinding]:
-    mine = answers["networks"]
-    names = [mine["network"], f"{mine['gvnic_prefix']}-net", f"{mine['rdma_prefix']}-net"]
+    mine = answers.networks
+    names = [mine.network, f"{mine.gvnic_prefix}-net", f"{mine.rdma_prefix}-net"]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
         yield CheckFinding(
@@ -52,7 +55,7 @@ def _unique_names(answers: Answers, world: CloudReader) -> Iterable[CheckFinding
 
 
 def _rdma_profile(answers: Answers, world: CloudReader) -> Iterable[CheckFinding]:
-    zone, project = answers["project"]["zone"], answers["project"]["project_id"]
+    zone, project = answers.project.zone, answers.project.project_id
     name = f"{zone}-vpc-roce"
     if world.ask("network_profile", project=project, name=name) is None:
         yield CheckFinding(
@@ -66,23 +69,23 @@ def _rdma_profile(answers: Answers, world: CloudReader) -> Iterable[CheckFinding
 
 
 def _networks_by_name(answers: Answers, world: CloudReader) -> dict[str, Mapping[str, Any]]:
-    listed = world.ask("network_bodies", project=answers["project"]["project_id"])
+    listed = world.ask("network_bodies", project=answers.project.project_id)
     return {str(body["name"]): body for body in listed}
 
 
 def _network_quotas(answers: Answers, world: CloudReader) -> Iterable[CheckFinding]:
     """Project-wide quotas: the three networks, a subnet in every region and nine more, the firewall rules."""
-    project, mine = answers["project"]["project_id"], answers["networks"]
+    project, mine = answers.project.project_id, answers.networks
     have, rows = _networks_by_name(answers, world), world.ask("quotas", project=project)
     to_make = [name for name in _network_fields(answers) if name not in have]
     regions = {region_of(str(row["name"])) for row in world.ask("zones", project=project)}
-    auto = len(regions) if mine["network"] in to_make and not mine["use_existing"] else 0
-    more = RDMA_SUBNETS + 1 if len(set(to_make) - {mine["network"]}) else 0
+    auto = len(regions) if mine.network in to_make and not mine.use_existing else 0
+    more = RDMA_SUBNETS + 1 if len(set(to_make) - {mine.network}) else 0
     rules = (2 + _GKE_FIREWALL_RULES) if to_make else 0
     needs = (
         QuotaRequirement(
             "NETWORKS",
-            len(to_make) - (mine["use_existing"] and mine["network"] in to_make),
+            len(to_make) - (mine.use_existing and mine.network in to_make),
             "this deployment",
         ),
         QuotaRequirement("SUBNETWORKS", auto + more, "an auto-mode VPC and the GPU nodes' networks"),
@@ -94,24 +97,24 @@ def _network_quotas(answers: Answers, world: CloudReader) -> Iterable[CheckFindi
 
 
 def _existing_networks(answers: Answers, world: CloudReader) -> Iterable[CheckFinding]:
-    have, mine = _networks_by_name(answers, world), answers["networks"]
+    have, mine = _networks_by_name(answers, world), answers.networks
     for name, setting in _network_fields(answers).items():
-        named = name == mine["network"] and mine["use_existing"]
+        named = name == mine.network and mine.use_existing
         if name in have and not named:
             yield from check_existing(
                 f"network {name}", "READY", owner_label_of(have[name]), setting, answers, world
             )
     yield from _check_rdma_profile(answers, have)
-    if mine["use_existing"]:
-        yield from _check_existing_vpc(answers, have.get(mine["network"]), world)
+    if mine.use_existing:
+        yield from _check_existing_vpc(answers, have.get(mine.network), world)
     elif not set(_network_fields(answers)) & set(have):
         yield CheckFinding("pass", "no network of these names is there yet")
 
 
 def _check_rdma_profile(answers: Answers, have: Mapping[str, Mapping[str, Any]]) -> Iterable[CheckFinding]:
     """A profile is given to a network when it is made, and belongs to one zone."""
-    name = f"{answers['networks']['rdma_prefix']}-net"
-    wanted, link = f"{answers['project']['zone']}-vpc-roce", str(have.get(name, {}).get("networkProfile", ""))
+    name = f"{answers.networks.rdma_prefix}-net"
+    wanted, link = f"{answers.project.zone}-vpc-roce", str(have.get(name, {}).get("networkProfile", ""))
     if name in have and link.rpartition("/")[2] != wanted:
         yield CheckFinding(
             "block",
@@ -125,35 +128,35 @@ def _check_existing_vpc(
     answers: Answers, vpc: Mapping[str, Any] | None, world: CloudReader
 ) -> Iterable[CheckFinding]:
     """The VPC that shall be used as it is, and the cluster's subnet in it."""
-    mine, place = answers["networks"], answers["project"]
+    mine, place = answers.networks, answers.project
     if vpc is None:
-        listing = f"gcloud compute networks list --project={place['project_id']}"
+        listing = f"gcloud compute networks list --project={place.project_id}"
         yield CheckFinding(
-            "block", f"network {mine['network']} is not there", "networks.use_existing says it is", listing
+            "block", f"network {mine.network} is not there", "networks.use_existing says it is", listing
         )
         return
     here = {
         str(subnet["name"])
-        for subnet in world.ask("subnets", project=place["project_id"], region=place["region"])
-        if _network_of(subnet) == mine["network"]
+        for subnet in world.ask("subnets", project=place.project_id, region=place.region)
+        if _network_of(subnet) == mine.network
     }
     listed = ", ".join(sorted(here)) or "none"
-    if mine["subnetwork"] and mine["subnetwork"] not in here:
+    if mine.subnetwork and mine.subnetwork not in here:
         yield CheckFinding(
             "block",
-            f"network {mine['network']} has no subnet {mine['subnetwork']} in {place['region']}",
+            f"network {mine.network} has no subnet {mine.subnetwork} in {place.region}",
             f"it has: {listed}",
             "correct networks.subnetwork",
         )
-    elif not mine["subnetwork"] and not vpc.get("autoCreateSubnetworks"):
+    elif not mine.subnetwork and not vpc.get("autoCreateSubnetworks"):
         yield CheckFinding(
             "block",
-            f"network {mine['network']} makes no subnets by itself",
-            f"in {place['region']} it has: {listed}",
+            f"network {mine.network} makes no subnets by itself",
+            f"in {place.region} it has: {listed}",
             "set networks.subnetwork to one of them",
         )
     else:
-        yield CheckFinding("pass", f"network {mine['network']} is there and is used as it is")
+        yield CheckFinding("pass", f"network {mine.network} is there and is used as it is")
 
 
 def _network_of(body: Mapping[str, Any]) -> str:
@@ -162,14 +165,14 @@ def _network_of(body: Mapping[str, Any]) -> str:
 
 def _address_ranges(answers: Answers, world: CloudReader) -> Iterable[CheckFinding]:
     """A network that is there holds addresses already: room for pods and Lustre, and nothing where ours shall go."""
-    have, project = _networks_by_name(answers, world), answers["project"]["project_id"]
+    have, project = _networks_by_name(answers, world), answers.project.project_id
     own = set(_network_fields(answers)) & set(have)
     if not own:
         yield CheckFinding("pass", "the networks are new: all their ranges are free")
         return
     subnets = [s for s in world.ask("all_subnets", project=project) if _network_of(s) in own]
-    yield from _check_overlaps(subnets, own - {answers["networks"]["network"]})
-    network = answers["networks"]["network"]
+    yield from _check_overlaps(subnets, own - {answers.networks.network})
+    network = answers.networks.network
     if network in own:
         taken = [*_used_ranges(network, have[network], subnets, world, project)]
         yield from _check_free_ranges(network, taken)

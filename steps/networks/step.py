@@ -3,83 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from grpo_wizard.steps.core import validators
-from grpo_wizard.steps.core.model import Answers, DurationEstimate, Field, Resource, Step
+from grpo_wizard.steps.core.model import DurationEstimate, Resource, Step
 from grpo_wizard.steps.gcp.cidr import GVNIC_RANGE, rdma_range
 from grpo_wizard.steps.gcp.naming import api_id, gcloud_command, network_path, resource_id
 from grpo_wizard.steps.manifests.multinetwork import RDMA_SUBNETS
+from grpo_wizard.steps.networks.answers import NetworksAnswers
 from grpo_wizard.steps.networks.checks import CHECKS
 
-_MTU_LUSTRE = 8896  # recommended for Managed Lustre, about 10 % faster (google-cloud.md §3.1, 2026-06)
+if TYPE_CHECKING:
+    from grpo_wizard.steps.answers import Answers
 
-FIELDS = (
-    Field(
-        "network",
-        "Network",
-        "The VPC of the cluster and of Lustre.",
-        validators.resource_name,
-        "nemo-net",
-        env=("NETWORK",),
-        choices_from="networks",
-    ),
-    Field(
-        "gvnic_prefix",
-        "gVNIC prefix",
-        "Names PREFIX-net, PREFIX-sub and PREFIX-internal.",
-        validators.name_prefix,
-        "nemo-gvnic",
-        env=("GVNIC_NETWORK_PREFIX",),
-    ),
-    Field(
-        "rdma_prefix",
-        "RDMA prefix",
-        "Names PREFIX-net and PREFIX-sub-0 to PREFIX-sub-7.",
-        validators.name_prefix,
-        "nemo-rdma",
-        env=("RDMA_NETWORK_PREFIX",),
-    ),
-    Field(
-        "mtu",
-        "MTU of the VPC",
-        "8896 makes Lustre about 10 % faster; 0 leaves Google's default.",
-        validators.integer(0, 8896, unit="bytes"),
-        _MTU_LUSTRE,
-        kind="integer",
-        unit="bytes",
-        advanced=True,
-    ),
-    Field(
-        "narrow_firewall",
-        "Narrow gVNIC firewall",
-        "Allow traffic from the gVNIC subnet only, not from all of 192.168.0.0/16.",
-        validators.switch,
-        True,
-        kind="switch",
-        advanced=True,
-    ),
-    Field(
-        "use_existing",
-        "Use an existing VPC",
-        "The network of that name is there already: it is used, never changed and never deleted.",
-        validators.switch,
-        False,
-        kind="switch",
-        advanced=True,
-    ),
-    Field(
-        "subnetwork",
-        "Existing subnet",
-        "The cluster's subnet in that VPC, where it is not an auto-mode one; empty takes the region's own.",
-        validators.optional(validators.resource_name),
-        "",
-        advanced=True,
-        optional=True,
-        choices_from="subnets",
-        shown_when=lambda a: bool(a["networks"]["use_existing"]),
-    ),
-)
 
 _NETWORK_DURATION = DurationEstimate(10, 90, "gcloud's own waits; no published figure")
 
@@ -87,7 +22,7 @@ _NETWORK_DURATION = DurationEstimate(10, 90, "gcloud's own waits; no published f
 def _network(
     name: str, answers: Answers, spec: dict[str, Any], flags: dict[str, Any], adopt_paths: tuple[str, ...]
 ) -> Resource:
-    project = answers["project"]["project_id"]
+    project = answers.project.project_id
     return Resource(
         "networks",
         "network",
@@ -95,7 +30,7 @@ def _network(
         {"name": name, "routingConfig": {"routingMode": "REGIONAL"}, **spec},
         {
             "project": project,
-            "gke": answers["cluster"]["cluster_name"],
+            "gke": answers.cluster.cluster_name,
         },  # whose rules may be left behind on it
         (api_id("compute"),),
         gcloud_command("compute networks create", flags, name),
@@ -105,16 +40,16 @@ def _network(
 
 
 def _subnet(name: str, network: str, cidr: str, answers: Answers) -> Resource:
-    place = answers["project"]
+    place = answers.project
     spec = {
         "name": name,
-        "network": network_path(place["project_id"], network),
+        "network": network_path(place.project_id, network),
         "ipCidrRange": cidr,
         "privateIpGoogleAccess": False,
     }
     command = gcloud_command(
         "compute networks subnets create",
-        {"network": network, "region": place["region"], "range": cidr},
+        {"network": network, "region": place.region, "range": cidr},
         name,
     )
     return Resource(
@@ -122,7 +57,7 @@ def _subnet(name: str, network: str, cidr: str, answers: Answers) -> Resource:
         "subnet",
         name,
         spec,
-        {"project": place["project_id"], "region": place["region"]},
+        {"project": place.project_id, "region": place.region},
         (resource_id("networks", "network", network),),
         command,
         _NETWORK_DURATION,
@@ -131,9 +66,9 @@ def _subnet(name: str, network: str, cidr: str, answers: Answers) -> Resource:
 
 
 def _gvnic_firewall(answers: Answers, network: str) -> Resource:
-    mine, project = answers["networks"], answers["project"]["project_id"]
-    name = f"{mine['gvnic_prefix']}-internal"
-    source = GVNIC_RANGE if mine["narrow_firewall"] else "192.168.0.0/16"
+    mine, project = answers.networks, answers.project.project_id
+    name = f"{mine.gvnic_prefix}-internal"
+    source = GVNIC_RANGE if mine.narrow_firewall else "192.168.0.0/16"
     spec = {
         "name": name,
         "network": network_path(project, network),
@@ -166,8 +101,8 @@ def _gvnic_firewall(answers: Answers, network: str) -> Resource:
 
 def _existing_vpc(answers: Answers) -> list[Resource]:
     """The VPC, and the cluster's subnet in it where one is named: looked at only."""
-    mine, place, note = answers["networks"], answers["project"], "named by you: used, never deleted"
-    project, name, subnet = place["project_id"], mine["network"], mine["subnetwork"]
+    mine, place, note = answers.networks, answers.project, "named by you: used, never deleted"
+    project, name, subnet = place.project_id, mine.network, mine.subnetwork
     vpc = Resource(
         "networks",
         "network",
@@ -183,8 +118,8 @@ def _existing_vpc(answers: Answers) -> list[Resource]:
     if not subnet:
         return [vpc]
     spec = {"name": subnet, "network": network_path(project, name)}
-    where = {"project": project, "region": place["region"]}
-    look = gcloud_command("compute networks subnets describe", {"region": place["region"]}, subnet)
+    where = {"project": project, "region": place.region}
+    look = gcloud_command("compute networks subnets describe", {"region": place.region}, subnet)
     return [
         vpc,
         Resource(
@@ -203,22 +138,22 @@ def _existing_vpc(answers: Answers) -> list[Resource]:
 
 
 def _resources(answers: Answers) -> Sequence[Resource]:
-    mine, project, zone = answers["networks"], answers["project"]["project_id"], answers["project"]["zone"]
-    gvnic, rdma = f"{mine['gvnic_prefix']}-net", f"{mine['rdma_prefix']}-net"
+    mine, project, zone = answers.networks, answers.project.project_id, answers.project.zone
+    gvnic, rdma = f"{mine.gvnic_prefix}-net", f"{mine.rdma_prefix}-net"
     profile = f"{zone}-vpc-roce"
-    mtu = {"mtu": mine["mtu"]} if mine["mtu"] else {}
+    mtu = {"mtu": mine.mtu} if mine.mtu else {}
     subnets = [
-        _subnet(f"{mine['rdma_prefix']}-sub-{n}", rdma, rdma_range(n), answers) for n in range(RDMA_SUBNETS)
+        _subnet(f"{mine.rdma_prefix}-sub-{n}", rdma, rdma_range(n), answers) for n in range(RDMA_SUBNETS)
     ]
     vpc = (
         _existing_vpc(answers)
-        if mine["use_existing"]
+        if mine.use_existing
         else [
             _network(
-                mine["network"],
+                mine.network,
                 answers,
                 {"autoCreateSubnetworks": True, **mtu},
-                {"subnet-mode": "auto", "mtu": mine["mtu"] or None},
+                {"subnet-mode": "auto", "mtu": mine.mtu or None},
                 ("autoCreateSubnetworks",),
             )
         ]
@@ -232,7 +167,7 @@ def _resources(answers: Answers) -> Sequence[Resource]:
             {"subnet-mode": "custom"},
             ("autoCreateSubnetworks",),
         ),
-        _subnet(f"{mine['gvnic_prefix']}-sub", gvnic, GVNIC_RANGE, answers),
+        _subnet(f"{mine.gvnic_prefix}-sub", gvnic, GVNIC_RANGE, answers),
         _gvnic_firewall(answers, gvnic),
         _network(
             rdma,
@@ -249,5 +184,9 @@ def _resources(answers: Answers) -> Sequence[Resource]:
 
 
 STEP = Step(
-    "networks", "Networks", "The cluster's VPC, and two more for the GPU nodes.", FIELDS, CHECKS, _resources
+    answers=NetworksAnswers,
+    title="Networks",
+    purpose="The cluster's VPC, and two more for the GPU nodes.",
+    checks=CHECKS,
+    resources=_resources,
 )

@@ -9,10 +9,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from grpo_wizard.steps.core import catalog
-from grpo_wizard.steps.core.model import Answers, Resource
+from grpo_wizard.steps.core.model import Resource
+
+if TYPE_CHECKING:
+    from grpo_wizard.steps.answers import Answers
 
 # Units of the catalog that are priced by the hour; a SKU with any other unit is skipped.
 _HOURLY_UNITS = {"h", "GiBy.h"}
@@ -131,23 +134,23 @@ def _built_in_price(machine_type: str, region: str, model: str) -> PriceQuote:
 
 def price_quote(resource: Resource, answers: Answers, price_book: PriceBook) -> PriceQuote | None:
     """Price a resource that is billed by the hour; None for one that is free by itself."""
-    region = answers["project"]["region"]
+    region = answers.project.region
     if resource.kind == "node_pool":
-        mine = answers["quotas"]
-        capacity = mine.get("capacity", "reservation")
-        return price_book.machine_price(mine["machine_type"], region, capacity).times(mine["gpu_nodes"])
+        quotas = answers.quotas
+        machine = price_book.machine_price(quotas.machine_type, region, quotas.capacity)
+        return machine.times(quotas.gpu_nodes)
     if resource.kind == "cluster":
-        mine, fee = answers["cluster"], catalog.load("prices")["gke_cluster"]
-        nodes = 1 if mine["one_cpu_node"] else catalog.ZONES_PER_REGION
-        quote = price_book.machine_price(mine["cpu_machine_type"], region).times(nodes)
+        cluster, fee = answers.cluster, catalog.load("prices")["gke_cluster"]
+        nodes = 1 if cluster.one_cpu_node else catalog.ZONES_PER_REGION
+        quote = price_book.machine_price(cluster.cpu_machine_type, region).times(nodes)
         if quote.usd is None:
             return quote
         return replace(
             quote, usd=round(quote.usd + float(fee["usd"]), 4), source=f"{quote.source}; {fee['source']}"
         )
     if resource.kind == "lustre":
-        mine = answers["lustre"]
-        return _lustre_price(int(mine["capacity_gib"]), str(mine["per_unit_storage_throughput"]), region)
+        lustre = answers.lustre
+        return _lustre_price(lustre.capacity_gib, str(lustre.per_unit_storage_throughput), region)
     return UNKNOWN_PRICE if resource.usd_per_hour is None else None
 
 

@@ -9,6 +9,7 @@ from datetime import datetime
 from typing import Any
 
 from grpo_wizard.state.model import Deployment, ResourceRecord
+from grpo_wizard.steps.answers import Answers
 from grpo_wizard.steps.core.model import ObservedState, Resource
 
 WARNING_FRACTION = 0.8  # of the limit: a warning is shown from here on
@@ -122,6 +123,6 @@ class BudgetGuard:
         }
 
 
-def spending_limit(answers: Any, given: float | None) -> float | None:
+def spending_limit(answers: Answers, given: float | None) -> float | None:
     """Return the limit in force: --max-usd where given, else project.max_usd (0: no limit)."""
-    return given if given is not None else (float(answers["project"].get("max_usd") or 0) or None)
+    return given if given is not None else (float(answers.project.max_usd) or None)

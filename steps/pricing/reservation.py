@@ -16,25 +16,25 @@ async def reservation_bill(session: Session) -> dict[str, Any] | None:
 
     A value that could not be read, or a price that is not known, is None.
     """
-    quotas, project = session.answers["quotas"], session.answers["project"]
-    if quotas.get("capacity", "reservation") != "reservation":
+    quotas, project = session.answers.quotas, session.answers.project
+    if quotas.capacity != "reservation":
         return None
-    parts = parse_reservation(quotas["reservation"])
-    owner = parts["project"] or project["project_id"]
+    parts = parse_reservation(quotas.reservation)
+    owner = parts["project"] or project.project_id
     try:
         reservation = await asyncio.to_thread(
             CachedCloudReader(session.cloud).ask,
             "reservation",
             project=owner,
-            zone=project["zone"],
+            zone=project.zone,
             name=parts["name"],
         )
     except WizardError:
         reservation = None
     specific = (reservation or {}).get("specificReservation", {})
     machines = int(specific.get("count") or 0) or None
-    machine_type = specific.get("instanceProperties", {}).get("machineType") or quotas["machine_type"]
-    each = session.price_book.machine_price(machine_type, project["region"], "reservation").usd
+    machine_type = specific.get("instanceProperties", {}).get("machineType") or quotas.machine_type
+    each = session.price_book.machine_price(machine_type, project.region, "reservation").usd
     return {
         "name": parts["name"],
         "project": owner,

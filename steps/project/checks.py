@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
-from grpo_wizard.steps.core.model import Answers, Check, CheckFinding, CloudReader
+from grpo_wizard.steps.core.model import Check, CheckFinding, CloudReader
 from grpo_wizard.steps.gcp.naming import gcloud_command, is_ai_zone, region_of
 from grpo_wizard.steps.project.org_policies import CHECKS as POLICIES
 from grpo_wizard.steps.project.permissions import APIS, PERMISSIONS
 
+if TYPE_CHECKING:
+    from grpo_wizard.steps.answers import Answers
+
 
 def _zone_in_region(answers: Answers, world: CloudReader) -> Iterable[CheckFinding]:
-    region, zone = answers["project"]["region"], answers["project"]["zone"]
+    region, zone = answers.project.region, answers.project.zone
     if region_of(zone) != region:
         yield CheckFinding(
             "block",
@@ -32,30 +36,26 @@ def _zone_in_region(answers: Answers, world: CloudReader) -> Iterable[CheckFindi
 
 def _zone_exists(answers: Answers, world: CloudReader) -> Iterable[CheckFinding]:
     """By the region's own list, as Compute has it now."""
-    place = answers["project"]
-    listed = {
-        str(row["name"]): row.get("status", "") for row in world.ask("zones", project=place["project_id"])
-    }
-    siblings = sorted(zone for zone in listed if region_of(zone) == place["region"])
+    place = answers.project
+    listed = {str(row["name"]): row.get("status", "") for row in world.ask("zones", project=place.project_id)}
+    siblings = sorted(zone for zone in listed if region_of(zone) == place.region)
     if not siblings:
         regions = sorted({region_of(zone) for zone in listed})
-        near = ", ".join(difflib.get_close_matches(place["region"], regions, 3) or regions[:3])
+        near = ", ".join(difflib.get_close_matches(place.region, regions, 3) or regions[:3])
         yield CheckFinding(
-            "block", f"there is no region {place['region']}", f"near it: {near}", "correct project.region"
+            "block", f"there is no region {place.region}", f"near it: {near}", "correct project.region"
         )
-    elif place["zone"] not in listed:
+    elif place.zone not in listed:
         yield CheckFinding(
             "block",
-            f"there is no zone {place['zone']}",
-            f"{place['region']} has {', '.join(siblings)}",
+            f"there is no zone {place.zone}",
+            f"{place.region} has {', '.join(siblings)}",
             "correct project.zone",
         )
-    elif listed[place["zone"]] not in ("UP", ""):
-        yield CheckFinding(
-            "block", f"zone {place['zone']} is {listed[place['zone']]}", "", "choose another zone"
-        )
+    elif listed[place.zone] not in ("UP", ""):
+        yield CheckFinding("block", f"zone {place.zone} is {listed[place.zone]}", "", "choose another zone")
     else:
-        yield CheckFinding("pass", f"zone {place['zone']} is there")
+        yield CheckFinding("pass", f"zone {place.zone} is there")
 
 
 def _credentials(answers: Answers, world: CloudReader) -> Iterable[CheckFinding]:
@@ -67,7 +67,7 @@ def _credentials(answers: Answers, world: CloudReader) -> Iterable[CheckFinding]
             "warn",
             "your credentials name no quota project",
             "some of Google's APIs refuse a person's credentials without one",
-            f"gcloud auth application-default set-quota-project {answers['project']['project_id']}",
+            f"gcloud auth application-default set-quota-project {answers.project.project_id}",
         )
     other = who.get("gcloud_account", "")
     if other and "@" in account and other != account:
@@ -91,40 +91,40 @@ def project_not_found(project: str, identity: str, mode: str) -> CheckFinding:
 
 
 def _project_exists(answers: Answers, world: CloudReader) -> Iterable[CheckFinding]:
-    mine = answers["project"]
-    seen = world.ask("project", project=mine["project_id"])
-    if seen is None and mine["create_project"]:
-        yield CheckFinding("info", f"project {mine['project_id']} will be created")
+    mine = answers.project
+    seen = world.ask("project", project=mine.project_id)
+    if seen is None and mine.create_project:
+        yield CheckFinding("info", f"project {mine.project_id} will be created")
     elif seen is None:
-        yield project_not_found(mine["project_id"], world.ask("identity"), world.mode)
+        yield project_not_found(mine.project_id, world.ask("identity"), world.mode)
     elif seen["state"] != "ACTIVE":
         yield CheckFinding(
-            "block", f"project {mine['project_id']} is {seen['state']}", "", "choose another project"
+            "block", f"project {mine.project_id} is {seen['state']}", "", "choose another project"
         )
     else:
-        yield CheckFinding("pass", f"project {mine['project_id']} ({seen['number']}) is active")
+        yield CheckFinding("pass", f"project {mine.project_id} ({seen['number']}) is active")
 
 
 def _billing(answers: Answers, world: CloudReader) -> Iterable[CheckFinding]:
-    mine = answers["project"]
-    if mine["create_project"] and not mine["billing_account"]:
+    mine = answers.project
+    if mine.create_project and not mine.billing_account:
         yield CheckFinding(
             "block", "a new project needs a billing account", "", "set project.billing_account"
         )
         return
-    if world.ask("billing", project=mine["project_id"]):
+    if world.ask("billing", project=mine.project_id):
         yield CheckFinding("pass", "billing is on")
-    elif not mine["create_project"]:
+    elif not mine.create_project:
         yield CheckFinding(
             "block",
-            f"billing is off for {mine['project_id']}",
+            f"billing is off for {mine.project_id}",
             "nothing can be created",
-            f"gcloud billing projects link {mine['project_id']} --billing-account=ACCOUNT",
+            f"gcloud billing projects link {mine.project_id} --billing-account=ACCOUNT",
         )
 
 
 def _apis(answers: Answers, world: CloudReader) -> Iterable[CheckFinding]:
-    enabled = set(world.ask("enabled_apis", project=answers["project"]["project_id"]))
+    enabled = set(world.ask("enabled_apis", project=answers.project.project_id))
     missing = [name for name in APIS if name not in enabled]
     if missing:
         yield CheckFinding("info", f"{len(missing)} APIs will be enabled", ", ".join(missing))
@@ -133,20 +133,20 @@ def _apis(answers: Answers, world: CloudReader) -> Iterable[CheckFinding]:
 
 
 def _permissions(answers: Answers, world: CloudReader) -> Iterable[CheckFinding]:
-    mine = answers["project"]
-    held = set(world.ask("permissions", project=mine["project_id"], wanted=tuple(PERMISSIONS)))
+    mine = answers.project
+    held = set(world.ask("permissions", project=mine.project_id, wanted=tuple(PERMISSIONS)))
     lacking = [name for name in PERMISSIONS if name not in held]
     if not lacking:
         yield CheckFinding("pass", "all permissions are there")
         return
-    member = mine["member"] or _member(world.ask("identity"))
+    member = mine.member or _member(world.ask("identity"))
     flags = {"member": member, "condition": "None"}
     lines = [
-        gcloud_command("projects add-iam-policy-binding", flags | {"role": role}, mine["project_id"])
+        gcloud_command("projects add-iam-policy-binding", flags | {"role": role}, mine.project_id)
         for role in sorted({PERMISSIONS[name] for name in lacking})
     ]
     yield CheckFinding(
-        "info" if mine["grant_roles"] else "block",
+        "info" if mine.grant_roles else "block",
         f"{len(lacking)} permissions are missing",
         ", ".join(lacking),
         "; ".join(lines) + " (or set project.grant_roles=true)",
@@ -161,13 +161,13 @@ def _member(identity: str) -> str:
 
 
 def _hugging_face(answers: Answers, world: CloudReader) -> Iterable[CheckFinding]:
-    model = answers["grpo"]["model"]
+    model = answers.grpo.model
     answer = world.ask("hugging_face", model=model)
     yield CheckFinding(answer["level"], answer["title"], answer["detail"], answer["fix"])
 
 
 def _weights_and_biases(answers: Answers, world: CloudReader) -> Iterable[CheckFinding]:
-    if answers["grpo"]["wandb"]:
+    if answers.grpo.wandb:
         answer = world.ask("wandb")
         yield CheckFinding(answer["level"], answer["title"], answer["detail"], answer["fix"])
 

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from grpo_wizard.steps.core.model import Answers, Check, CheckFinding, CloudReader
+from grpo_wizard.steps.core.model import Check, CheckFinding, CloudReader
+
+if TYPE_CHECKING:
+    from grpo_wizard.steps.answers import Answers
 
 PolicyVerdict = Literal["free", "unclear", "forbidden"]
 PolicyRules = Sequence[Mapping[str, Any]]
@@ -76,12 +79,10 @@ def location_values(region: str, zone: str) -> set[str]:
 
 def policy_check(policy: OrgPolicy) -> Check:
     def run(answers: Answers, world: CloudReader) -> Iterable[CheckFinding]:
-        place = answers["project"]
-        rules = world.ask("org_policy", project=place["project_id"], constraint=policy.constraint)
+        place = answers.project
+        rules = world.ask("org_policy", project=place.project_id, constraint=policy.constraint)
         wanted = (
-            location_values(place["region"], place["zone"])
-            if policy.constraint == "gcp.resourceLocations"
-            else ()
+            location_values(place.region, place.zone) if policy.constraint == "gcp.resourceLocations" else ()
         )
         yield _policy_finding(policy, evaluate(rules, wanted), rules)
 

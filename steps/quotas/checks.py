@@ -3,54 +3,58 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from grpo_wizard.steps.core import catalog
-from grpo_wizard.steps.core.model import Answers, Check, CheckFinding, CloudReader
+from grpo_wizard.steps.core.model import Check, CheckFinding, CloudReader
 from grpo_wizard.steps.gcp import provisioning
 from grpo_wizard.steps.gcp.quota import quota_request_hint
 from grpo_wizard.steps.quotas.reservation_checks import check_reservation
 
+if TYPE_CHECKING:
+    from grpo_wizard.steps.answers import Answers
+
 
 def _machine_type(answers: Answers, world: CloudReader) -> Iterable[CheckFinding]:
-    mine = answers["quotas"]
-    allowed = catalog.gpu_spec(mine["gpu_type"])["machine_types"]
-    if mine["machine_type"] not in allowed:
+    mine = answers.quotas
+    allowed = catalog.gpu_spec(mine.gpu_type)["machine_types"]
+    if mine.machine_type not in allowed:
         yield CheckFinding(
             "block",
-            f"{mine['machine_type']} does not carry {mine['gpu_type']}",
+            f"{mine.machine_type} does not carry {mine.gpu_type}",
             "",
             f"set quotas.machine_type={allowed[0]}",
         )
         return
-    zone, project = answers["project"]["zone"], answers["project"]["project_id"]
-    if world.ask("machine_type", project=project, zone=zone, name=mine["machine_type"]) is None:
-        others = world.ask("machine_zones", project=project, name=mine["machine_type"])
+    zone, project = answers.project.zone, answers.project.project_id
+    if world.ask("machine_type", project=project, zone=zone, name=mine.machine_type) is None:
+        others = world.ask("machine_zones", project=project, name=mine.machine_type)
         yield CheckFinding(
             "block",
-            f"{zone} has no {mine['machine_type']}",
+            f"{zone} has no {mine.machine_type}",
             f"it is in {', '.join(others)}" if others else "no zone that you may use has it",
             "set project.zone to one that has it",
         )
     else:
-        yield CheckFinding("pass", f"{zone} has {mine['machine_type']}")
+        yield CheckFinding("pass", f"{zone} has {mine.machine_type}")
 
 
 def _accelerator(answers: Answers, world: CloudReader) -> Iterable[CheckFinding]:
-    place, gpu = answers["project"], answers["quotas"]["gpu_type"]
-    if world.ask("accelerator", project=place["project_id"], zone=place["zone"], name=gpu) is None:
-        yield CheckFinding("block", f"{place['zone']} has no {gpu}", "", "choose a zone that has it")
+    place, gpu = answers.project, answers.quotas.gpu_type
+    if world.ask("accelerator", project=place.project_id, zone=place.zone, name=gpu) is None:
+        yield CheckFinding("block", f"{place.zone} has no {gpu}", "", "choose a zone that has it")
     else:
-        yield CheckFinding("pass", f"{place['zone']} has {gpu}")
+        yield CheckFinding("pass", f"{place.zone} has {gpu}")
 
 
 def _gpu_quota(answers: Answers, world: CloudReader) -> Iterable[CheckFinding]:
     """Both limits count: the family's in the region, and all GPUs' everywhere."""
-    mine, place = answers["quotas"], answers["project"]
-    family, way = catalog.gpu_spec(mine["gpu_type"])["family"], provisioning.provisioning_model(answers)
+    mine, place = answers.quotas, answers.project
+    family, way = catalog.gpu_spec(mine.gpu_type)["family"], provisioning.provisioning_model(answers)
     limit = world.ask(
-        "gpu_quota", project=place["project_id"], region=place["region"], family=family, quota=way.quota_id
+        "gpu_quota", project=place.project_id, region=place.region, family=family, quota=way.quota_id
     )
-    what = f"GPU quota for {family} in {place['region']}"
+    what = f"GPU quota for {family} in {place.region}"
     if limit is None:
         yield CheckFinding("warn", f"no {what} could be read", _reservation_quota_note(answers))
     else:
@@ -58,7 +62,7 @@ def _gpu_quota(answers: Answers, world: CloudReader) -> Iterable[CheckFinding]:
 
 
 def _gpu_quota_all_regions(answers: Answers, world: CloudReader) -> Iterable[CheckFinding]:
-    row = world.ask("quotas", project=answers["project"]["project_id"]).get("GPUS_ALL_REGIONS")
+    row = world.ask("quotas", project=answers.project.project_id).get("GPUS_ALL_REGIONS")
     if row is not None:
         yield _compare_quota(
             answers, "GPU quota for all regions (GPUS_ALL_REGIONS)", row["limit"] - row["usage"]
@@ -66,7 +70,7 @@ def _gpu_quota_all_regions(answers: Answers, world: CloudReader) -> Iterable[Che
 
 
 def _compare_quota(answers: Answers, what: str, left: float) -> CheckFinding:
-    wanted = answers["quotas"]["gpu_nodes"] * 8
+    wanted = answers.quotas.gpu_nodes * 8
     said = f"{what} is {left:.0f}, {wanted} are wanted"
     if left >= wanted:
         return CheckFinding("pass", said)
@@ -76,7 +80,7 @@ def _compare_quota(answers: Answers, what: str, left: float) -> CheckFinding:
         "block",
         said,
         "this is a quota shortage: neither a reservation mismatch nor a stock-out",
-        quota_request_hint(answers["project"]["project_id"]),
+        quota_request_hint(answers.project.project_id),
     )
 
 
@@ -86,7 +90,7 @@ def _reservation_quota_note(answers: Answers) -> str:
 
 
 def _provisioning_model(answers: Answers, world: CloudReader) -> Iterable[CheckFinding]:
-    chosen, way = answers["quotas"]["capacity"], provisioning.provisioning_model(answers)
+    chosen, way = answers.quotas.capacity, provisioning.provisioning_model(answers)
     doubt = (
         ""
         if provisioning.is_reserved(answers)

@@ -3,24 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from grpo_wizard.state.errors import WizardError
-from grpo_wizard.steps.core.model import Answers, CheckFinding, CloudReader
+from grpo_wizard.steps.core.model import CheckFinding, CloudReader
 from grpo_wizard.steps.gcp.naming import gcloud_command
 from grpo_wizard.steps.gcp.provisioning import is_reserved
 from grpo_wizard.steps.gcp.reservations import parse_reservation
+
+if TYPE_CHECKING:
+    from grpo_wizard.steps.answers import Answers
+    from grpo_wizard.steps.quotas.answers import QuotasAnswers
 
 ReservationParts = Mapping[str, str | None]
 _MISMATCH = "this is a reservation mismatch: neither a quota nor a stock-out"
 
 
 def check_reservation(answers: Answers, world: CloudReader) -> Iterable[CheckFinding]:
-    mine, place = answers["quotas"], answers["project"]
+    mine, place = answers.quotas, answers.project
     if not is_reserved(answers):
         return
-    parts = parse_reservation(mine["reservation"])
-    owner, zone = parts["project"] or place["project_id"], place["zone"]
+    parts = parse_reservation(mine.reservation)
+    owner, zone = parts["project"] or place.project_id, place.zone
     if parts["zone"] and parts["zone"] != zone:
         yield CheckFinding(
             "block",
@@ -32,7 +36,7 @@ def check_reservation(answers: Answers, world: CloudReader) -> Iterable[CheckFin
     try:
         seen = world.ask("reservation", project=owner, zone=zone, name=parts["name"])
     except WizardError as error:
-        if getattr(error, "kind", "") != "denied" or owner == place["project_id"]:
+        if getattr(error, "kind", "") != "denied" or owner == place.project_id:
             raise
         yield _access_denied(str(parts["name"]), owner, world)
         return
@@ -80,7 +84,7 @@ def _not_found(name: str, owner: str, zone: str, world: CloudReader) -> CheckFin
 
 
 def _check_match(answers: Answers, seen: Mapping[str, Any], owner: str) -> Iterable[CheckFinding]:
-    mine, name = answers["quotas"], str(seen["name"])
+    mine, name = answers.quotas, str(seen["name"])
     specific = seen.get("specificReservation", {})
     machine = str(specific.get("instanceProperties", {}).get("machineType", "")).rpartition("/")[2]
     if seen.get("status") != "READY":
@@ -90,10 +94,10 @@ def _check_match(answers: Answers, seen: Mapping[str, Any], owner: str) -> Itera
             _MISMATCH,
             "wait until it is READY, or name another",
         )
-    if machine and machine != mine["machine_type"]:
+    if machine and machine != mine.machine_type:
         yield CheckFinding(
             "block",
-            f"reservation {name} keeps {machine}, not {mine['machine_type']}",
+            f"reservation {name} keeps {machine}, not {mine.machine_type}",
             _MISMATCH,
             f"set quotas.machine_type={machine}",
         )
@@ -104,8 +108,8 @@ def _check_match(answers: Answers, seen: Mapping[str, Any], owner: str) -> Itera
             "specificReservationRequired is false",
             "make one with --require-specific-reservation",
         )
-    yield from _check_sharing(answers["project"]["project_id"], owner, seen)
-    yield from _check_placement_policy(answers["cluster"]["placement_policy"], seen)
+    yield from _check_sharing(answers.project.project_id, owner, seen)
+    yield from _check_placement_policy(answers.cluster.placement_policy, seen)
     yield from _check_free_machines(mine, seen, machine)
     if seen.get("deleteAtTime"):
         yield CheckFinding(
@@ -149,15 +153,15 @@ def _check_placement_policy(chosen: str, seen: Mapping[str, Any]) -> Iterable[Ch
 
 
 def _check_free_machines(
-    mine: Mapping[str, Any], seen: Mapping[str, Any], machine: str
+    mine: QuotasAnswers, seen: Mapping[str, Any], machine: str
 ) -> Iterable[CheckFinding]:
     specific = seen.get("specificReservation", {})
     total = int(specific.get("assuredCount") or specific.get("count") or 0)
     left = total - int(specific.get("inUseCount") or 0)
-    if left < mine["gpu_nodes"]:
+    if left < mine.gpu_nodes:
         yield CheckFinding(
             "block",
-            f"reservation {seen['name']} has {left} machines free, {mine['gpu_nodes']} are wanted",
+            f"reservation {seen['name']} has {left} machines free, {mine.gpu_nodes} are wanted",
             _MISMATCH,
             f"set quotas.gpu_nodes={max(left, 1)} or name another reservation",
         )
@@ -175,13 +179,13 @@ def _check_block(
         return
     about = {
         "project": owner,
-        "zone": answers["project"]["zone"],
+        "zone": answers.project.zone,
         "name": parts["name"],
         "block": parts["block"],
     }
     inner = {"sub": parts["sub"]} if parts["sub"] else {}
     found = world.ask("reservation_sub_block" if inner else "reservation_block", **about, **inner)
-    what, wanted = "sub-block" if inner else "block", answers["quotas"]["gpu_nodes"]
+    what, wanted = "sub-block" if inner else "block", answers.quotas.gpu_nodes
     name = parts["sub"] or parts["block"]
     if found is None:
         listing = f"gcloud compute reservations blocks list {parts['name']} --zone={about['zone']} --project={owner}"

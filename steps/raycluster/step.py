@@ -3,91 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from grpo_wizard.steps.core import validators
-from grpo_wizard.steps.core.model import (
-    Answers,
-    Check,
-    CheckFinding,
-    CloudReader,
-    DurationEstimate,
-    Field,
-    Resource,
-    Step,
-)
+from grpo_wizard.steps.core.model import Check, CheckFinding, CloudReader, DurationEstimate, Resource, Step
 from grpo_wizard.steps.gcp.naming import gcloud_command, resource_id
 from grpo_wizard.steps.manifests import access
 from grpo_wizard.steps.manifests.fluentbit import fluentbit_config
 from grpo_wizard.steps.manifests.multinetwork import device_names
 from grpo_wizard.steps.manifests.raycluster import raycluster
 from grpo_wizard.steps.manifests.storage import PVC_NAME
+from grpo_wizard.steps.raycluster.answers import RayclusterAnswers
 
-_image = validators.text(
-    r"[a-z0-9][a-z0-9.-]*(:[0-9]+)?(/[a-z0-9][a-z0-9._-]*)+(:[A-Za-z0-9_][A-Za-z0-9_.-]{0,127})?(@sha256:[0-9a-f]{64})?",
-    "an image such as nvcr.io/nvidia/nemo-rl:v0.5.0",
-)
-
-FIELDS = (
-    Field(
-        "raycluster_name",
-        "RayCluster",
-        "Its name in Kubernetes.",
-        validators.cluster_name,
-        "ray-cluster-kuberay",
-    ),
-    Field(
-        "namespace",
-        "Namespace",
-        "Where its pods live.",
-        validators.kubernetes_name,
-        "default",
-        env=("NAMESPACE",),
-    ),
-    Field(
-        "image",
-        "Image",
-        "NeMo RL's own container; the wizard knows v0.5.0.",
-        _image,
-        "nvcr.io/nvidia/nemo-rl:v0.5.0",
-    ),
-    Field(
-        "rdma_interfaces",
-        "RDMA in the pods",
-        "Ask for the gVNIC and the eight RDMA cards in the worker pods.",
-        validators.switch,
-        True,
-        kind="switch",
-        advanced=True,
-    ),
-    Field(
-        "network_policy",
-        "NetworkPolicy",
-        "Only this RayCluster's own pods may reach its pods.",
-        validators.switch,
-        True,
-        kind="switch",
-        advanced=True,
-    ),
-    Field(
-        "overwrite_container_cmd",
-        "Own start command",
-        "Keep KubeRay from flattening the start script, which would print every variable.",
-        validators.switch,
-        True,
-        kind="switch",
-        advanced=True,
-    ),
-    Field(
-        "fluentbit",
-        "Ship logs",
-        "A fluent-bit sidecar that sends Ray's logs to Cloud Logging.",
-        validators.switch,
-        False,
-        kind="switch",
-        advanced=True,
-    ),
-)
+if TYPE_CHECKING:
+    from grpo_wizard.steps.answers import Answers
 
 
 def _kubernetes_objects(answers: Answers) -> list[tuple[str, dict[str, Any]]]:
@@ -99,12 +27,8 @@ def _kubernetes_objects(answers: Answers) -> list[tuple[str, dict[str, Any]]]:
         ("role", access.role(answers)),
         ("role_binding", access.role_binding(answers)),
     ]
-    made += (
-        [("network_policy", access.network_policy(answers))]
-        if answers["raycluster"]["network_policy"]
-        else []
-    )
-    return made + ([("configmap", fluentbit_config(answers))] if answers["raycluster"]["fluentbit"] else [])
+    made += [("network_policy", access.network_policy(answers))] if answers.raycluster.network_policy else []
+    return made + ([("configmap", fluentbit_config(answers))] if answers.raycluster.fluentbit else [])
 
 
 def _namespace(name: str, where: Mapping[str, str], cluster: str) -> list[Resource]:
@@ -120,7 +44,7 @@ def _namespace(name: str, where: Mapping[str, str], cluster: str) -> list[Resour
 
 def _log_writers(answers: Answers) -> list[Resource]:
     """fluent-bit under Workload Identity writes as its pod's ServiceAccount (tutorial-defects 29): the head's, and the workers' default one."""
-    if not answers["raycluster"]["fluentbit"]:
+    if not answers.raycluster.fluentbit:
         return []
     return [
         _log_writer(answers, account, who)
@@ -129,33 +53,31 @@ def _log_writers(answers: Answers) -> list[Resource]:
 
 
 def _log_writer(answers: Answers, account: str, who: str) -> Resource:
-    place, role = answers["project"], "roles/logging.logWriter"
-    member = f"principal://KSA/{answers['raycluster']['namespace']}/{account}"
+    place, role = answers.project, "roles/logging.logWriter"
+    member = f"principal://KSA/{answers.raycluster.namespace}/{account}"
     return Resource(
         "raycluster",
         "iam_binding",
         f"{role}/{who}",
         {"role": role, "member": member},
-        {"project": place["project_id"]},
+        {"project": place.project_id},
         (resource_id("project", "api", "cloudresourcemanager.googleapis.com"),),
-        gcloud_command(
-            "projects add-iam-policy-binding", {"member": member, "role": role}, place["project_id"]
-        ),
+        gcloud_command("projects add-iam-policy-binding", {"member": member, "role": role}, place.project_id),
         retain_on_destroy=True,
         note="stays at destroy: others may need it",
     )
 
 
 def _resources(answers: Answers) -> Sequence[Resource]:
-    place, mine = answers["project"], answers["raycluster"]
+    place, mine = answers.project, answers.raycluster
     above = {
-        "project": place["project_id"],
-        "location": place["region"],
-        "cluster": answers["cluster"]["cluster_name"],
+        "project": place.project_id,
+        "location": place.region,
+        "cluster": answers.cluster.cluster_name,
     }
-    cluster = resource_id("cluster", "cluster", answers["cluster"]["cluster_name"])
-    namespace = _namespace(mine["namespace"], above, cluster)
-    where = above | {"namespace": mine["namespace"]}
+    cluster = resource_id("cluster", "cluster", answers.cluster.cluster_name)
+    namespace = _namespace(mine.namespace, above, cluster)
+    where = above | {"namespace": mine.namespace}
     base = (cluster, *(r.id for r in namespace))
     objects = [
         Resource(
@@ -166,20 +88,20 @@ def _resources(answers: Answers) -> Sequence[Resource]:
     needs = (
         *(r.id for r in objects),
         resource_id("lustre", "pvc", PVC_NAME),
-        resource_id("cluster", "node_pool", answers["cluster"]["gpu_pool"]),
+        resource_id("cluster", "node_pool", answers.cluster.gpu_pool),
         resource_id("cluster", "daemonset", "nccl-rdma-installer"),
         *(resource_id("cluster", "device_network", name) for name in device_names()),
     )
     ray = Resource(
         "raycluster",
         "raycluster",
-        mine["raycluster_name"],
+        mine.raycluster_name,
         raycluster(answers),
         where,
         needs,
         "kubectl apply -f raycluster.yaml",
         DurationEstimate(300, 1800, "nodes 4 to 35 m, image pull not published (google-cloud.md §5)"),
-        note=f"head first, then {answers['quotas']['gpu_nodes']} workers; " + format_release_note(answers),
+        note=f"head first, then {answers.quotas.gpu_nodes} workers; " + format_release_note(answers),
         adopt_paths=("spec.workerGroupSpecs",),
     )
     return [*namespace, *objects, *_log_writers(answers), ray]
@@ -187,15 +109,15 @@ def _resources(answers: Answers) -> Sequence[Resource]:
 
 def format_release_note(answers: Answers) -> str:
     """What becomes of the GPU nodes when the job has ended, in one clause."""
-    job = answers["grpo"]
-    limit = f"; after {job['max_hours']:g} h in any case" if job["max_hours"] else ""
-    if job["after_job"] == "keep":
+    job = answers.grpo
+    limit = f"; after {job.max_hours:g} h in any case" if job.max_hours else ""
+    if job.after_job == "keep":
         return "the GPU nodes stay after the job" + limit
-    return f"the GPU nodes are released {job['release_minutes']:g} min after the job{limit} (a reservation bills on all the same)"
+    return f"the GPU nodes are released {job.release_minutes:g} min after the job{limit} (a reservation bills on all the same)"
 
 
 def _interfaces(answers: Answers, world: CloudReader) -> Iterable[CheckFinding]:
-    if answers["raycluster"]["rdma_interfaces"]:
+    if answers.raycluster.rdma_interfaces:
         yield CheckFinding("pass", "worker pods ask for ten interfaces: eth0, gVNIC, eight RDMA")
     else:
         yield CheckFinding(
@@ -208,4 +130,10 @@ def _interfaces(answers: Answers, world: CloudReader) -> Iterable[CheckFinding]:
 
 CHECKS = (Check("interfaces", "RDMA reaches the pods", _interfaces, ("raycluster.rdma_interfaces",)),)
 
-STEP = Step("raycluster", "RayCluster", "The Ray head and its GPU workers.", FIELDS, CHECKS, _resources)
+STEP = Step(
+    answers=RayclusterAnswers,
+    title="RayCluster",
+    purpose="The Ray head and its GPU workers.",
+    checks=CHECKS,
+    resources=_resources,
+)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from grpo_wizard.steps.core.model import Field, InvalidValue
+from grpo_wizard.steps.core.answers import Field, InvalidValue
 
 _INVALID = ("two words here", "-1", "x" * 200, "0", "Ä", "9" * 16)
 _VALID = (

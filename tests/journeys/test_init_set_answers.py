@@ -10,7 +10,8 @@ from field_samples import TOKENS, invalid_text, valid_text
 
 from grpo_wizard.state.errors import InvalidSecret
 from grpo_wizard.steps.clients.connect import secrets_from_env
-from grpo_wizard.steps.core.model import Field, InvalidValue, Step
+from grpo_wizard.steps.core.answers import Field, InvalidValue
+from grpo_wizard.steps.core.model import Step
 from grpo_wizard.steps.registry import fields
 from grpo_wizard.tui.cli import main
 

@@ -14,7 +14,8 @@ from plain_terminal import PlainTerminal
 
 from grpo_wizard.state.home import Home
 from grpo_wizard.state.store import StateStore
-from grpo_wizard.steps.core.model import Field, Step
+from grpo_wizard.steps.core.answers import Field
+from grpo_wizard.steps.core.model import Step
 from grpo_wizard.steps.project.permissions import APIS
 from grpo_wizard.steps.registry import STEP_NAMES, STEPS, fields
 

@@ -44,7 +44,7 @@ def _stands(name: str = "nemo") -> dict[str, ResourceRecord]:
 def _deployment(home: Path, stands: bool) -> Home:
     """With a job that was last heard of as RUNNING, and three steps of its log."""
     place = Home(home)
-    deployment = StateStore(place).create("alpha", "rehearsal", validate(tutorial_answers()))
+    deployment = StateStore(place).create("alpha", "rehearsal", validate(tutorial_answers()).to_values())
     deployment.job = JobRecord(
         submission_id="grpo-old", parameters_hash="0", status="RUNNING", submitted_at=_SUBMITTED
     )

@@ -49,7 +49,7 @@ def _asked(pilot: AppPilot) -> int:
 
 
 def test_ctrl_c_asks_what_q_asks_and_the_question_goes_when_the_run_has_ended(joined: Path) -> None:
-    StateStore(Home(joined)).create("alpha", "rehearsal", validate(tutorial_answers()))
+    StateStore(Home(joined)).create("alpha", "rehearsal", validate(tutorial_answers()).to_values())
     end = threading.Event()
 
     async def journey() -> None:

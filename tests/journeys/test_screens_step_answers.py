@@ -20,7 +20,8 @@ from textual.widgets import Collapsible, Static
 
 from grpo_wizard.state.home import Home
 from grpo_wizard.state.store import StateStore
-from grpo_wizard.steps.core.model import Field, InvalidValue, Step
+from grpo_wizard.steps.core.answers import Field, InvalidValue
+from grpo_wizard.steps.core.model import Step
 from grpo_wizard.steps.registry import STEP_NAMES, STEPS, step
 from grpo_wizard.tui.app import Wizard
 from grpo_wizard.tui.screens.dialogs import ChoiceDialog
@@ -95,7 +96,7 @@ async def _answer(pilot: AppPilot, screen: StepScreen, field: Field) -> None:
     if isinstance(control, SwitchField):
         before = control.value
         await pilot.press("space")
-        assert draft.validate()[0][name][field.name] is (not before)
+        assert draft.validate()[0].of(name).get(field.name) is (not before)
         await pilot.press("space")
     elif isinstance(control, ChoiceField):
         assert all(str(field.parse(option)) == option for option in control.options), (
@@ -110,7 +111,7 @@ async def _answer(pilot: AppPilot, screen: StepScreen, field: Field) -> None:
                 else ["left"]
             )
         )
-        assert str(draft.validate()[0][name][field.name]) == control.value != before
+        assert str(draft.validate()[0].of(name).get(field.name)) == control.value != before
         while control.value != before:
             await pilot.press(
                 "left" if control.options.index(control.value) > control.options.index(before) else "right"
@@ -126,7 +127,7 @@ async def _answer(pilot: AppPilot, screen: StepScreen, field: Field) -> None:
         if field.kind == "secret":
             assert draft.secrets[field.name].reveal() == control.value
         else:
-            assert draft.validate()[0][name][field.name] == field.parse(control.value)
+            assert draft.validate()[0].of(name).get(field.name) == field.parse(control.value)
 
 
 async def _type_over(pilot: AppPilot, control: TextField, text: str) -> None:
@@ -222,7 +223,7 @@ def test_f4_lists_what_is_in_the_cloud_to_choose_from(joined: Path, shared_rehea
             await pilot.press("enter")
             await wait_until(pilot, lambda: is_screen(pilot, StepScreen, "quotas"), "the step again")
             assert line.value == "nemo-res" and screen.focused is line
-            assert screen.controller.draft.validate()[0]["quotas"]["reservation"] == "nemo-res"
+            assert screen.controller.draft.validate()[0].quotas.reservation == "nemo-res"
             await pilot.press("f4")
             await wait_until(pilot, lambda: is_screen(pilot, CloudPicker), "the list")
             await pilot.press("escape")

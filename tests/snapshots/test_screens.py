@@ -99,7 +99,7 @@ def test_opening_looks_as_it_was_seen(size: str, home: Home, snap_compare: Snap)
         home,
         "gsm8k-27b",
         mode="real",
-        answers=validate(tutorial_answers()),
+        answers=validate(tutorial_answers()).to_values(),
         created="2026-11-30T00:10:00Z",
         job=JobRecord(submission_id="grpo-1", parameters_hash="0", status="RUNNING"),
         resources=_JOB,
@@ -120,7 +120,9 @@ def test_opening_looks_as_it_was_seen(size: str, home: Home, snap_compare: Snap)
         mode="real",
         answers={"project": {"project_id": "p-12345", "zone": "europe-west4-b"}, "quotas": {}},
     )
-    _deployment(home, "rehearsal-1", answers=validate(tutorial_answers()), created="2026-11-29T09:00:00Z")
+    _deployment(
+        home, "rehearsal-1", answers=validate(tutorial_answers()).to_values(), created="2026-11-29T09:00:00Z"
+    )
     Journal(home.journal_file("rehearsal-1")).append(
         {"event": "summary", "time": "2026-11-29T10:00:00.000Z", "ok": True, "next": "nothing left"}
     )
@@ -235,7 +237,7 @@ def _journal_of_a_run(home: Home, name: str, until: str) -> None:
 @sized
 @pytest.mark.parametrize("state", ["half", "failed"])
 def test_run_looks_as_it_was_seen(state: str, size: str, home: Home, snap_compare: Snap) -> None:
-    _deployment(home, "gsm8k-27b", "run", answers=validate(tutorial_answers()))
+    _deployment(home, "gsm8k-27b", "run", answers=validate(tutorial_answers()).to_values())
     _journal_of_a_run(home, "gsm8k-27b", state)
 
     async def before(pilot: Pilot[int]) -> None:
@@ -277,7 +279,7 @@ def test_monitor_looks_as_it_was_seen(
         home,
         "gsm8k-27b",
         "monitor",
-        answers=validate(tutorial_answers()),
+        answers=validate(tutorial_answers()).to_values(),
         job=JobRecord(submission_id="grpo-1", parameters_hash="0", status="RUNNING"),
         resources=_JOB,
     )
@@ -306,7 +308,7 @@ def test_monitor_looks_as_it_was_seen(
 def test_teardown_looks_as_it_was_seen(asked: bool, size: str, home: Home, snap_compare: Snap) -> None:
     from grpo_wizard.tui.viewmodels.destroy import DestroyItem
 
-    _deployment(home, "gsm8k-27b", "teardown", answers=validate(tutorial_answers()))
+    _deployment(home, "gsm8k-27b", "teardown", answers=validate(tutorial_answers()).to_values())
     home.job_log_file("gsm8k-27b").write_bytes(LOG.read_bytes())
 
     async def before(pilot: Pilot[int]) -> None:

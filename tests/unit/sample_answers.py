@@ -7,6 +7,7 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
+from grpo_wizard.steps.answers import Answers
 from grpo_wizard.steps.registry import validate
 
 TUTORIAL = tomllib.loads(
@@ -16,7 +17,7 @@ _SET = re.compile(r"set (\w+)\.(\w+)=(\S+)")
 _OVERRIDE = re.compile(r"(?:in grpo\.overrides set|add) (\S+?)=(\S+)(?: to grpo\.overrides)?")
 
 
-def answers(**changed: Any) -> dict[str, dict[str, Any]]:
+def answers(**changed: Any) -> Answers:
     """`grpo__max_num_steps=5` changes that answer; everything else is the tutorial's."""
     given = {step: dict(fields) for step, fields in TUTORIAL.items()}
     for name, value in changed.items():

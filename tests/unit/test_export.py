@@ -16,6 +16,7 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from grpo_wizard.steps.answers import Answers
 from grpo_wizard.steps.core import tutorial_differences
 from grpo_wizard.steps.export import script as export
 from grpo_wizard.steps.export.answers import answers_toml
@@ -40,7 +41,7 @@ VARIANTS: dict[str, JSON] = {
 }
 
 
-def _answers(above: JSON) -> JSON:
+def _answers(above: JSON) -> Answers:
     given_: JSON = tomllib.loads(TUTORIAL.read_text("utf-8"))
     return validate({step: {**given_.get(step, {}), **above.get(step, {})} for step in {*given_, *above}})
 

@@ -13,7 +13,7 @@ from grpo_wizard.state.errors import InvalidSecret
 from grpo_wizard.steps.clients.connect import secrets_from_env
 from grpo_wizard.steps.clients.context import keep_colons
 from grpo_wizard.steps.core import validators
-from grpo_wizard.steps.core.model import Field, InvalidValue
+from grpo_wizard.steps.core.answers import Field, InvalidValue
 from grpo_wizard.steps.gcp.naming import is_ai_zone, region_of, workload_pool
 from grpo_wizard.steps.gcp.reservations import affinity_value, parse_reservation
 from grpo_wizard.steps.lustre.checks import nearest_capacities

@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 from omegaconf import OmegaConf
 from sample_answers import answers
 
-from grpo_wizard.steps.core.model import CheckFinding, InvalidValue
+from grpo_wizard.steps.core.answers import InvalidValue
+from grpo_wizard.steps.core.model import CheckFinding
 from grpo_wizard.steps.emulator.ray.head_home import recipe_config
 from grpo_wizard.steps.grpo.checks import CHECKS, unscorable_gold_answers
 from grpo_wizard.steps.grpo.nemo_config import parse_override, resolve_config, split_overrides
@@ -69,7 +70,7 @@ def _composed(words: list[str], recipe: str) -> Any:
 )
 def test_any_folder_comes_through_the_shell_and_hydra_as_it_was_typed(tmp_path: Path, folder: str) -> None:
     changed = {"grpo__checkpoint_dir": folder}
-    config = _composed(_words(tmp_path, changed), answers()["grpo"]["recipe"])
+    config = _composed(_words(tmp_path, changed), answers().grpo.recipe)
     assert OmegaConf.to_container(config.checkpointing, resolve=True)["checkpoint_dir"] == folder  # type: ignore[call-overload,index]
     assert resolve_config(answers(**changed))["checkpointing.checkpoint_dir"] == folder
 

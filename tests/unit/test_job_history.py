@@ -27,7 +27,7 @@ LOG = Path(__file__).parent / "fixtures" / "training" / "rl_loop.log"
 def _session(home: Path, status: str = "RUNNING", **record: Any) -> Session:
     """With one job that was submitted; nothing here asks a cloud."""
     store = StateStore(Home(home))
-    deployment = store.create("alpha", "rehearsal", validate(tutorial_answers()))
+    deployment = store.create("alpha", "rehearsal", validate(tutorial_answers()).to_values())
     session = Session(store, deployment, cast(Any, None), validate(tutorial_answers()))
     resource = job_resource(session)
     entrypoint = str(resource.spec["entrypoint"])

@@ -10,13 +10,14 @@ from typing import Any
 
 import pytest
 
+from grpo_wizard.steps.answers import Answers
 from grpo_wizard.steps.core import tutorial_differences
 from grpo_wizard.steps.registry import STEPS, all_resources, step, validate
 
 TUTORIAL = Path(__file__).parents[2] / "assets" / "answers-tutorial.toml"
 
 
-def _answers(**above: dict[str, Any]) -> dict[str, dict[str, Any]]:
+def _answers(**above: dict[str, Any]) -> Answers:
     given = tomllib.loads(TUTORIAL.read_text("utf-8"))
     return validate({name: {**given.get(name, {}), **above.get(name, {})} for name in {*given, *above}})
 

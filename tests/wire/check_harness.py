@@ -15,6 +15,7 @@ from emulator_server import EmulatorServer, start_emulator, stop_emulator
 from google.oauth2.credentials import Credentials
 
 from grpo_wizard.state.secret import Secret
+from grpo_wizard.steps.answers import Answers
 from grpo_wizard.steps.clients.context import CloudContext
 from grpo_wizard.steps.clients.queries.cached import CachedCloudReader
 from grpo_wizard.steps.engine.preflight import CheckResult, run_checks
@@ -26,7 +27,7 @@ TUTORIAL = Path(__file__).parents[2] / "assets" / "answers-tutorial.toml"
 _READ_ONLY_POSTS = (":testIamPermissions", ":getIamPolicy")
 
 
-def answers(**changes: Any) -> dict[str, dict[str, Any]]:
+def answers(**changes: Any) -> Answers:
     """The tutorial's, with `step__field=value` laid over; None takes one out."""
     given = tomllib.loads(TUTORIAL.read_text("utf-8"))
     for key, value in changes.items():

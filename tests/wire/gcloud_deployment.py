@@ -20,6 +20,7 @@ from cli_harness import APPLY, CliHarness, cli_harness
 from gcloud_requests import leaves
 from gcloud_resource_kinds import ADDRESS, LUSTRE
 
+from grpo_wizard.steps.answers import Answers
 from grpo_wizard.steps.core.model import Resource, SecretValue
 from grpo_wizard.steps.engine.refresh import resolve
 from grpo_wizard.steps.registry import STEPS, validate
@@ -77,7 +78,7 @@ class LiveDeployment:
     plan: list[JSON]
     status: list[JSON]
     cloud_resources: list[JSON]
-    answers: Mapping[str, Mapping[str, Any]]  # as `export --answers` gives them
+    answers: Answers  # as `export --answers` gives them
     deployment_id: str
 
     def names(self, kind: str) -> set[str]:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from check_harness import CheckHarness, answers, blocking_texts, check_harness, get_fault
 
+from grpo_wizard.steps.answers import Answers
 from grpo_wizard.steps.clients.queries.cached import CachedCloudReader
 from grpo_wizard.steps.core.suggestions import Suggestion, suggestions
 from grpo_wizard.steps.engine.preflight import CheckResult
@@ -348,9 +349,9 @@ def test_checkpoints_that_do_not_fit_name_the_size_that_does(world: CheckHarness
 def test_candidates_are_the_clouds_own(world: CheckHarness) -> None:
     lives, given = CachedCloudReader(world.cloud()), answers()
 
-    def listed(key: str, over: JSON | None = None) -> list[Suggestion]:
+    def listed(key: str, over: Answers = given) -> list[Suggestion]:
         name, _, field = key.partition(".")
-        return suggestions(step(name).field(field), over or given, lives)
+        return suggestions(step(name).field(field), over, lives)
 
     assert {P, *PROJECTS} <= {one.value for one in listed("project.project_id")}
     zones = [one.value for one in listed("project.zone")]
@@ -358,7 +359,7 @@ def test_candidates_are_the_clouds_own(world: CheckHarness) -> None:
     reserved = {one.value: one.title for one in listed("quotas.reservation")}
     assert reserved["nemo-res"] == "4 of 4 a4-highgpu-8g free, READY"
     assert {"custom", "taken-net"} <= {one.value for one in listed("networks.network")}
-    custom = given | {"networks": given["networks"] | {"network": "custom"}}
+    custom = given.with_value("networks", "network", "custom")
     assert listed("networks.subnetwork", custom) == [Suggestion("inner", "10.0.0.0/20")]
     assert any(one.title == "the channel's default" for one in listed("cluster.version"))
-    assert listed("grpo.seed") == [] and listed("project.zone", {"project": {}, "quotas": {}}) == []
+    assert listed("grpo.seed") == [] and listed("project.zone", Answers.from_values({})) == []

@@ -66,8 +66,7 @@ def test_a_project_to_be_created_blocks_nothing_and_stays_unanswered_until_it_is
 
 def test_what_asks_nothing_of_the_project_does_not_wait_for_its_name(world: CheckHarness) -> None:
     """While answers are still given, the project may be unnamed."""
-    given = answers()
-    del given["project"]["project_id"]
+    given = answers().without(["project.project_id"])
     place = next(check for check in step("project").checks if check.id == "place")
     found = run_check("project", place, given, CachedCloudReader(world.cloud()))
     assert [one.finding.level for one in found] == ["pass"]

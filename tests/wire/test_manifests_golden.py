@@ -17,6 +17,7 @@ import kubernetes_validate
 import pytest
 from gcloud_requests import differing_paths
 
+from grpo_wizard.steps.answers import Answers
 from grpo_wizard.steps.core import tutorial_differences
 from grpo_wizard.steps.core.model import OutputRef, SecretValue
 from grpo_wizard.steps.registry import all_resources, validate
@@ -76,7 +77,7 @@ SWITCHED = {
 }
 
 
-def tutorial(*above: JSON) -> JSON:
+def tutorial(*above: JSON) -> Answers:
     """The tutorial's answers with others laid over them, complete."""
     given: JSON = tomllib.loads((HERE.parents[1] / "assets" / "answers-tutorial.toml").read_text("utf-8"))
     for layer in above:
@@ -89,7 +90,7 @@ def exact() -> JSON:
     return tomllib.loads((HERE / "tutorial_exact.toml").read_text("utf-8"))
 
 
-def manifests(answers: JSON) -> dict[tuple[str, str], JSON]:
+def manifests(answers: Answers) -> dict[tuple[str, str], JSON]:
     """All Kubernetes objects of a deployment by (kind, name), with values for what only the cloud knows."""
     specs = (r.spec for r in all_resources(answers) if "apiVersion" in r.spec)
     return {(s["kind"], s["metadata"]["name"]): filled(s) for s in specs}

@@ -17,7 +17,8 @@ from grpo_wizard.state.store import StateStore
 from grpo_wizard.steps.emulator.process import URL_ENV
 
 if TYPE_CHECKING:
-    from grpo_wizard.state.model import Deployment, Mode, StoredAnswers
+    from grpo_wizard.state.model import Deployment, Mode
+    from grpo_wizard.steps.answers import Answers
     from grpo_wizard.steps.deployment.session import Session
 
 
@@ -108,7 +109,7 @@ def session_of(args: argparse.Namespace, store: StateStore, deployment: Deployme
     return Session.from_deployment(store, deployment, cloud)
 
 
-def require_complete(deployment: Deployment) -> StoredAnswers:
+def require_complete(deployment: Deployment) -> Answers:
     """The screens save step by step: a command may meet answers that are not all there yet. Raises WizardError."""
     from grpo_wizard.steps.registry import ValidationErrors, validate
 

@@ -23,20 +23,20 @@ def run(args: argparse.Namespace) -> int:
     file = kubeconfig.path(os.environ)
     name = write_kubeconfig(session, file)
     print(f"{file}: context {name}, now current")
-    print(f"next: kubectl --context={name} get pods --namespace={session.answers['raycluster']['namespace']}")
+    print(f"next: kubectl --context={name} get pods --namespace={session.answers.raycluster.namespace}")
     return 0
 
 
 def write_kubeconfig(session: Session, file: Path) -> str:
     """The entry's name. A real cluster's token comes from gcloud's plugin; a rehearsal's never changes."""
-    place, cluster = session.answers["project"], session.answers["cluster"]["cluster_name"]
-    found = _cluster_access(session.cloud, place["project_id"], place["region"], cluster)
+    place, cluster = session.answers.project, session.answers.cluster.cluster_name
+    found = _cluster_access(session.cloud, place.project_id, place.region, cluster)
     if found is None:
         raise WizardError(
-            f"cluster {cluster} is not up", f"in {place['project_id']}, {place['region']}", "apply makes it"
+            f"cluster {cluster} is not up", f"in {place.project_id}, {place.region}", "apply makes it"
         )
     mode = session.deployment.mode
-    name = kubeconfig.context_name(place["project_id"], place["region"], cluster, mode)
+    name = kubeconfig.context_name(place.project_id, place.region, cluster, mode)
     user = kubeconfig.GCLOUD_PLUGIN if mode == "real" else {"token": session.cloud.kube_token}
     kubeconfig.write(file, name, found.server, base64.b64encode(found.ca_pem).decode(), user)
     return name

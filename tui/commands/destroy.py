@@ -79,9 +79,9 @@ def _retained_steps(steps: list[str]) -> set[str]:
 def _check_project_deletable(session: Session, project: str | None) -> None:
     if project is None:
         return
-    mine = session.answers["project"]
+    mine = session.answers.project
     record = session.deployment.resources.get(f"project.project.{project}")
-    if project != mine["project_id"] or record is None or record.origin != "created":
+    if project != mine.project_id or record is None or record.origin != "created":
         raise WizardError(
             f"project {project} was not created by this deployment",
             "only such a project is deleted",

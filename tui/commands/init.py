@@ -20,6 +20,7 @@ from grpo_wizard.tui.commands._session import home_of, mode_of, warn_real_in_emu
 
 if TYPE_CHECKING:
     from grpo_wizard.state.model import Deployment
+    from grpo_wizard.steps.answers import Answers
     from grpo_wizard.steps.engine.recovery import RecoveryCandidate
 
 RawAnswers = dict[str, dict[str, Any]]
@@ -42,9 +43,9 @@ def run(args: argparse.Namespace) -> int:
         if args.take_over:
             _recover(args, store, name, before, answers)
         elif before is None:
-            store.create(name, mode_of(args), answers)
+            store.create(name, mode_of(args), answers.to_values())
         else:
-            before.answers = answers
+            before.answers = answers.to_values()
             store.save(before)
     print(
         f"{'answers of' if known else 'began'} {name}{' changed' if known else ''}: {store.home.state_file(name)}"
@@ -64,7 +65,7 @@ def _load_existing(args: argparse.Namespace, store: StateStore, name: str) -> De
 
 
 def _recover(
-    args: argparse.Namespace, store: StateStore, name: str, before: Deployment | None, answers: RawAnswers
+    args: argparse.Namespace, store: StateStore, name: str, before: Deployment | None, answers: Answers
 ) -> None:
     """Begins the deployment under the mark that everything of these names bears. A state that made something is never given up."""
     if before is not None and any(record.origin == "created" for record in before.resources.values()):
@@ -77,7 +78,7 @@ def _recover(
     found = _find_recovery_candidate(args, store, name, answers)
     if store.home.has_state(name):
         store.archive(name)
-    store.create(name, mode_of(args), answers, found.deployment_id)
+    store.create(name, mode_of(args), answers.to_values(), found.deployment_id)
     AuditLog(store.home.audit_file(name)).append(
         "", "TAKE-OVER", "", found.deployment_id, f"{found.count} things"
     )
@@ -85,7 +86,7 @@ def _recover(
 
 
 def _find_recovery_candidate(
-    args: argparse.Namespace, store: StateStore, name: str, answers: RawAnswers
+    args: argparse.Namespace, store: StateStore, name: str, answers: Answers
 ) -> RecoveryCandidate:
     """Looks at the cloud; writes nothing. Raises WizardError where there is not exactly one mark."""
     import asyncio
@@ -97,7 +98,7 @@ def _find_recovery_candidate(
     from grpo_wizard.steps.engine.apply import ApplyOptions, plan
     from grpo_wizard.steps.engine.recovery import foreign_owners, recovery_candidate
 
-    nobody = Deployment(lineage="nobody", mode=mode_of(args), name=name, answers=answers)
+    nobody = Deployment(lineage="nobody", mode=mode_of(args), name=name, answers=answers.to_values())
     cloud = open_cloud(nobody.mode, Path(store.home.root), args.speed, discard)
     decisions = asyncio.run(plan(Session.from_deployment(store, nobody, cloud), ApplyOptions()))
     found = recovery_candidate(decisions)
@@ -197,7 +198,7 @@ def _merge(below: Mapping[str, Mapping[str, Any]], above: Mapping[str, Mapping[s
     return merged
 
 
-def validate_answers(given: RawAnswers) -> dict[str, dict[str, Any]]:
+def validate_answers(given: RawAnswers) -> Answers:
     """Complete answers. Raises what says every wrong field at once; unknown keys are wrong usage."""
     try:
         return validate(given)

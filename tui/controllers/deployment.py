@@ -5,24 +5,26 @@ from __future__ import annotations
 import asyncio
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from grpo_wizard.state.errors import LockHeld, WizardError
 from grpo_wizard.state.home import Home
 from grpo_wizard.state.lock import Lock, LockOwner, lock_owner
 from grpo_wizard.state.store import StateStore
-from grpo_wizard.steps.core.model import Answers, Check, CheckFinding, Field
+from grpo_wizard.steps.core.answers import Field, NotAnswered
+from grpo_wizard.steps.core.model import Check, CheckFinding
 from grpo_wizard.steps.core.suggestions import Suggestion, suggestions
 from grpo_wizard.steps.engine.preflight import CheckResult, run_check
 from grpo_wizard.steps.pricing.book import PriceBook
 from grpo_wizard.steps.pricing.refresh import load_price_book
 from grpo_wizard.steps.registry import ValidationErrors, step, validate
-from grpo_wizard.tui.controllers.draft import AnswersByStep, Draft, MissingAnswer
+from grpo_wizard.tui.controllers.draft import AnswersByStep, Draft
 from grpo_wizard.tui.controllers.threads import in_thread
 from grpo_wizard.tui.style.i18n import _
 from grpo_wizard.tui.viewmodels.deployments import WIZARD_LOCK_COMMAND, has_billable_resources, has_job
 
 if TYPE_CHECKING:
+    from grpo_wizard.steps.answers import Answers
     from grpo_wizard.steps.clients.context import CloudContext
     from grpo_wizard.steps.clients.queries.cached import CachedCloudReader
     from grpo_wizard.steps.deployment.session import Session
@@ -168,7 +170,7 @@ class DeploymentController:
         cloud = await self.cloud()
         return Session(self.store, self.draft.deployment, cloud, self.answers())
 
-    def answers(self) -> dict[str, dict[str, Any]]:
+    def answers(self) -> Answers:
         """All of them. Raises WizardError naming those that are missing or refused."""
         missing = self.draft.validate()[1]
         try:
@@ -202,8 +204,8 @@ def run_single_check(
     """One check; blocking. One that needs an answer that is not given yet says which."""
     try:
         return run_check(step_name, check, answers, world)
-    except MissingAnswer as missing:
-        where, _dot, name = str(missing.args[0]).partition(".")
+    except NotAnswered as missing:
+        where, _dot, name = missing.key.partition(".")
         label = step(where).field(name).label
         title = _("{check}: waits for {field}").format(check=check.title, field=label)
         return [CheckResult(step_name, check, CheckFinding("info", title))]

@@ -6,31 +6,17 @@ answer (the machine type from the GPU) keeps following it. A step that was passe
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from grpo_wizard.state.model import Deployment
 from grpo_wizard.state.secret import Secret
 from grpo_wizard.state.store import StateStore
-from grpo_wizard.steps.core.model import Field, InvalidValue, Step
+from grpo_wizard.steps.answers import Answers
+from grpo_wizard.steps.core.answers import AnswerValue, Field, InvalidValue, NotAnswered
+from grpo_wizard.steps.core.model import Step
 from grpo_wizard.steps.registry import STEP_NAMES, STEPS, step, validate_partial
 
 AnswersByStep = dict[str, dict[str, Any]]
-
-
-class MissingAnswer(KeyError):
-    """A look at an answer that is not there yet; the text is its step.field."""
-
-
-class PartialAnswers(dict[str, Any]):
-    """One step's answers as far as they go."""
-
-    def __init__(self, step: str, values: Mapping[str, Any]) -> None:
-        super().__init__(values)
-        self._step = step
-
-    def __missing__(self, name: str) -> Any:
-        raise MissingAnswer(f"{self._step}.{name}")
 
 
 class Draft:
@@ -60,15 +46,11 @@ class Draft:
                     del mine[field.name]
                     self.prefill.get(each.name, {}).pop(field.name, None)
 
-    def validate(self) -> tuple[dict[str, PartialAnswers], dict[str, str]]:
+    def validate(self) -> tuple[Answers, dict[str, str]]:
         """Answers as far as they are known, and a sentence for each that is missing or refused, by step.field."""
-        given = {name: dict(values) for name, values in self.working_answers.items()}
-        known, missing = validate_partial(given)
-        for key, (_, rule) in self.invalid_values.items():
-            step_name, _, field_name = key.partition(".")
-            known[step_name].pop(field_name, None)
-            missing[key] = rule
-        return {name: PartialAnswers(name, values) for name, values in known.items()}, missing
+        known, missing = validate_partial(self.working_answers)
+        missing |= {key: rule for key, (_, rule) in self.invalid_values.items()}
+        return known.without(self.invalid_values), missing
 
     def value(self, step_name: str, field: Field) -> Any:
         """What stands in the field: what was typed last, else the answer, else nothing."""
@@ -76,7 +58,8 @@ class Draft:
         if key in self.invalid_values:
             return self.invalid_values[key][0]
         answers, _ = self.validate()
-        return answers[step_name].get(field.name, self.working_answers[step_name].get(field.name, ""))
+        answer = answers.of(step_name).get(field.name)
+        return self.working_answers[step_name].get(field.name, "") if answer is None else answer
 
     def set(self, step_name: str, field: Field, raw: Any) -> str:
         """Takes what was typed. Returns the sentence of the refusal, or nothing."""
@@ -114,7 +97,7 @@ class Draft:
         answers, _ = self.validate()
         try:
             return field.shown_when(answers)
-        except KeyError:
+        except NotAnswered:
             return True
 
     def errors_in(self, step_name: str) -> dict[str, str]:
@@ -142,9 +125,9 @@ class Draft:
         self.deployment.answers[step_name] = self._values_to_save(step(step_name))
         self.save_screen(screen_name)
 
-    def freeze(self, answers: Mapping[str, Mapping[str, Any]], screen_name: str) -> None:
+    def freeze(self, answers: Answers, screen_name: str) -> None:
         """Writes every answer, defaults too: from now on things are made after them, by whatever release goes on."""
-        self.deployment.answers = {name: dict(values) for name, values in answers.items()}
+        self.deployment.answers = answers.to_values()
         self.save_screen(screen_name)
 
     def save_screen(self, screen_name: str) -> None:
@@ -156,9 +139,9 @@ class Draft:
         answers, _ = self.validate()
         kept: dict[str, Any] = {}
         for field in each.fields:
-            if field.name not in self.working_answers[each.name] or field.name not in answers[each.name]:
+            value = answers.of(each.name).get(field.name)
+            if field.name not in self.working_answers[each.name] or value is None:
                 continue
-            value = answers[each.name][field.name]
             if field.name in self.prefill.get(each.name, {}) or value != _default(field, answers):
                 kept[field.name] = value
         return kept
@@ -170,8 +153,8 @@ class Draft:
         return next((name for name in STEP_NAMES if not self.was_visited(name)), "review")
 
 
-def _default(field: Field, answers: Mapping[str, Any]) -> Any:
+def _default(field: Field, answers: Answers) -> AnswerValue | None:
     try:
         return field.default_for(answers)
-    except KeyError:
+    except NotAnswered:
         return None

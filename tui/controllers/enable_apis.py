@@ -46,7 +46,7 @@ async def enable(controller: DeploymentController) -> None:
     from grpo_wizard.steps.deployment.session import Session
 
     cloud = await controller.cloud()
-    answers = {name: dict(values) for name, values in controller.draft.validate()[0].items()}
+    answers, _missing = controller.draft.validate()
     session = Session(controller.store, controller.draft.deployment, cloud, answers)
     await in_thread(_run_to_completion, session)
 

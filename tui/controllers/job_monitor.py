@@ -122,7 +122,7 @@ def job_snapshot(watch: JobWatcher) -> JobSnapshot:
     """What the watch knows now."""
     facts, rows = watch.reader.run_info, tuple(watch.rows())
     verdict = watch.health()
-    total = facts.total_steps or watch.session.answers["grpo"]["max_num_steps"]
+    total = facts.total_steps or watch.session.answers.grpo.max_num_steps
     return JobSnapshot(
         watch.job_id,
         watch.status,

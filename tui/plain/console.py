@@ -81,7 +81,7 @@ class Console:
     def confirm(self, prompt: str, default: bool = False) -> bool:
         """Yes or no, in the words that every switch takes."""
         from grpo_wizard.steps.core import validators
-        from grpo_wizard.steps.core.model import InvalidValue
+        from grpo_wizard.steps.core.answers import InvalidValue
 
         words = _("yes or no ({default})").format(default=_("yes") if default else _("no"))
         while True:

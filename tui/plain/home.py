@@ -6,7 +6,7 @@ import time
 
 from grpo_wizard.state.errors import WizardError
 from grpo_wizard.state.store import StateStore
-from grpo_wizard.steps.core.model import InvalidValue
+from grpo_wizard.steps.core.answers import InvalidValue
 from grpo_wizard.steps.core.validators import deployment_name
 from grpo_wizard.tui.commands._session import real_in_emulator_shell_warning
 from grpo_wizard.tui.controllers.deployment import DeploymentController

@@ -6,7 +6,7 @@ import os
 from typing import Any
 
 from grpo_wizard.state.errors import WizardError
-from grpo_wizard.steps.core.model import Field, InvalidValue
+from grpo_wizard.steps.core.answers import Field, InvalidValue
 from grpo_wizard.tui.controllers.draft import Draft
 from grpo_wizard.tui.plain.console import BACK, HELP, NONE, SKIP, end_with_period
 from grpo_wizard.tui.plain.context import PlainSession

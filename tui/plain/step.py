@@ -8,7 +8,8 @@ from collections.abc import Coroutine, Sequence
 from typing import Any
 
 from grpo_wizard.state.errors import WizardError
-from grpo_wizard.steps.core.model import Field, Step
+from grpo_wizard.steps.core.answers import Field, NotAnswered
+from grpo_wizard.steps.core.model import Step
 from grpo_wizard.steps.engine import backoff
 from grpo_wizard.steps.engine.preflight import CheckResult, inconclusive
 from grpo_wizard.steps.registry import STEP_NAMES, step
@@ -204,7 +205,7 @@ class StepView:
         answers, _missing = self.controller.draft.validate()
         try:
             made = list(self.step.resources(answers))
-        except (KeyError, ValueError):
+        except (NotAnswered, ValueError):
             self.console.print(_("What it creates follows when the answers are complete."))
             return
         if not made:

@@ -13,6 +13,7 @@ from textual.timer import Timer
 from textual.widgets import Collapsible, Input, Static
 
 from grpo_wizard.state.errors import WizardError
+from grpo_wizard.steps.core.answers import NotAnswered
 from grpo_wizard.steps.core.model import Step
 from grpo_wizard.steps.registry import STEP_NAMES, step
 from grpo_wizard.tui.controllers import enable_apis
@@ -212,7 +213,7 @@ class StepScreen(WizardScreen):
         answers, _missing = self.controller.draft.validate()
         try:
             resources = list(self.step.resources(answers))
-        except (KeyError, ValueError):
+        except (NotAnswered, ValueError):
             self.query_one(ResourcePreview).show_resources(
                 (), _("The command follows when the answers are complete.")
             )
@@ -252,7 +253,7 @@ class StepScreen(WizardScreen):
     @work(exit_on_error=False, group="apis", exclusive=True)
     async def action_enable_apis(self) -> None:
         """Asks, switches them on, and looks again."""
-        project = str(self.controller.draft.validate()[0]["project"]["project_id"])
+        project = self.controller.draft.validate()[0].project.project_id
         if not enable_apis.is_confirmed(
             await self.app.push_screen_wait(enable_apis.confirmation_dialog(project))
         ):

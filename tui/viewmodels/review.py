@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 from rich.cells import cell_len
 from rich.text import Text
 
+from grpo_wizard.steps.core.answers import Field, InvalidValue, NotAnswered
 from grpo_wizard.steps.core.durations import format_duration
-from grpo_wizard.steps.core.model import Field, InvalidValue, Step
+from grpo_wizard.steps.core.model import Step
 from grpo_wizard.steps.core.tutorial_differences import DIFFERENCES
 from grpo_wizard.steps.engine.preflight import CheckResult, blocking
 from grpo_wizard.steps.registry import STEPS, step
@@ -140,7 +141,7 @@ def _answers(draft: Draft, check_results: Sequence[CheckResult] | None) -> Itera
             if not f.advanced
             and f.kind != "secret"
             and draft.is_shown(f)
-            and (part := _format_value(f, answers[each.name].get(f.name)))
+            and (part := _format_value(f, answers.of(each.name).get(f.name)))
         ]
         yield ReviewRow(
             each.name, short_title(each), " · ".join(parts), "block" if each.name in stuck else "done"
@@ -217,7 +218,7 @@ def _differences(draft: Draft) -> Iterator[ReviewRow]:
     for d in DIFFERENCES:
         try:
             on = d.is_enabled(answers)
-        except KeyError:
+        except NotAnswered:
             continue
         if d.opt_out is not None:
             yield ReviewRow("difference", d.what, d.why, enabled=on, target=d.opt_out)
@@ -236,7 +237,7 @@ def toggle_difference(draft: Draft, row: ReviewRow) -> None:
         draft.working_answers[step_name].pop(field_name, None)
         try:
             draft.set(step_name, field, field.default_for(draft.validate()[0]))
-        except (InvalidValue, KeyError):
+        except (InvalidValue, NotAnswered):
             return
     draft.save_step(step_name, "review")
 

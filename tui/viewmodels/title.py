@@ -13,7 +13,7 @@ def deployment_title(
     """Show name, project, zone, and the price of what exists now (nothing in a rehearsal)."""
     answers, _missing = controller.draft.validate()
     location = tuple(
-        str(answers["project"][key]) for key in ("project_id", "zone") if key in answers["project"]
+        str(answer) for key in ("project_id", "zone") if (answer := answers.project.get(key)) is not None
     )
     if controller.is_rehearsal:
         return TitleState(controller.name, True, location, status, 0.0, False, 0.0, drills)

@@ -12,7 +12,7 @@ from textual.message import Message
 from textual.widget import Widget
 from textual.widgets import Input, Label, Static
 
-from grpo_wizard.steps.core.model import Field
+from grpo_wizard.steps.core.answers import Field
 from grpo_wizard.tui.style.i18n import _
 from grpo_wizard.tui.widgets.inputs import ChoiceField, PickerField, SwitchField, TextField
 

@@ -51,7 +51,7 @@ def _data_parallel_batches(run: RunLayout) -> Iterator[Violation]:
 def _nearest_prompts(run: RunLayout) -> int:
     """The number of prompts nearest to the one asked for with which every batch is parted evenly."""
     fixed = run.train_global_batch_size if TRAIN_BATCH in run.config.overridden else 0
-    own = int(recipe(run.answers["grpo"]["recipe"])["train_global_batch_size"])
+    own = int(recipe(run.answers.grpo.recipe)["train_global_batch_size"])
 
     def even(prompts: int) -> bool:
         batch = prompts * run.generations_per_prompt
@@ -99,7 +99,7 @@ def _equal_micro_batches(run: RunLayout) -> Iterator[Violation]:
 
 def _uses_recipe_sizes(run: RunLayout) -> bool:
     """The recipe's own sizes, at the width that it comes with: what its authors ran is told, not warned of."""
-    own = min(tensor_parallel(run.answers["grpo"]["recipe"]), run.train_gpus)
+    own = min(tensor_parallel(run.answers.grpo.recipe), run.train_gpus)
     return own == run.tensor_parallel and not run.config.overridden & {
         MICRO_BATCH,
         LOGPROB_BATCH,
@@ -179,7 +179,7 @@ def _group_size(run: RunLayout) -> Iterator[Violation]:
 
 def _dataset_size(run: RunLayout) -> Iterator[Violation]:
     wanted = int(run.prompts_per_step * _batch_multiplier(run))
-    if run.answers["grpo"]["dataset"] == "openai/gsm8k" and wanted > GSM8K_ROWS:
+    if run.answers.grpo.dataset == "openai/gsm8k" and wanted > GSM8K_ROWS:
         yield Violation(
             f"{wanted} prompts a step are more than the {GSM8K_ROWS:,} of GSM8K: there would be no step at all",
             run.suggest_setting(PROMPTS, max(1, int(GSM8K_ROWS // _batch_multiplier(run)))),

@@ -6,10 +6,14 @@ Each would end a run after minutes of set-up, so each is said before a machine i
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
-from grpo_wizard.steps.core.model import Answers, CheckFinding
+from grpo_wizard.steps.core.model import CheckFinding
 from grpo_wizard.steps.grpo.constraints import batching, config, parallelism
 from grpo_wizard.steps.grpo.constraints.model import Constraint, RunLayout, Violation
+
+if TYPE_CHECKING:
+    from grpo_wizard.steps.answers import Answers
 
 CONSTRAINTS: tuple[Constraint, ...] = tuple(
     sorted(

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from grpo_wizard.steps.core.model import Answers, Level
+from grpo_wizard.steps.core.model import Level
 from grpo_wizard.steps.grpo.entrypoint import hydra_quote
 from grpo_wizard.steps.grpo.nemo_config import NemoConfig, resolve_config
 from grpo_wizard.steps.grpo.recipes import ModelShape, model
+
+if TYPE_CHECKING:
+    from grpo_wizard.steps.answers import Answers
 
 PROMPTS, GENERATIONS = "grpo.num_prompts_per_step", "grpo.num_generations_per_prompt"
 TRAIN_BATCH, MICRO_BATCH, LOGPROB_BATCH = (

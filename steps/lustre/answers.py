@@ -1,0 +1,63 @@
+"""Questions and answers of step 5, Lustre."""
+
+from __future__ import annotations
+
+from grpo_wizard.steps.core import catalog, validators
+from grpo_wizard.steps.core.answers import StepAnswers, question
+
+_TIERS = tuple(catalog.load("lustre")["tiers"])
+_filesystem = validators.text(r"[a-z][a-z0-9]{0,7}", "a lower-case letter, then at most 7 letters or digits")
+
+
+class LustreAnswers(StepAnswers, step="lustre"):
+    """The Lustre instance and how the cluster reaches it."""
+
+    lustre_name: str = question(
+        label="Lustre instance",
+        help="Its name; its address range is called NAME-range.",
+        parse=validators.text(
+            r"[a-z]([-a-z0-9]{0,55}[a-z0-9])?",
+            "lower-case letters, digits and hyphens, a letter first, at most 57 characters",
+        ),
+        default="nemo-lustre",
+        env=("LUSTRE_NAME",),
+    )
+    capacity_gib: int = question(
+        label="Capacity",
+        help="In GiB, in the tier's steps. It can grow later, never shrink.",
+        parse=validators.integer(9000, unit="GiB"),
+        default=18000,
+        kind="integer",
+        unit="GiB",
+    )
+    per_unit_storage_throughput: int = question(
+        label="Throughput per TiB",
+        help="MB/s for each TiB. Cannot be changed later.",
+        parse=lambda raw: int(validators.choice(_TIERS)(str(raw))),
+        default=500,
+        kind="choice",
+        choices=_TIERS,
+        unit="MB/s",
+    )
+    filesystem: str = question(
+        label="File system",
+        help="Lustre's own name for it, at most 8 characters.",
+        parse=_filesystem,
+        default="lustrefs",
+    )
+    legacy_port: bool = question(
+        label="Legacy port 6988",
+        help="Only for nodes older than GKE 1.33.2-gke.4655000. One switch for cluster and instance.",
+        parse=validators.switch,
+        default=False,
+        kind="switch",
+        advanced=True,
+    )
+    firewall: bool = question(
+        label="Firewall rule for Lustre",
+        help="Allow Lustre's port from its range.",
+        parse=validators.switch,
+        default=True,
+        kind="switch",
+        advanced=True,
+    )

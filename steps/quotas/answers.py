@@ -1,0 +1,68 @@
+"""Questions and answers of step 2, Quotas and reservation."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from grpo_wizard.steps.core import catalog, validators
+from grpo_wizard.steps.core.answers import StepAnswers, question
+from grpo_wizard.steps.gcp import provisioning
+from grpo_wizard.steps.gcp.reservations import validate_reservation
+
+if TYPE_CHECKING:
+    from grpo_wizard.steps.answers import Answers
+
+
+_GPUS = tuple(catalog.load("machines")["gpus"])
+
+
+def _machine_types(answers: Answers) -> str:
+    return str(catalog.gpu_spec(answers.quotas.gpu_type)["machine_types"][0])
+
+
+class QuotasAnswers(StepAnswers, step="quotas"):
+    """The machines, how many, and where they come from."""
+
+    gpu_type: str = question(
+        label="GPU",
+        help="The accelerator that you have reserved.",
+        parse=validators.choice(_GPUS),
+        default="nvidia-b200",
+        env=("GPU_TYPE",),
+        kind="choice",
+        choices=_GPUS,
+    )
+    machine_type: str = question(
+        label="Machine type",
+        help="Eight of these GPUs in one machine.",
+        parse=validators.choice([m for g in _GPUS for m in catalog.gpu_spec(g)["machine_types"]]),
+        default=_machine_types,
+        env=("MACHINE_TYPE",),
+        kind="choice",
+        choices=tuple(m for g in _GPUS for m in catalog.gpu_spec(g)["machine_types"]),
+    )
+    gpu_nodes: int = question(
+        label="GPU nodes",
+        help="Machines with eight GPUs each; also the pool's maximum.",
+        parse=validators.integer(1, 64),
+        default=2,
+        env=("REPLICA_COUNT",),
+        kind="integer",
+    )
+    capacity: str = question(
+        label="Capacity",
+        help="Where the machines come from: a reservation; flex_start queues for them; spot may lose them; on_demand has no promise.",
+        parse=validators.choice(provisioning.CHOICES),
+        default="reservation",
+        kind="choice",
+        choices=provisioning.CHOICES,
+    )
+    reservation: str = question(
+        label="Reservation",
+        help="Its name, or projects/P/reservations/N, …/reservationBlocks/B.",
+        parse=validators.optional(validate_reservation),
+        default=lambda a: None if a.quotas.capacity == "reservation" else "",
+        env=("RESERVATION",),
+        choices_from="reservations",
+        shown_when=lambda a: bool(a.quotas.capacity == "reservation"),
+    )

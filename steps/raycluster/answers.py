@@ -1,0 +1,67 @@
+"""Questions and answers of step 6, RayCluster."""
+
+from __future__ import annotations
+
+from grpo_wizard.steps.core import validators
+from grpo_wizard.steps.core.answers import StepAnswers, question
+
+_image = validators.text(
+    r"[a-z0-9][a-z0-9.-]*(:[0-9]+)?(/[a-z0-9][a-z0-9._-]*)+(:[A-Za-z0-9_][A-Za-z0-9_.-]{0,127})?(@sha256:[0-9a-f]{64})?",
+    "an image such as nvcr.io/nvidia/nemo-rl:v0.5.0",
+)
+
+
+class RayclusterAnswers(StepAnswers, step="raycluster"):
+    """The Ray head and its GPU workers."""
+
+    raycluster_name: str = question(
+        label="RayCluster",
+        help="Its name in Kubernetes.",
+        parse=validators.cluster_name,
+        default="ray-cluster-kuberay",
+    )
+    namespace: str = question(
+        label="Namespace",
+        help="Where its pods live.",
+        parse=validators.kubernetes_name,
+        default="default",
+        env=("NAMESPACE",),
+    )
+    image: str = question(
+        label="Image",
+        help="NeMo RL's own container; the wizard knows v0.5.0.",
+        parse=_image,
+        default="nvcr.io/nvidia/nemo-rl:v0.5.0",
+    )
+    rdma_interfaces: bool = question(
+        label="RDMA in the pods",
+        help="Ask for the gVNIC and the eight RDMA cards in the worker pods.",
+        parse=validators.switch,
+        default=True,
+        kind="switch",
+        advanced=True,
+    )
+    network_policy: bool = question(
+        label="NetworkPolicy",
+        help="Only this RayCluster's own pods may reach its pods.",
+        parse=validators.switch,
+        default=True,
+        kind="switch",
+        advanced=True,
+    )
+    overwrite_container_cmd: bool = question(
+        label="Own start command",
+        help="Keep KubeRay from flattening the start script, which would print every variable.",
+        parse=validators.switch,
+        default=True,
+        kind="switch",
+        advanced=True,
+    )
+    fluentbit: bool = question(
+        label="Ship logs",
+        help="A fluent-bit sidecar that sends Ray's logs to Cloud Logging.",
+        parse=validators.switch,
+        default=False,
+        kind="switch",
+        advanced=True,
+    )
