@@ -8,6 +8,7 @@ from grpo_wizard.steps.answers import Answers
 from grpo_wizard.steps.cluster import step as cluster
 from grpo_wizard.steps.core.answers import AnswerValue, Field, InvalidValue, NotAnswered
 from grpo_wizard.steps.core.model import Resource, Step
+from grpo_wizard.steps.core.workflow import Workflow
 from grpo_wizard.steps.grpo import step as grpo
 from grpo_wizard.steps.lustre import step as lustre
 from grpo_wizard.steps.networks import step as networks
@@ -98,6 +99,8 @@ def _field_value(field: Field, given: object, answers: Answers) -> AnswerValue:
 
 def all_resources(answers: Answers, price_book: PriceBook = BUILT_IN_PRICES) -> list[Resource]:
     """Every resource of the deployment, in the wizard's order, with the prices of `book`."""
-    return with_prices(
-        [resource for each in STEPS for resource in each.resources(answers)], answers, price_book
-    )
+    return with_prices(WORKFLOW.resources(answers), answers, price_book)
+
+
+WORKFLOW = Workflow(STEPS, validate)
+"""What a session and the engine work on."""

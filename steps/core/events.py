@@ -63,3 +63,23 @@ def retry(id: str, detail: str, after: float) -> Event:
 
 def notice(detail: str, id: str | None = None) -> Event:
     return Event("notice", id, {"detail": detail})
+
+
+def summary(
+    counts: Mapping[str, int] | None = None,
+    *,
+    failed: list[dict[str, str]],
+    seconds: float = 0.0,
+    usd_per_hour: float = 0.0,
+    next_command: str,
+) -> Event:
+    """The last event of every run. `counts` are of created, adopted, kept and deleted resources."""
+    data = {
+        "ok": not failed,
+        **{key: (counts or {}).get(key, 0) for key in ("created", "adopted", "kept", "deleted")},
+        "failed": failed,
+        "seconds": round(seconds, 3),
+        "usd_per_hour": usd_per_hour,
+        "next": next_command,
+    }
+    return Event("summary", None, data)

@@ -60,6 +60,10 @@ class DurationEstimate:
     high: float
     source: str
 
+    def remaining_after(self, steps: int) -> DurationEstimate:
+        """Estimate what is left once `steps` training steps are saved; only a training run has any."""
+        return self
+
 
 DEFAULT_DURATION = DurationEstimate(1, 30, "seen in rehearsal; Google gives no figure")
 
@@ -162,6 +166,7 @@ class ObservedState:
     detail: str = ""  # what it waits for, or what is wrong with it
     outputs: Mapping[str, str] = field(default_factory=dict)
     diagnosis: Diagnosis | None = None  # what keeps it from getting ready, where that is known
+    resume_step: int | None = None  # the last complete checkpoint that a new job resumes from
 
 
 ABSENT = ObservedState()

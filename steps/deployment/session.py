@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 from grpo_wizard.state.model import Deployment, ResourceRecord
 from grpo_wizard.state.store import StateStore
-from grpo_wizard.steps.answers import Answers
 from grpo_wizard.steps.core.model import Resource
-from grpo_wizard.steps.pricing.book import BUILT_IN_PRICES, PriceBook
+from grpo_wizard.steps.core.workflow import Workflow
+from grpo_wizard.steps.pricing.book import BUILT_IN_PRICES, PriceBook, with_prices
 from grpo_wizard.steps.pricing.budget import record_final_cost
 from grpo_wizard.steps.pricing.refresh import load_price_book
-from grpo_wizard.steps.registry import all_resources, validate
 
 if TYPE_CHECKING:
+    from grpo_wizard.steps.answers import Answers
     from grpo_wizard.steps.clients.context import CloudContext
 
 
@@ -29,6 +29,7 @@ class Session:
     deployment: Deployment
     cloud: CloudContext
     answers: Answers
+    workflow: Workflow
     price_book: PriceBook = field(
         default=BUILT_IN_PRICES
     )  # cached prices, until pricing/refresh.py asks for today's
@@ -39,8 +40,11 @@ class Session:
             self.price_book = load_price_book(Path(self.store.home.root), self.deployment.mode)
 
     @classmethod
-    def from_deployment(cls, store: StateStore, deployment: Deployment, cloud: CloudContext) -> Session:
-        return cls(store, deployment, cloud, validate(deployment.answers))
+    def from_deployment(
+        cls, store: StateStore, deployment: Deployment, cloud: CloudContext, workflow: Workflow
+    ) -> Session:
+        """Open a saved deployment; raises ValidationErrors when its answers are incomplete."""
+        return cls(store, deployment, cloud, workflow.validate(deployment.answers), workflow)
 
     @property
     def owner_label(self) -> str:
@@ -49,7 +53,7 @@ class Session:
 
     def resources(self) -> list[Resource]:
         """What shall exist."""
-        return all_resources(self.answers, self.price_book)
+        return with_prices(self.workflow.resources(self.answers), self.answers, self.price_book)
 
     def orphans(self) -> list[Resource]:
         """What we made under answers that have changed since: rebuilt from what was noted when it was made."""

@@ -1,54 +1,74 @@
-"""How long to wait: between two looks, before a new try, and at most. In a rehearsal all of it shrinks with its speed."""
+"""How long to wait: between two reads, before a retry, and at most. A rehearsal divides all of it by its speed.
+
+Delays carry jitter, so that many resources that were refused together do not ask again together.
+"""
 
 from __future__ import annotations
 
 import itertools
 import math
+import random
 from collections.abc import Iterator
 
 from grpo_wizard.steps.core.model import Diagnosis, Resource
 
-_FIRST_INTERVAL, _MAX_INTERVAL, _GROWTH = 1.0, 10.0, 1.5  # seconds in real life
+_FIRST_INTERVAL, _MAX_INTERVAL, _GROWTH = 1.0, 10.0, 1.5  # seconds at real speed
 _MIN_INTERVAL = 0.05
+_PATIENT_DELAY = 10.0
 _MAX_RETRIES = 8
+_MAX_RETRY_DELAY = 60.0
+_JITTER = 0.2  # of a delay, either way
 _MIN_FORCE_DELETE_AFTER = 3.0
 _MIN_TIMEOUT = 180.0  # a rehearsal on a busy machine still gets this long
 
 
 def poll_intervals(time_scale: float) -> Iterator[float]:
-    """Seconds to wait before each next look: quick at first, then every 10 s."""
-    wait = _FIRST_INTERVAL
+    """Seconds before each next read: quick at first, then every 10 s."""
+    delay = _FIRST_INTERVAL
     while True:
-        yield max(_MIN_INTERVAL, wait / time_scale)
-        wait = min(_MAX_INTERVAL, wait * _GROWTH)
+        yield max(_MIN_INTERVAL, _with_jitter(delay / time_scale))
+        delay = min(_MAX_INTERVAL, delay * _GROWTH)
 
 
 def propagation_polls(time_scale: float) -> Iterator[float]:
-    """Seconds to wait before each next look whether an API that was just enabled is felt: minutes at most (cases a07)."""
-    return itertools.repeat(max(0.2, 10.0 / time_scale), 40)
+    """Seconds before each next read of an API that was just enabled.
+
+    Until it takes effect Google answers "wait a few minutes for the action to propagate to our systems and retry".
+    """
+    return itertools.repeat(max(0.2, _PATIENT_DELAY / time_scale), 40)
 
 
 def retry_delays(time_scale: float) -> list[float]:
-    """Seconds before each new try of something that failed for the moment: 1, 2, 4 … 60."""
+    """Seconds before each retry of a request that failed temporarily: about 1, 2, 4 … 60."""
     quick = max(1.0, min(time_scale, 10.0))
-    return [max(_MIN_INTERVAL, min(60.0, 2.0**n) / quick) for n in range(_MAX_RETRIES)]
+    steps = (min(_MAX_RETRY_DELAY, 2.0**n) for n in range(_MAX_RETRIES))
+    return [max(_MIN_INTERVAL, _with_jitter(step) / quick) for step in steps]
+
+
+def patient_delay(time_scale: float) -> float:
+    """Seconds before a retry of what passes with time, such as a network that is still in use."""
+    return max(0.1, _with_jitter(_PATIENT_DELAY) / time_scale)
 
 
 def force_delete_after(time_scale: float) -> float:
-    """Seconds that something may say "in use" before the harder way is taken: a quarter of an hour."""
+    """Seconds that something may stay "in use" before it is deleted by force: 15 minutes."""
     return max(_MIN_FORCE_DELETE_AFTER, 900.0 / time_scale)
 
 
 def timeout(resource: Resource, time_scale: float) -> float:
-    """Seconds after which waiting for a resource is given up: three times what is usual at most, and half an hour."""
+    """Seconds after which waiting for a resource ends: three times its longest usual duration, plus half an hour."""
     return _MIN_TIMEOUT + _scaled(3 * resource.expected_duration.high + 1800, time_scale)
 
 
 def diagnosis_timeout(diagnosis: Diagnosis, resource: Resource, time_scale: float) -> float:
-    """Seconds after which one and the same trouble ends the waiting for a resource."""
+    """Seconds after which one diagnosis that does not change ends the wait for a resource."""
     if diagnosis.timeout is None:
         return timeout(resource, time_scale)
     return _MIN_TIMEOUT + _scaled(diagnosis.timeout, time_scale)
+
+
+def _with_jitter(seconds: float) -> float:
+    return seconds * random.uniform(1 - _JITTER, 1 + _JITTER)
 
 
 def _scaled(seconds: float, time_scale: float) -> float:

@@ -9,9 +9,7 @@ from typing import Literal
 
 from grpo_wizard.state.model import Deployment, ResourceRecord
 from grpo_wizard.steps.clients.registry import driver_for
-from grpo_wizard.steps.core.durations import format_duration_range
 from grpo_wizard.steps.core.model import ABSENT, Drift, ObservedState, Ownership, Resource
-from grpo_wizard.steps.grpo.duration import with_remaining_time
 
 Action = Literal["create", "keep", "adopt", "change", "replace", "conflict", "delete"]
 
@@ -167,7 +165,7 @@ def make_plan(
     records = deployment.resources
     looked = [(r, observed.get(r.id, ABSENT)) for r in resources]
     decisions = [
-        decide(with_remaining_time(r, sight), sight, records.get(r.id), deployment.lineage, replace)
+        decide(_with_remaining_time(r, sight), sight, records.get(r.id), deployment.lineage, replace)
         for r, sight in looked
     ]
     for orphan in orphans:
@@ -196,88 +194,9 @@ def _skip_unneeded_apis(decisions: list[Decision]) -> list[Decision]:
     ]
 
 
-def topological_order(resources: Sequence[Resource]) -> list[Resource]:
-    """So that everything stands behind what it needs. Raises ValueError for a circle or for a need that is nowhere."""
-    by_id = {resource.id: resource for resource in resources}
-    placed: dict[str, Resource] = {}
-
-    def place(resource: Resource, above: tuple[str, ...]) -> None:
-        if resource.id in above:
-            raise ValueError(" -> ".join((*above, resource.id)))
-        if resource.id not in placed:
-            for need in resource.depends_on:
-                if need not in by_id:
-                    raise ValueError(f"{resource.id} needs {need}, which is no resource")
-                place(by_id[need], (*above, resource.id))
-            placed[resource.id] = resource
-
-    for resource in resources:
-        place(resource, ())
-    return list(placed.values())
-
-
-def retained_ids(resources: Sequence[Resource], steps: Collection[str]) -> set[str]:
-    """What `destroy --keep STEP` leaves: the Google resources of these steps, and all that they need."""
-    by_id = {resource.id: resource for resource in resources}
-    waiting = [r.id for r in resources if r.step in steps and "cluster" not in r.parent]
-    found: set[str] = set()
-    while waiting:
-        id = waiting.pop()
-        if id in by_id and id not in found:
-            found.add(id)
-            waiting += by_id[id].depends_on
-    return found
-
-
-def estimated_range(decisions: Sequence[Decision]) -> tuple[float, float]:
-    """Wall time of the longest chain of what is still to be made: at the lower and at the upper end of what is usual."""
-    return _critical_path_seconds(decisions, "low"), _critical_path_seconds(decisions, "high")
-
-
-def estimated_phases(decisions: Sequence[Decision]) -> tuple[tuple[float, float], tuple[float, float]]:
-    """The same in two parts: until everything stands, and the training behind it (0 to 0 where none is to be started)."""
-    making = estimated_range([d for d in decisions if d.resource.kind != "job"])
-    jobs = [d.resource.expected_duration for d in decisions if d.resource.kind == "job" and _pending(d)]
-    training = max(((usual.low, usual.high) for usual in jobs), default=(0.0, 0.0))
-    return making, training
-
-
-def format_estimate(decisions: Sequence[Decision]) -> str:
-    """`46–119 m, then the training 2 h 40 m–3 h 04 m`, one wording wherever a plan's time is said."""
-    training = estimated_phases(decisions)[1]
-    return format_setup_estimate(decisions) + (
-        f", then the training {format_duration_range(training)}" if training[1] else ""
-    )
-
-
-def format_setup_estimate(decisions: Sequence[Decision]) -> str:
-    """The first part of it: until everything stands."""
-    if all(d.action == "keep" and not _pending(d) for d in decisions):
-        return "nothing to do"
-    making = estimated_phases(decisions)[0]
-    return format_duration_range(making) if making[1] else "moments"
-
-
-def _pending(decision: Decision) -> bool:
-    return decision.action in ("create", "replace") or decision.observed.state == "creating"
-
-
-def estimated_seconds(decisions: Sequence[Decision]) -> float:
-    """The upper end of the range."""
-    return _critical_path_seconds(decisions, "high")
-
-
-def _critical_path_seconds(decisions: Sequence[Decision], end: Literal["low", "high"]) -> float:
-    finish: dict[str, float] = {}
-    by_id = {d.resource.id: d for d in decisions if d.action != "delete"}
-    for resource in topological_order([d.resource for d in by_id.values()]):
-        start = max((finish[need] for need in resource.depends_on), default=0.0)
-        took = getattr(resource.expected_duration, end) if _pending(by_id[resource.id]) else 0.0
-        finish[resource.id] = start + took
-    return max(finish.values(), default=0.0)
-
-
-def hourly_cost(resources: Sequence[Resource]) -> tuple[float, list[str]]:
-    """USD an hour of what has a known price, and the ids of what has none."""
-    known = round(sum(r.usd_per_hour for r in resources if r.usd_per_hour), 4)
-    return known, [r.id for r in resources if r.usd_per_hour is None]
+def _with_remaining_time(resource: Resource, observed: ObservedState) -> Resource:
+    """Count only the steps that are left when a new job resumes from a checkpoint."""
+    if observed.resume_step is None:
+        return resource
+    left = resource.expected_duration.remaining_after(observed.resume_step)
+    return dataclasses.replace(resource, expected_duration=left)

@@ -9,7 +9,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from grpo_wizard.state.errors import WizardError
+from grpo_wizard.steps.clients.queries.cached import CachedCloudReader
 from grpo_wizard.steps.core.model import Check, CheckFinding, CloudReader, Step
+from grpo_wizard.steps.deployment.session import Session
+from grpo_wizard.steps.engine import backoff
+from grpo_wizard.steps.engine.result import failure
 
 if TYPE_CHECKING:
     from grpo_wizard.steps.answers import Answers
@@ -141,3 +145,30 @@ def blocking(found: Sequence[CheckResult]) -> list[CheckResult]:
 def inconclusive(found: Sequence[CheckResult]) -> list[CheckResult]:
     """What an API that is off, or enabled a moment ago and not in effect yet, left unknown."""
     return [checked for checked in found if checked.finding.title.endswith(_PENDING_SUFFIX)]
+
+
+async def preflight_gate(session: Session) -> list[dict[str, str]]:
+    """Run every check once more, with the APIs enabled; returns what blocks or stays unknown as failures.
+
+    An API takes effect minutes after it was enabled: in an empty project all checks are inconclusive at first.
+    """
+    loop = asyncio.get_running_loop()
+    until = loop.time() + backoff.force_delete_after(session.cloud.time_scale)
+    for delay in backoff.poll_intervals(session.cloud.time_scale):
+        reader = CachedCloudReader(session.cloud, session.deployment.lineage)
+        results = await run_checks(session.workflow.steps, session.answers, reader)
+        if blocking(results) or not inconclusive(results) or loop.time() > until:
+            break
+        await asyncio.sleep(delay)
+    default_fix = (
+        "A new API can take minutes to take effect: re-run apply, or skip the checks with --skip-checks."
+    )
+    return [
+        failure(
+            f"check {result.id}",
+            result.finding.title,
+            result.finding.detail,
+            result.finding.fix or default_fix,
+        )
+        for result in blocking(results) or inconclusive(results)
+    ]

@@ -11,7 +11,8 @@ from grpo_wizard.steps.clients.registry import driver_for
 from grpo_wizard.steps.core.model import ABSENT, ObservedState, OutputRef, Resource
 from grpo_wizard.steps.deployment.session import Session
 from grpo_wizard.steps.engine import backoff
-from grpo_wizard.steps.project.checks import project_not_found
+from grpo_wizard.steps.engine.executor import run_concurrently
+from grpo_wizard.steps.gcp.projects import project_not_found
 
 if TYPE_CHECKING:
     from grpo_wizard.steps.clients.errors import CloudError
@@ -103,11 +104,11 @@ async def refresh(
                     else ObservedState(detail=f"cannot be asked: {error.title}")
                 )
 
-    await asyncio.gather(*(one(r) for r in listed if r.kind == "project"))
+    await run_concurrently(one(r) for r in listed if r.kind == "project")
     seen |= _absent_in_missing_projects(listed, seen)
     rest = [r for r in listed if r.id not in seen]
-    await asyncio.gather(*(one(r) for r in rest if not output_refs(r.spec)))
-    await asyncio.gather(*(one(r) for r in rest if output_refs(r.spec)))
+    await run_concurrently(one(r) for r in rest if not output_refs(r.spec))
+    await run_concurrently(one(r) for r in rest if output_refs(r.spec))
     return seen
 
 

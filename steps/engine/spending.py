@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from grpo_wizard.steps.core.model import NON_BILLABLE, Resource
-from grpo_wizard.steps.engine.plan import MUTATING, Decision, hourly_cost
+from grpo_wizard.steps.engine.plan import MUTATING, Decision
+from grpo_wizard.steps.pricing.book import hourly_cost
 from grpo_wizard.steps.pricing.budget import BudgetGuard, SpendingLimits
 
 _FIX = "Set the limit to 0 (no limit), or start anyway with --skip-checks: it then counts known prices only."

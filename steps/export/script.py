@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from grpo_wizard.steps.core.catalog import read_asset
 from grpo_wizard.steps.core.model import Resource
 from grpo_wizard.steps.core.tutorial_differences import DIFFERENCES, Difference, differences_for
-from grpo_wizard.steps.engine.plan import topological_order
+from grpo_wizard.steps.engine.graph import topological_order
 from grpo_wizard.steps.export import gcloud as google
 from grpo_wizard.steps.export import kubectl as cluster
 from grpo_wizard.steps.export.bash import assignment, comment, heading

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from grpo_wizard.steps.core.model import DurationEstimate, ObservedState, Resource
+from grpo_wizard.steps.core.model import DurationEstimate
 from grpo_wizard.steps.grpo.constraints.model import RunLayout
 
 if TYPE_CHECKING:
@@ -19,7 +18,6 @@ _SPREAD = 0.5  # of a scaled figure, either way: lengths of answers and kernels 
 _UNKNOWN_SIZE = DurationEstimate(
     _SETUP_SECONDS, 24 * 3600.0, "no figure is published, and the model's size is not in the catalogue"
 )
-_RESUME_STEP = re.compile(r"goes on from step_(\d+)")  # what is said of a job that ended before its last step
 
 
 @dataclass(frozen=True)
@@ -38,19 +36,11 @@ class TrainingEstimate(DurationEstimate):
         low, high = (min(_SETUP_SECONDS + steps * each, limit) for each in (step_low, step_high))
         return cls(round(low), round(high), source, steps, step_low, step_high, limit)
 
-    def remaining_after(self, done: int) -> TrainingEstimate:
-        """Of the steps that are left once `done` of them are in a checkpoint; set-up is there again."""
-        left = max(0, self.steps - done)
+    def remaining_after(self, steps: int) -> TrainingEstimate:
+        """Of the steps that are left once `steps` of them are in a checkpoint; set-up is there again."""
+        left = max(0, self.steps - steps)
         source = f"{left} of {self.steps} steps are left; {self.source}"
         return self.from_steps(left, self.step_low, self.step_high, self.limit, source)
-
-
-def with_remaining_time(resource: Resource, sight: ObservedState) -> Resource:
-    """The resource with the time of what is left of it: a job goes on from its last complete checkpoint."""
-    found = _RESUME_STEP.search(sight.detail)
-    if found is None or not isinstance(resource.expected_duration, TrainingEstimate):
-        return resource
-    return replace(resource, expected_duration=resource.expected_duration.remaining_after(int(found[1])))
 
 
 def estimate_training(answers: Answers) -> DurationEstimate:

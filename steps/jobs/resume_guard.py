@@ -1,9 +1,6 @@
-"""Looking into a run's folder before it is submitted: a full one would end at once, and look like success."""
+"""Reading a run's checkpoint folder before its job is submitted: a finished run would end at once and look like success."""
 
 from __future__ import annotations
-
-from collections.abc import Mapping
-from dataclasses import replace
 
 from grpo_wizard.steps.clients.errors import CloudError
 from grpo_wizard.steps.clients.ray.head import open_head
@@ -12,24 +9,19 @@ from grpo_wizard.steps.clients.ray.job_driver import (
     no_steps_left_reason,
     read_checkpoint_folder,
 )
-from grpo_wizard.steps.core.model import ABSENT, ObservedState
+from grpo_wizard.steps.core.model import Resource
 from grpo_wizard.steps.deployment.session import Session
-from grpo_wizard.steps.engine.plan import Decision
 
 
-async def guard_no_steps_left(
-    session: Session, decision: Decision, seen: Mapping[str, ObservedState]
-) -> Decision:
-    """The decision as it is, or a conflict where a job would have no step to make. Asks only where a head is there to ask."""
-    resource = decision.resource
-    if resource.kind != "job" or decision.action != "create":
-        return decision
-    if any(seen.get(need, ABSENT).state != "ready" for need in resource.depends_on):
-        return decision
+async def no_steps_left(session: Session, job: Resource) -> str:
+    """Explain why `job` would have no step left to train; empty when it has, or when the folder cannot be read.
+
+    Needs a Ray head that is ready. The job's driver checks again before it submits.
+    """
     try:
-        async with open_head(session.cloud, resource.parent) as head:
-            listing = await read_checkpoint_folder(head, str(resource.spec["checkpoint_dir"]))
+        async with open_head(session.cloud, job.parent) as head:
+            listing = await read_checkpoint_folder(head, str(job.spec["checkpoint_dir"]))
     except CloudError:
-        return decision  # the job's own driver looks again before it submits
-    why = no_steps_left_reason(listing, resource.spec)
-    return replace(decision, action="conflict", note=f"{why}; {NO_STEPS_LEFT_REMEDY}") if why else decision
+        return ""
+    reason = no_steps_left_reason(listing, job.spec)
+    return f"{reason}; {NO_STEPS_LEFT_REMEDY}" if reason else ""

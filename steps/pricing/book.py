@@ -183,3 +183,9 @@ def price_sources(resources: Sequence[Resource], answers: Answers, price_book: P
         for id, found in quotes.items()
         if found is not None
     }
+
+
+def hourly_cost(resources: Sequence[Resource]) -> tuple[float, list[str]]:
+    """USD an hour of what has a known price, and the ids of what has none."""
+    known = round(sum(r.usd_per_hour for r in resources if r.usd_per_hour), 4)
+    return known, [r.id for r in resources if r.usd_per_hour is None]

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from grpo_wizard.steps.core.model import Check, CheckFinding, CloudReader
 from grpo_wizard.steps.gcp.naming import gcloud_command, is_ai_zone, region_of
+from grpo_wizard.steps.gcp.projects import project_not_found
 from grpo_wizard.steps.project.org_policies import CHECKS as POLICIES
 from grpo_wizard.steps.project.permissions import APIS, PERMISSIONS
 
@@ -77,17 +78,6 @@ def _credentials(answers: Answers, world: CloudReader) -> Iterable[CheckFinding]
             "what the one may do the other may not",
             "gcloud auth application-default login",
         )
-
-
-def project_not_found(project: str, identity: str, mode: str) -> CheckFinding:
-    """Of a project that is not there, or hides itself: Google does not say which of the two."""
-    known = "; a rehearsal has my-project" if mode == "rehearsal" else ""
-    return CheckFinding(
-        "block",
-        f"project {project} was not found",
-        f"or {identity} may not see it",
-        f"choose another project, or set project.create_project=true{known}",
-    )
 
 
 def _project_exists(answers: Answers, world: CloudReader) -> Iterable[CheckFinding]:

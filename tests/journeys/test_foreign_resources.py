@@ -127,7 +127,7 @@ def test_apply_with_adopt_takes_them_over_and_makes_nothing(story: Story) -> Non
 
 def test_destroy_leaves_them_all_where_they_are(story: Story) -> None:
     assert story.destroyed[-1]["ok"] and story.destroyed[-1]["deleted"] == 0
-    told = [event["detail"] for event in story.destroyed if "goes on costing" in event.get("detail", "")]
+    told = [event["detail"] for event in story.destroyed if "still billed" in event.get("detail", "")]
     assert len(told) == 1 and "cluster.cluster.nemo-cluster" in told[0] and "USD/h" in told[0]
     assert normalized_resources(story.after) == normalized_resources(story.before)
     assert {"nemo-net-2", ALIEN_RULE["name"]} <= {row["name"] for row in remaining_resources(story.after)}

@@ -13,6 +13,7 @@ from grpo_wizard.state.home import Home
 from grpo_wizard.state.store import StateStore
 from grpo_wizard.steps.core.events import Event
 from grpo_wizard.steps.deployment.session import Session
+from grpo_wizard.steps.engine.options import ApplyOptions
 from grpo_wizard.steps.registry import validate
 from grpo_wizard.tui.app import Wizard
 from grpo_wizard.tui.controllers.engine_runner import EngineRunner
@@ -37,7 +38,7 @@ async def _at_run(pilot: AppPilot, end: threading.Event) -> Wizard:
         await asyncio.to_thread(end.wait, 60)
         yield Event("summary", None, {"ok": True, "failed": [], "next": "status"})
 
-    app.engine = EngineRunner(app.controller, ["apply", "--yes"])
+    app.engine = EngineRunner(app.controller, ApplyOptions())
     await app.engine.start(make)
     app.show("run")
     await wait_until(pilot, lambda: is_screen(pilot, RunScreen), "Run")

@@ -8,9 +8,11 @@ from typing import Any, Literal
 from grpo_wizard.state.home import Home
 from grpo_wizard.state.model import Deployment, ResourceRecord
 from grpo_wizard.state.store import StateStore
+from grpo_wizard.steps.answers import Answers
 from grpo_wizard.steps.clients.context import CloudContext
 from grpo_wizard.steps.core.model import Drift, ObservedState, Resource
 from grpo_wizard.steps.deployment.session import Session
+from grpo_wizard.steps.registry import WORKFLOW
 
 OURS, THEIRS = "gours12345", "gtheirs9999"  # owner labels: this deployment's, and another's
 ID, LATER_ID = (
@@ -49,7 +51,7 @@ def a_deployment(**records: ResourceRecord) -> Deployment:
 
 def a_session(
     home: Path,
-    answers: dict[str, dict[str, Any]],
+    answers: Answers,
     url: str = "http://127.0.0.1:9",
     *records: ResourceRecord,
 ) -> Session:
@@ -57,7 +59,7 @@ def a_session(
     from google.auth.credentials import AnonymousCredentials
 
     store = StateStore(Home(home))
-    deployment = store.create("nemo", "rehearsal", answers, OURS)
+    deployment = store.create("nemo", "rehearsal", answers.to_values(), OURS)
     deployment.resources = {f"{record.step}.{record.kind}.{record.name}": record for record in records}
     cloud = CloudContext("rehearsal", AnonymousCredentials(), "me@example.com", url, "token", float("inf"))  # type: ignore[no-untyped-call]
-    return Session(store, deployment, cloud, answers)
+    return Session(store, deployment, cloud, answers, WORKFLOW)

@@ -13,7 +13,8 @@ from http_responder import error, http_responder
 from sample_answers import answers
 
 from grpo_wizard.steps.core.events import Event
-from grpo_wizard.steps.engine.apply import ApplyOptions, apply, plan_errors
+from grpo_wizard.steps.engine.apply import apply, plan_errors
+from grpo_wizard.steps.engine.options import ApplyOptions
 from grpo_wizard.steps.engine.plan import Decision, decide
 from grpo_wizard.steps.engine.reconcile import owned_by_request_id
 from grpo_wizard.steps.engine.spending import spending_errors

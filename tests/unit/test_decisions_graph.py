@@ -7,7 +7,7 @@ from decision_samples import a_resource
 from sample_answers import answers
 
 from grpo_wizard.steps.core.model import Resource
-from grpo_wizard.steps.engine.plan import retained_ids, topological_order
+from grpo_wizard.steps.engine.graph import retained_ids, topological_order
 from grpo_wizard.steps.registry import all_resources
 
 

@@ -9,13 +9,7 @@ import pytest
 from decision_samples import ID, LATER_ID, OURS, THEIRS, Record, a_deployment, a_record, a_resource, observed
 
 from grpo_wizard.steps.core.model import Drift, ObservedState, Resource
-from grpo_wizard.steps.engine.plan import (
-    Decision,
-    decide,
-    foreign_drift,
-    make_plan,
-    ownership_of,
-)
+from grpo_wizard.steps.engine.plan import Decision, decide, foreign_drift, make_plan, ownership_of
 
 
 @dataclass(frozen=True)

@@ -37,7 +37,7 @@ def reader(tmp_path: Path) -> Iterator[Callable[..., CachedCloudReader]]:
 
         def connect(**documents: Any) -> CachedCloudReader:
             server = stack.enter_context(http_responder({**NETWORKS, **documents}))
-            return CachedCloudReader(a_session(tmp_path / server.url[-5:], {}, server.url).cloud)
+            return CachedCloudReader(a_session(tmp_path / server.url[-5:], ANSWERS, server.url).cloud)
 
         yield connect
 

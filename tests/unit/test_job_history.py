@@ -17,7 +17,7 @@ from grpo_wizard.steps.deployment.session import Session
 from grpo_wizard.steps.engine.plan import decide
 from grpo_wizard.steps.jobs.history import final_status, record_end, recorded_end, restore_job_state
 from grpo_wizard.steps.jobs.watch import job_resource
-from grpo_wizard.steps.registry import validate
+from grpo_wizard.steps.registry import WORKFLOW, validate
 from grpo_wizard.tui.controllers.prefill import tutorial_answers
 
 ID = "grpo-1"
@@ -28,7 +28,7 @@ def _session(home: Path, status: str = "RUNNING", **record: Any) -> Session:
     """With one job that was submitted; nothing here asks a cloud."""
     store = StateStore(Home(home))
     deployment = store.create("alpha", "rehearsal", validate(tutorial_answers()).to_values())
-    session = Session(store, deployment, cast(Any, None), validate(tutorial_answers()))
+    session = Session(store, deployment, cast(Any, None), validate(tutorial_answers()), WORKFLOW)
     resource = job_resource(session)
     entrypoint = str(resource.spec["entrypoint"])
     deployment.job = JobRecord(submission_id=ID, parameters_hash=parameters_hash(entrypoint), status=status)

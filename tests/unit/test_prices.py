@@ -15,17 +15,22 @@ from grpo_wizard.state.model import Deployment, JobRecord, ResourceRecord
 from grpo_wizard.steps.clients.google.billing_catalog import CACHE_TTL_S, read_cache, write_cache
 from grpo_wizard.steps.core import catalog
 from grpo_wizard.steps.core.model import ABSENT, ObservedState, Resource
-from grpo_wizard.steps.engine.plan import (
-    Decision,
+from grpo_wizard.steps.engine.estimate import (
     estimated_phases,
     estimated_range,
     estimated_seconds,
     format_estimate,
-    hourly_cost,
-    make_plan,
 )
+from grpo_wizard.steps.engine.plan import Decision, make_plan
 from grpo_wizard.steps.grpo.duration import TrainingEstimate, estimate_training
-from grpo_wizard.steps.pricing.book import PriceBook, parse_sku, price_sources, sku_pattern, with_prices
+from grpo_wizard.steps.pricing.book import (
+    PriceBook,
+    hourly_cost,
+    parse_sku,
+    price_sources,
+    sku_pattern,
+    with_prices,
+)
 from grpo_wizard.steps.pricing.budget import (
     BudgetGuard,
     cost_to_date,
@@ -273,15 +278,15 @@ def test_a_job_that_goes_on_is_expected_to_take_the_steps_that_are_left() -> Non
     deployment = _deployment()[0]
     lineage = deployment.lineage
 
-    def training(detail: str) -> tuple[float, float]:
+    def training(resume_step: int | None) -> tuple[float, float]:
         seen = {r.id: ObservedState("ready", lineage) for r in resources} | {
-            job.id: ObservedState("failed", lineage, detail=detail)
+            job.id: ObservedState("failed", lineage, resume_step=resume_step)
         }
         return estimated_phases(make_plan(resources, [], seen, deployment))[1]
 
-    assert training("STOPPED: ; the next try goes on from step_7") == (300 + 3 * 925, 300 + 3 * 1076)
-    assert training("FAILED: x; no checkpoint is complete: the next try begins anew") == (9550, 11060)
-    assert training("STOPPED: ; the next try goes on from step_10") == (300, 300)
+    assert training(7) == (300 + 3 * 925, 300 + 3 * 1076)
+    assert training(None) == (9550, 11060)
+    assert training(10) == (300, 300)
 
 
 def test_the_limit_of_hours_bounds_what_is_left_and_not_what_is_done() -> None:

@@ -22,7 +22,7 @@ from grpo_wizard.steps.engine.spending import spending_errors, spending_notices
 from grpo_wizard.steps.pricing.book import BUILT_IN_PRICES, PriceBook
 from grpo_wizard.steps.pricing.budget import BudgetGuard, SpendingLimits
 from grpo_wizard.steps.pricing.refresh import load_price_book
-from grpo_wizard.steps.registry import all_resources
+from grpo_wizard.steps.registry import WORKFLOW, all_resources
 
 SKUS: list[dict[str, Any]] = json.loads((Path(__file__).parent / "fixtures" / "skus.json").read_text("utf-8"))
 CATALOG = PriceBook.from_catalog(SKUS, "2026-11-30T00:00:00Z")
@@ -103,7 +103,7 @@ def test_a_reached_limit_stops_what_would_change_something_and_nothing_else() ->
 def _session(home: Path, mode: Mode) -> Session:
     store = StateStore(Home(home))
     deployment = store.create("nemo-cluster", mode, {})
-    return Session(store, deployment, CloudContext(mode, None, "me"), answers())
+    return Session(store, deployment, CloudContext(mode, None, "me"), answers(), WORKFLOW)
 
 
 def _gpu_price(session: Session) -> float | None:

@@ -10,8 +10,8 @@ from check_harness import CheckHarness, answers, blocking_texts, check_harness, 
 
 from grpo_wizard.steps.answers import Answers
 from grpo_wizard.steps.clients.queries.cached import CachedCloudReader
-from grpo_wizard.steps.core.suggestions import Suggestion, suggestions
 from grpo_wizard.steps.engine.preflight import CheckResult
+from grpo_wizard.steps.gcp.suggestions import Suggestion, suggestions
 from grpo_wizard.steps.registry import step
 
 JSON = dict[str, Any]

@@ -478,7 +478,7 @@ def test_a_time_out_fails_with_the_trouble_and_its_fix(seconds: float, ends: boo
     async def judge() -> None:
         now = asyncio.get_running_loop().time()
         pursuit.started = pursuit.diagnosed_at = now - seconds
-        pursuit._check_deadline()
+        pursuit.check_deadline()
 
     if not ends:
         asyncio.run(judge())

@@ -98,6 +98,7 @@ def session_of(args: argparse.Namespace, store: StateStore, deployment: Deployme
     from grpo_wizard.state.audit import AuditLog
     from grpo_wizard.steps.clients.connect import open_cloud
     from grpo_wizard.steps.deployment.session import Session
+    from grpo_wizard.steps.registry import WORKFLOW
 
     require_complete(deployment)
     audit = AuditLog(store.home.audit_file(deployment.name))
@@ -106,7 +107,7 @@ def session_of(args: argparse.Namespace, store: StateStore, deployment: Deployme
         from grpo_wizard.tui.controllers.drills import warn_active_drills
 
         warn_active_drills(Path(store.home.root))
-    return Session.from_deployment(store, deployment, cloud)
+    return Session.from_deployment(store, deployment, cloud, WORKFLOW)
 
 
 def require_complete(deployment: Deployment) -> Answers:

@@ -9,9 +9,10 @@ from pathlib import Path
 from grpo_wizard.state.errors import CommandUsageError, WizardError
 from grpo_wizard.state.model import Deployment
 from grpo_wizard.state.store import StateStore
-from grpo_wizard.steps.core.events import Event, notice
+from grpo_wizard.steps.core import events
 from grpo_wizard.steps.deployment.session import Session
-from grpo_wizard.steps.engine.apply import destroy
+from grpo_wizard.steps.engine.destroy import destroy
+from grpo_wizard.steps.engine.options import DestroyOptions
 from grpo_wizard.tui.commands._events import EventRenderer
 from grpo_wizard.tui.commands._session import (
     choose_deployment,
@@ -38,14 +39,8 @@ def run(args: argparse.Namespace) -> int:
             return _archive_untouched(store, deployment, args.json)
         session = session_of(args, store, deployment)
         _check_project_deletable(session, args.delete_project)
-        ok = asyncio.run(
-            record_and_render(
-                session,
-                destroy(session, keep=_retained_steps(args.keep), delete_project=args.delete_project or ""),
-                args.json,
-                args.home or "",
-            )
-        )
+        options = DestroyOptions(keep=frozenset(args.keep), delete_project=args.delete_project or "")
+        ok = asyncio.run(record_and_render(session, destroy(session, options), args.json, args.home or ""))
     return 0 if ok else 1
 
 
@@ -60,20 +55,13 @@ def _archive_untouched(store: StateStore, deployment: Deployment, as_json: bool)
     aside = store.archive(deployment.name)
     renderer = EventRenderer(deployment.mode, deployment.name, as_json)
     renderer.show(
-        notice(
+        events.notice(
             "no record of anything made or begun is here: the cloud was not asked; "
             f"the deployment is removed, its answers are kept in {aside[0]}"
         )
     )
-    counts = dict.fromkeys(("created", "adopted", "kept", "deleted"), 0)
-    ended = {"ok": True, **counts, "failed": [], "seconds": 0.0, "usd_per_hour": 0.0, "next": "nothing left"}
-    renderer.show(Event("summary", None, ended))
+    renderer.show(events.summary(failed=[], next_command="nothing left"))
     return 0
-
-
-def _retained_steps(steps: list[str]) -> set[str]:
-    """Lustre lives in its network: keeping it keeps that and its peering too."""
-    return {"lustre"} if "lustre" in steps else set()
 
 
 def _check_project_deletable(session: Session, project: str | None) -> None:

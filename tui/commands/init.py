@@ -95,12 +95,14 @@ def _find_recovery_candidate(
     from grpo_wizard.steps.clients.audit import discard
     from grpo_wizard.steps.clients.connect import open_cloud
     from grpo_wizard.steps.deployment.session import Session
-    from grpo_wizard.steps.engine.apply import ApplyOptions, plan
+    from grpo_wizard.steps.engine.apply import plan
+    from grpo_wizard.steps.engine.options import ApplyOptions
     from grpo_wizard.steps.engine.recovery import foreign_owners, recovery_candidate
+    from grpo_wizard.steps.registry import WORKFLOW
 
     nobody = Deployment(lineage="nobody", mode=mode_of(args), name=name, answers=answers.to_values())
     cloud = open_cloud(nobody.mode, Path(store.home.root), args.speed, discard)
-    decisions = asyncio.run(plan(Session.from_deployment(store, nobody, cloud), ApplyOptions()))
+    decisions = asyncio.run(plan(Session.from_deployment(store, nobody, cloud, WORKFLOW), ApplyOptions()))
     found = recovery_candidate(decisions)
     if found is None:
         seen = ", ".join(

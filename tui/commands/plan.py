@@ -9,16 +9,12 @@ from typing import Any
 
 from grpo_wizard.steps.core.tutorial_differences import rows
 from grpo_wizard.steps.deployment.session import Session
-from grpo_wizard.steps.engine.apply import ApplyOptions, plan
-from grpo_wizard.steps.engine.plan import (
-    Decision,
-    estimated_range,
-    estimated_seconds,
-    format_estimate,
-    hourly_cost,
-)
+from grpo_wizard.steps.engine.apply import plan
+from grpo_wizard.steps.engine.estimate import estimated_range, estimated_seconds, format_estimate
+from grpo_wizard.steps.engine.options import ApplyOptions
+from grpo_wizard.steps.engine.plan import Decision
 from grpo_wizard.steps.engine.recovery import recovery_hint
-from grpo_wizard.steps.pricing.book import price_sources
+from grpo_wizard.steps.pricing.book import hourly_cost, price_sources
 from grpo_wizard.steps.pricing.budget import BudgetGuard, spending_limit
 from grpo_wizard.steps.pricing.refresh import refresh_prices
 from grpo_wizard.steps.pricing.reservation import format_reservation_bill, reservation_bill

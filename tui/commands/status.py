@@ -10,10 +10,12 @@ from typing import Any
 
 from grpo_wizard.steps.core.model import ABSENT
 from grpo_wizard.steps.deployment.session import Session
-from grpo_wizard.steps.engine.apply import ApplyOptions, plan
-from grpo_wizard.steps.engine.plan import Decision, hourly_cost
+from grpo_wizard.steps.engine.apply import plan
+from grpo_wizard.steps.engine.options import ApplyOptions
+from grpo_wizard.steps.engine.plan import Decision
 from grpo_wizard.steps.engine.recovery import recovery_hint
 from grpo_wizard.steps.jobs.status import describe_job
+from grpo_wizard.steps.pricing.book import hourly_cost
 from grpo_wizard.steps.pricing.budget import BudgetGuard, CostToDate, cost_to_date, spending_limit
 from grpo_wizard.steps.pricing.reservation import format_reservation_bill, reservation_bill
 from grpo_wizard.tui.commands._output import format_hourly_price, print_json, status_glyph

@@ -1,10 +1,11 @@
-"""`stop`: ends the job and keeps the machines."""
+"""`stop`: stops the job and keeps its nodes."""
 
 from __future__ import annotations
 
 import argparse
 import asyncio
 
+from grpo_wizard.steps.jobs.stop import stop_job
 from grpo_wizard.steps.jobs.watch import JobWatcher
 from grpo_wizard.tui.commands._output import print_json
 from grpo_wizard.tui.commands._session import open_session
@@ -12,28 +13,16 @@ from grpo_wizard.tui.commands._session import open_session
 
 def run(args: argparse.Namespace) -> int:
     session = open_session(args)
-    watch = JobWatcher(session)
-    stopped = asyncio.run(stop_job(watch))
-    said = f"job {watch.job_id} is {watch.status}" + ("" if stopped else " already")
+    watcher = JobWatcher(session)
+    stopped = asyncio.run(stop_job(watcher))
     if args.json:
         print_json(
-            session.deployment.mode, session.deployment.name, {"stopped": stopped, "job": watch.to_json()}
+            session.deployment.mode, session.deployment.name, {"stopped": stopped, "job": watcher.to_json()}
         )
-    else:
-        print(
-            f"{said}; the machines stay and cost on: grpo-wizard destroy takes them down, apply goes on from the last complete step_N"
-        )
+        return 0
+    already = "" if stopped else " already"
+    print(
+        f"Job {watcher.job_id} is {watcher.status}{already}. Its nodes are still running and billed: "
+        "`grpo-wizard destroy` deletes them, `grpo-wizard apply` resumes from the last complete checkpoint."
+    )
     return 0
-
-
-async def stop_job(watcher: JobWatcher) -> bool:
-    """Asks for the end and waits for it. False when it had ended before."""
-    async with watcher.open() as head:
-        job = await watcher.find(head)
-        if job.ended:
-            return False
-        await head.jobs.stop(job.id)
-        while not (job := await head.jobs.get(job.id)).ended:
-            await asyncio.sleep(0.3)
-        watcher.status, watcher.job = job.status, job
-        return True

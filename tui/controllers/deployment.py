@@ -13,11 +13,11 @@ from grpo_wizard.state.lock import Lock, LockOwner, lock_owner
 from grpo_wizard.state.store import StateStore
 from grpo_wizard.steps.core.answers import Field, NotAnswered
 from grpo_wizard.steps.core.model import Check, CheckFinding
-from grpo_wizard.steps.core.suggestions import Suggestion, suggestions
 from grpo_wizard.steps.engine.preflight import CheckResult, run_check
+from grpo_wizard.steps.gcp.suggestions import Suggestion, suggestions
 from grpo_wizard.steps.pricing.book import PriceBook
 from grpo_wizard.steps.pricing.refresh import load_price_book
-from grpo_wizard.steps.registry import ValidationErrors, step, validate
+from grpo_wizard.steps.registry import WORKFLOW, ValidationErrors, step, validate
 from grpo_wizard.tui.controllers.draft import AnswersByStep, Draft
 from grpo_wizard.tui.controllers.threads import in_thread
 from grpo_wizard.tui.style.i18n import _
@@ -168,7 +168,7 @@ class DeploymentController:
         from grpo_wizard.steps.deployment.session import Session
 
         cloud = await self.cloud()
-        return Session(self.store, self.draft.deployment, cloud, self.answers())
+        return Session(self.store, self.draft.deployment, cloud, self.answers(), WORKFLOW)
 
     def answers(self) -> Answers:
         """All of them. Raises WizardError naming those that are missing or refused."""

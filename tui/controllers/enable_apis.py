@@ -44,10 +44,11 @@ def is_confirmed(choice: str | None) -> bool:
 async def enable(controller: DeploymentController) -> None:
     """Until they are on. Raises WizardError with what the first of them said."""
     from grpo_wizard.steps.deployment.session import Session
+    from grpo_wizard.steps.registry import WORKFLOW
 
     cloud = await controller.cloud()
     answers, _missing = controller.draft.validate()
-    session = Session(controller.store, controller.draft.deployment, cloud, answers)
+    session = Session(controller.store, controller.draft.deployment, cloud, answers, WORKFLOW)
     await in_thread(_run_to_completion, session)
 
 
@@ -55,7 +56,8 @@ def _run_to_completion(session: Session) -> None:
     from grpo_wizard.steps.engine.apply import enable_apis
 
     async def run() -> None:
-        async for event in enable_apis(session):
+        apis = [r for r in session.workflow.step("project").resources(session.answers) if r.kind == "api"]
+        async for event in enable_apis(session, apis):
             for failed in event.data.get("failed", []) if event.event == "summary" else []:
                 raise WizardError(failed["title"], failed["detail"], failed["fix"])
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from grpo_wizard.state.errors import WizardError
 from grpo_wizard.state.journal import Journal
 from grpo_wizard.state.lock import lock_owner
+from grpo_wizard.steps.engine.options import RunOptions
 from grpo_wizard.tui.controllers.deployment import DeploymentController
 from grpo_wizard.tui.controllers.threads import LoopThread
 from grpo_wizard.tui.viewmodels.deployments import is_owner_working
@@ -24,12 +25,12 @@ EventStreamFactory = Callable[["Session"], AsyncIterator["Event"]]
 
 
 class EngineRunner:
-    """`story` is as far as the events go. `words` are what a process of its own would be called with to go on."""
+    """`story` is as far as the events go. `options` are what it was started with."""
 
     def __init__(
-        self, controller: DeploymentController, args: list[str], progress: RunProgress | None = None
+        self, controller: DeploymentController, options: RunOptions, progress: RunProgress | None = None
     ) -> None:
-        self.controller, self.args = controller, args
+        self.controller, self.options = controller, options
         self.progress = progress or RunProgress()
         self._thread: LoopThread | None = None
         self._session: Session | None = None

@@ -87,8 +87,8 @@ class JobMonitor:
     async def _follow(self) -> None:
         from grpo_wizard.state.journal import Journal
         from grpo_wizard.steps.core.events import Event
+        from grpo_wizard.steps.jobs.follow import job_event_data
         from grpo_wizard.steps.jobs.history import final_status
-        from grpo_wizard.tui.commands.wait import job_event_data
 
         watch, told = self.watch, (0, "")
         session = watch.session

@@ -1,4 +1,4 @@
-"""From words to a run: `apply --yes …` or `destroy --confirm …`, as the command line would understand them."""
+"""Starting apply or destroy in this process, and the equivalent commands."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Protocol
 
 from grpo_wizard.state.errors import LockHeld, WizardError
+from grpo_wizard.steps.engine.options import DestroyOptions, RunOptions
 from grpo_wizard.tui.controllers.engine_runner import EngineRunner
 from grpo_wizard.tui.style.i18n import _
 
@@ -18,57 +19,48 @@ if TYPE_CHECKING:
 
 
 class Frontend(Protocol):
-    """What holds the deployment and the run: the app, or plain mode's table."""
+    """What holds the deployment and the run: the app, or plain mode's session."""
 
     controller: DeploymentController | None
     engine: EngineRunner | None
 
 
-async def launch(app: Frontend, args: list[str], progress: RunProgress | None = None) -> None:
-    """Begins it in this process and puts it into `app.engine`; `story` takes its events. Raises WizardError."""
-    desk = app.controller
-    assert desk is not None
-    if not desk.ensure_lock():
-        who = desk.lock_owner
-        assert who is not None
-        raise LockHeld(desk.name, who.pid, who.host, who.since, who.command)
+async def launch(app: Frontend, options: RunOptions, progress: RunProgress | None = None) -> None:
+    """Start the run and put it into `app.engine`; `progress` takes its events. Raises WizardError."""
+    controller = app.controller
+    assert controller is not None
+    if not controller.ensure_lock():
+        owner = controller.lock_owner
+        assert owner is not None
+        raise LockHeld(controller.name, owner.pid, owner.host, owner.since, owner.command)
     if app.engine is not None and app.engine.is_running:
-        raise WizardError(_("Something is going on already"), "", _("Wait for it, or pause it first."))
-    desk.draft.freeze(desk.answers(), "teardown" if args[0] == "destroy" else "run")
-    engine = EngineRunner(desk, args, progress)
+        raise WizardError(_("A run is in progress"), "", _("Wait for it to finish, or pause it first."))
+    screen = "teardown" if isinstance(options, DestroyOptions) else "run"
+    controller.draft.freeze(controller.answers(), screen)
+    engine = EngineRunner(controller, options, progress)
     app.engine = engine
-    await engine.start(lambda session: _event_stream(session, args))
+    await engine.start(lambda session: _event_stream(session, options))
 
 
-async def _event_stream(session: Session, args: list[str]) -> AsyncIterator[Event]:
-    from grpo_wizard.steps.engine.apply import ApplyOptions, apply, destroy
+def _event_stream(session: Session, options: RunOptions) -> AsyncIterator[Event]:
+    # The engine is heavy to import, and a front end opens before anything is run.
+    if isinstance(options, DestroyOptions):
+        from grpo_wizard.steps.engine.destroy import destroy
 
-    if args[0] == "destroy":
-        keep = {"lustre"} if "--keep" in args else set()
-        async for event in destroy(session, keep=keep):
-            yield event
-        return
-    from grpo_wizard.tui.commands.apply import preflight_gate
+        return destroy(session, options)
+    from grpo_wizard.steps.engine.apply import apply
 
-    replaced = tuple(args[n + 1] for n, word in enumerate(args) if word == "--replace")
-    options = ApplyOptions(
-        adopt="--adopt" in args,
-        replace=replaced,
-        gate=None if "--skip-checks" in args else lambda: preflight_gate(session),
-        allow_unpriced="--skip-checks" in args,
-    )
-    async for event in apply(session, options):
-        yield event
+    return apply(session, options)
 
 
 def cli_command(controller: DeploymentController, *args: str) -> str:
-    """A command of ours for this deployment, to be typed as it stands."""
+    """A grpo-wizard command for this deployment, ready to paste into a shell."""
     return shlex.join(["grpo-wizard", *cli_args(controller, list(args))])
 
 
 def cli_args(controller: DeploymentController, args: list[str]) -> list[str]:
-    """`words` with what says which deployment, for a process of its own."""
-    more = ["--deployment", controller.name, "--home", str(controller.home.root)]
+    """`args` with the options that select this deployment, for another process."""
+    selection = ["--deployment", controller.name, "--home", str(controller.home.root)]
     if controller.is_rehearsal:
-        more += ["--rehearse"] + (["--speed", controller.speed] if controller.speed else [])
-    return [*args, *more]
+        selection += ["--rehearse"] + (["--speed", controller.speed] if controller.speed else [])
+    return [*args, *selection]

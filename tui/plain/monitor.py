@@ -187,8 +187,8 @@ class MonitorView:
 
 def confirm_and_stop_job(ui: PlainSession) -> None:
     """Ends the training and keeps the machines."""
+    from grpo_wizard.steps.jobs.stop import stop_job
     from grpo_wizard.steps.jobs.watch import JobWatcher
-    from grpo_wizard.tui.commands.stop import stop_job
 
     async def work() -> Any:
         return await stop_job(JobWatcher(await ui.active_controller.session()))

@@ -8,9 +8,11 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from grpo_wizard.state.errors import WizardError
-from grpo_wizard.steps.engine.apply import ApplyOptions, plan
-from grpo_wizard.steps.engine.plan import format_estimate, hourly_cost
+from grpo_wizard.steps.engine.apply import plan
+from grpo_wizard.steps.engine.estimate import format_estimate
+from grpo_wizard.steps.engine.options import ApplyOptions
 from grpo_wizard.steps.engine.preflight import CheckResult, run_checks
+from grpo_wizard.steps.pricing.book import hourly_cost
 from grpo_wizard.steps.registry import STEP_NAMES, STEPS, all_resources
 from grpo_wizard.tui.commands._output import format_hourly_price
 from grpo_wizard.tui.plain import drills
@@ -197,5 +199,5 @@ class ReviewView:
             return None
         from grpo_wizard.tui.plain.run import start_run
 
-        start_run(self.ui, ["apply", "--yes", *self.choices.cli_args()])
+        start_run(self.ui, self.choices.apply_options())
         return "run"

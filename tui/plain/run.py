@@ -7,6 +7,8 @@ import time
 from typing import TYPE_CHECKING
 
 from grpo_wizard.state.errors import WizardError
+from grpo_wizard.steps.engine.options import ApplyOptions, RunOptions
+from grpo_wizard.tui.controllers.detach import run_args
 from grpo_wizard.tui.controllers.engine_runner import EngineRunner, JournalRunner
 from grpo_wizard.tui.controllers.launch import cli_command, launch
 from grpo_wizard.tui.plain import drills
@@ -21,10 +23,10 @@ if TYPE_CHECKING:
 _POLL_SECONDS = 0.2
 
 
-def start_run(ui: PlainSession, arguments: list[str]) -> None:
+def start_run(ui: PlainSession, options: RunOptions) -> None:
     """Begins apply or destroy in this process; says why when that is not possible."""
     try:
-        ui.wait(_("opening the clients"), launch(ui, arguments, EventPrinter(ui.console.print)))
+        ui.wait(_("opening the clients"), launch(ui, options, EventPrinter(ui.console.print)))
     except WizardError as error:
         ui.engine = None
         ui.print_error(error)
@@ -120,7 +122,7 @@ class RunView:
             raise Quit
         if chosen == "a":
             engine = self.ui.engine
-            start_run(self.ui, engine.args if engine else ["apply", "--yes"])
+            start_run(self.ui, engine.options if engine else ApplyOptions())
             return "run" if self.ui.engine is not None else "review"
         return {"v": "review", "t": "teardown", "b": ""}[chosen]
 
@@ -145,7 +147,7 @@ def interrupted_message(controller: DeploymentController, source: EngineRunner |
         else _("Interrupted. Nothing was being made at this moment.")
     )
     again = cli_command(controller, "--plain")
-    detached = cli_command(controller, *source.args, "--detach")
+    detached = cli_command(controller, *run_args(source.options, controller.name), "--detach")
     tokens = _(
         "Tokens that were typed are forgotten: they are asked again, or taken from HF_TOKEN and WANDB_API_KEY."
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from grpo_wizard.state.errors import WizardError
+from grpo_wizard.steps.engine.options import DestroyOptions
 from grpo_wizard.tui.plain.context import PlainSession, Quit
 from grpo_wizard.tui.plain.run import start_run
 from grpo_wizard.tui.style.i18n import _, ngettext
@@ -43,13 +44,12 @@ class DestroyView:
         ):
             self.console.print(_("Nothing was changed."))
             return ""
-        start_run(
-            self.ui, ["destroy", "--confirm", self.controller.name, *(["--keep", "lustre"] if keeps else [])]
-        )
+        start_run(self.ui, DestroyOptions(keep=frozenset({"lustre"} if keeps else ())))
         return "run" if self.ui.engine is not None else ""
 
     async def _read_destroy_plan(self) -> list[DestroyItem]:
-        from grpo_wizard.steps.engine.apply import ApplyOptions, plan
+        from grpo_wizard.steps.engine.apply import plan
+        from grpo_wizard.steps.engine.options import ApplyOptions
 
         return destroy_items(await plan(await self.controller.session(), ApplyOptions(), strict=True))
 

@@ -281,7 +281,7 @@ class MonitorScreen(WizardScreen):
 
     @work(exclusive=True, group="stop", exit_on_error=False)
     async def _stop(self) -> None:
-        from grpo_wizard.tui.commands.stop import stop_job
+        from grpo_wizard.steps.jobs.stop import stop_job
         from grpo_wizard.tui.controllers.threads import LoopThread
 
         if self._job is None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from grpo_wizard.tui.commands import _detach
+from grpo_wizard.tui.controllers.detach import run_args, start_detached
 from grpo_wizard.tui.controllers.launch import cli_args
 from grpo_wizard.tui.style.i18n import _
 
@@ -67,9 +67,8 @@ async def pause_and_quit(app: Wizard, in_background: bool) -> None:
     desk.release_lock()
     flags = " --rehearse" if desk.is_rehearsal else ""
     if in_background:
-        pid, log = _detach.start_detached(
-            desk.home, desk.name, cli_args(desk, engine.args), desk.child_environment()
-        )
+        args = cli_args(desk, run_args(engine.options, desk.name))
+        pid, log = start_detached(desk.home, desk.name, args, desk.child_environment())
         message = _(
             "{name} goes on in the background as process {pid}. grpo-wizard shows it; {log} holds what it says."
         ).format(name=desk.name, pid=pid, log=log)

@@ -98,7 +98,8 @@ class ReviewScreen(RefreshingScreen):
             self.error = error
             self.draw()
             return
-        from grpo_wizard.steps.engine.apply import ApplyOptions, plan
+        from grpo_wizard.steps.engine.apply import plan
+        from grpo_wizard.steps.engine.options import ApplyOptions
         from grpo_wizard.steps.engine.preflight import run_checks
         from grpo_wizard.steps.registry import STEPS
 
@@ -255,7 +256,7 @@ class ReviewScreen(RefreshingScreen):
         from grpo_wizard.tui.controllers.launch import launch
 
         try:
-            await launch(self.wizard, ["apply", "--yes", *self.options.cli_args()])
+            await launch(self.wizard, self.options.apply_options())
         except WizardError as error:
             self.wizard.show_error(error)
             return

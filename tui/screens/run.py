@@ -256,11 +256,12 @@ class RunScreen(WizardScreen):
     @work(exit_on_error=False, exclusive=True, group="again")
     async def action_retry(self) -> None:
         """The same run once more."""
+        from grpo_wizard.steps.engine.options import ApplyOptions
         from grpo_wizard.tui.controllers.launch import launch
 
         previous = self.wizard.engine
         try:
-            await launch(self.wizard, previous.args if previous else ["apply", "--yes"])
+            await launch(self.wizard, previous.options if previous else ApplyOptions())
         except WizardError as error:
             self.wizard.show_error(error)
             return

@@ -78,7 +78,8 @@ class TeardownScreen(RefreshingScreen):
         except WizardError as error:
             self._show_error(error)
             return
-        from grpo_wizard.steps.engine.apply import ApplyOptions, plan
+        from grpo_wizard.steps.engine.apply import plan
+        from grpo_wizard.steps.engine.options import ApplyOptions
         from grpo_wizard.steps.pricing.reservation import reservation_bill
 
         async def ask() -> tuple[Sequence[Decision], dict[str, Any] | None]:
@@ -194,13 +195,12 @@ class TeardownScreen(RefreshingScreen):
 
     @work(exclusive=True, group="destroy", exit_on_error=False)
     async def _destroy(self) -> None:
+        from grpo_wizard.steps.engine.options import DestroyOptions
         from grpo_wizard.tui.controllers.launch import launch
 
-        words = ["destroy", "--confirm", self.controller.name] + (
-            ["--keep", "lustre"] if self.keep_lustre else []
-        )
+        keep = frozenset({"lustre"} if self.keep_lustre else ())
         try:
-            await launch(self.wizard, words)
+            await launch(self.wizard, DestroyOptions(keep=keep))
         except WizardError as error:
             self.wizard.show_error(error)
             return

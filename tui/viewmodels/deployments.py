@@ -16,8 +16,7 @@ from grpo_wizard.state.model import Deployment, JobRecord
 from grpo_wizard.state.store import StateStore
 from grpo_wizard.steps.core.durations import format_duration
 from grpo_wizard.steps.core.model import NON_BILLABLE, Resource
-from grpo_wizard.steps.engine.plan import hourly_cost
-from grpo_wizard.steps.pricing.book import BUILT_IN_PRICES, PriceBook
+from grpo_wizard.steps.pricing.book import BUILT_IN_PRICES, PriceBook, hourly_cost
 from grpo_wizard.steps.pricing.budget import cost_to_date as so_far
 from grpo_wizard.steps.pricing.budget import parse_time as parse_time
 from grpo_wizard.steps.pricing.refresh import load_price_book

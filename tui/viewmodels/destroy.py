@@ -27,7 +27,7 @@ class DestroyItem:
 
 def destroy_items(decisions: Sequence[Decision]) -> list[DestroyItem]:
     """Of all that is there; what is absent has none."""
-    from grpo_wizard.steps.engine.plan import retained_ids
+    from grpo_wizard.steps.engine.graph import retained_ids
 
     found = []
     needed = retained_ids([d.resource for d in decisions], ("lustre",))

@@ -14,6 +14,7 @@ from grpo_wizard.steps.core.answers import Field, InvalidValue, NotAnswered
 from grpo_wizard.steps.core.durations import format_duration
 from grpo_wizard.steps.core.model import Step
 from grpo_wizard.steps.core.tutorial_differences import DIFFERENCES
+from grpo_wizard.steps.engine.options import ApplyOptions
 from grpo_wizard.steps.engine.preflight import CheckResult, blocking
 from grpo_wizard.steps.registry import STEPS, step
 from grpo_wizard.tui.controllers.draft import Draft
@@ -98,12 +99,11 @@ class ReviewOptions:
         elif row.key == "replace":
             self.replace_ids ^= {row.target[0]}
 
-    def cli_args(self) -> list[str]:
-        """As the command line says it."""
-        words = ["--adopt"] if self.adopt else []
-        for id in sorted(self.replace_ids):
-            words += ["--replace", id]
-        return words + (["--skip-checks"] if self.skip_checks else [])
+    def apply_options(self) -> ApplyOptions:
+        """As the engine takes them."""
+        return ApplyOptions(
+            adopt=self.adopt, replace=tuple(sorted(self.replace_ids)), skip_checks=self.skip_checks
+        )
 
 
 def review_rows(
@@ -285,7 +285,8 @@ def plan_summary(
 ) -> Text:
     """Plan, price and time; what is unknown is named, never guessed. `error` is why the cloud could not be looked at."""
     from grpo_wizard.state import errors
-    from grpo_wizard.steps.engine.plan import estimated_phases, format_setup_estimate, hourly_cost
+    from grpo_wizard.steps.engine.estimate import estimated_phases, format_setup_estimate
+    from grpo_wizard.steps.pricing.book import hourly_cost
     from grpo_wizard.steps.registry import all_resources
 
     head, text = f"bold {colours['muted']}", Text(end="")

@@ -13,7 +13,7 @@ from textual.reactive import reactive
 from textual.widget import Widget
 from textual.widgets import Input
 
-from grpo_wizard.steps.core.suggestions import Suggestion
+from grpo_wizard.steps.gcp.suggestions import Suggestion
 from grpo_wizard.tui.style.i18n import _
 from grpo_wizard.tui.style.icons import truncate
 from grpo_wizard.tui.widgets.picker import OptionPicker

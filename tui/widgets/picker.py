@@ -16,7 +16,7 @@ from textual.widgets import OptionList, Static
 from textual.widgets.option_list import Option
 
 from grpo_wizard.state.errors import WizardError
-from grpo_wizard.steps.core.suggestions import Suggestion
+from grpo_wizard.steps.gcp.suggestions import Suggestion
 from grpo_wizard.tui.style.i18n import _
 
 LoadSuggestions = Callable[[], Awaitable[Sequence[Suggestion]]]

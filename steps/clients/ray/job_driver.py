@@ -211,7 +211,7 @@ async def _with_resume_point(
         if step is not None
         else "no checkpoint is complete: the next try begins anew"
     )
-    return replace(observed, detail=f"{observed.detail}; {where}")
+    return replace(observed, detail=f"{observed.detail}; {where}", resume_step=step)
 
 
 async def _has_output(head: RayHeadConnection, job: Job) -> bool:
