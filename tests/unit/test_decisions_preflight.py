@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +17,9 @@ from sample_answers import answers
 from grpo_wizard.state.errors import WizardError
 from grpo_wizard.steps.clients.errors import CloudError
 from grpo_wizard.steps.clients.queries.cached import CachedCloudReader
-from grpo_wizard.steps.core.model import Check, CheckFinding, Step
+from grpo_wizard.steps.core.model import Check, CheckFinding
 from grpo_wizard.steps.engine.preflight import CheckResult, blocking, inconclusive, run_check, run_checks
+from grpo_wizard.steps.registry import step
 
 ANSWERS = answers()
 PROJECT = {"GET /v3/projects/my-project": (200, {"name": "projects/123", "state": "ACTIVE"})}
@@ -128,7 +130,7 @@ def test_what_a_missing_project_answers_counts_for_nothing(
 
 
 def _run(steps: dict[str, list[Check]], reader: CachedCloudReader) -> list[CheckResult]:
-    listed = [Step(name, name, "", (), checks, lambda answers: ()) for name, checks in steps.items()]
+    listed = [replace(step(name), checks=checks) for name, checks in steps.items()]
     return asyncio.run(run_checks(listed, ANSWERS, reader))
 
 

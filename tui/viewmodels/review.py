@@ -17,6 +17,7 @@ from grpo_wizard.steps.core.tutorial_differences import DIFFERENCES
 from grpo_wizard.steps.engine.options import ApplyOptions
 from grpo_wizard.steps.engine.preflight import CheckResult, blocking
 from grpo_wizard.steps.registry import STEPS, step
+from grpo_wizard.tui.controllers.draft import Draft
 from grpo_wizard.tui.style.i18n import _, ngettext
 from grpo_wizard.tui.style.icons import status_icon, truncate
 
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from grpo_wizard.state.errors import WizardError
     from grpo_wizard.steps.engine.plan import Decision
     from grpo_wizard.tui.controllers.deployment import DeploymentController
-    from grpo_wizard.tui.controllers.draft import Draft
 
 
 _TITLE_WIDTH, _GAP = 12, "  "
