@@ -118,7 +118,7 @@ class CliHarness:
 
     def start_forked(self, *arguments: str) -> ForkedCommand:
         """One command, left running, without the time that imports take."""
-        return ForkedCommand(self.cli_args(*arguments), clean_environment())
+        return ForkedCommand(self.cli_args(*arguments), clean_environment(), self.home.parent)
 
     def start(self, *arguments: str) -> subprocess.Popen[str]:
         """One command in an interpreter of its own, left running; stdout can be read line by line."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,6 +15,10 @@ from grpo_wizard.steps.emulator import process
 if TYPE_CHECKING:
     from cli_harness import DeploymentRecord
 
+# A background job and some CI runners start pytest with SIGINT ignored, and every child would inherit that: the
+# commands under test are interrupted as in a terminal. (A handler becomes the default disposition at exec.)
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # The longest first: with two workers, one of them would else wait at the end for a single file.
 _SLOW_MODULES = (

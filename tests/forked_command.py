@@ -36,10 +36,11 @@ _forkserver.set_forkserver_preload(_PRELOADED_MODULES)
 
 
 class ForkedCommand:
-    """One running command, with as much of Popen as tests need."""
+    """One running command, with as much of Popen as tests need. Its pipe and its stderr lie below `folder`."""
 
-    def __init__(self, words: Sequence[str], environment: dict[str, str]) -> None:
-        self._folder = tempfile.TemporaryDirectory(prefix="warm-")
+    def __init__(self, words: Sequence[str], environment: dict[str, str], folder: Path) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self._folder = tempfile.TemporaryDirectory(prefix="command-", dir=folder)
         pipe, self._err = Path(self._folder.name) / "out", Path(self._folder.name) / "err"
         os.mkfifo(pipe)
         self._process = _forkserver.Process(

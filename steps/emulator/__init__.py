@@ -1,1 +1,1 @@
-"""The stand-in for the outside: a server in a process of its own."""
+"""The emulator: a local server that stands in for Google Cloud, Kubernetes, Hugging Face and W&B."""

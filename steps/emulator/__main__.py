@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="python -m grpo_wizard.steps.emulator", description="The stand-in for Google Cloud on loopback."
+        prog="python -m grpo_wizard.steps.emulator",
+        description="Local Google Cloud emulator on the loopback interface.",
     )
     commands = parser.add_subparsers(dest="command", required=True)
     for name in ("serve", "status", "stop"):
@@ -35,30 +36,32 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _add_serve_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--port", type=int, default=0, help="0: a free one")
+    parser.add_argument("--port", type=int, default=0, help="port to listen on; 0 picks a free one")
     parser.add_argument(
-        "--speed", default=process.DEFAULT_SPEED, help="divides durations; max: none (default: %(default)s)"
+        "--speed",
+        default=process.DEFAULT_SPEED,
+        help="factor that shortens durations; max skips them (default: %(default)s)",
     )
-    parser.add_argument("--faults", type=Path, help="JSON list of requests that shall fail")
-    parser.add_argument("--record", type=Path, help="appends a JSON line for each request")
-    parser.add_argument("--drill", action="append", default=[], help="a trouble by name; may be repeated")
-    parser.add_argument("--env-file", type=Path, help="writes the environment as shell exports")
+    parser.add_argument("--faults", type=Path, help="file with a JSON list of requests that fail")
+    parser.add_argument("--record", type=Path, help="file to which each request is appended as a JSON line")
+    parser.add_argument("--drill", action="append", default=[], help="start a drill by name; repeatable")
+    parser.add_argument("--env-file", type=Path, help="write the environment to this file as shell exports")
     parser.add_argument("--ray", choices=("real", "none"), default="real")
     parser.add_argument(
         "--idle",
         type=float,
         default=30.0,
-        help="minutes without a request after which it ends; 0: never (default: %(default)g)",
+        help="minutes without a request before the server exits; 0 disables (default: %(default)g)",
     )
     parser.add_argument(
         "--check-answers",
         action="store_true",
-        help="holds every answer against the discovery documents (/_rehearsal/answers)",
+        help="validate every response against the discovery documents (see /_rehearsal/answers)",
     )
 
 
 def resolve_home(home: Path | None) -> Path:
-    """The home folder in force."""
+    """Return the home folder to use."""
     if home is not None or os.environ.get("GRPO_WIZARD_HOME"):
         return (home or Path(os.environ["GRPO_WIZARD_HOME"])).absolute()
     from platformdirs import user_state_path
@@ -67,7 +70,7 @@ def resolve_home(home: Path | None) -> Path:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Exit code 0, or 1 with one sentence on stderr."""
+    """Run a command. Return 0, or 1 with an error on stderr."""
     args = _parser().parse_args(argv)
     home = resolve_home(args.home)
     try:
@@ -104,7 +107,10 @@ def _serve(args: argparse.Namespace, home: Path) -> int:
 
 
 def serve(options: ServerOptions) -> None:
-    """In this process until it ends: its line on stdout, its log on stderr. Raises what serve.run raises."""
+    """Run the server in this process until it ends: its address on stdout, its log on stderr.
+
+    Raises what `serve.run_server` raises.
+    """
     logging.basicConfig(
         level=logging.WARNING, format="%(asctime)s %(levelname)s %(name)s: %(message)s", stream=sys.stderr
     )

@@ -1,4 +1,4 @@
-"""The environment in which the real gcloud, the real kubectl and the wizard use this server."""
+"""The environment variables with which gcloud, kubectl and the wizard use the emulator."""
 
 from __future__ import annotations
 
@@ -9,10 +9,9 @@ from grpo_wizard.steps.emulator.google.shared.seed import PROJECT
 
 
 def client_environment(base_url: str, root: Path, token: str, ca: Path) -> dict[str, str]:
-    """Variables by name.
+    """Return the variables by name.
 
-    Gcloud gets a configuration folder of its own, kubectl a kubeconfig of its own: the user's are not
-    touched.
+    gcloud gets its own configuration folder and kubectl its own kubeconfig; the user's are not touched.
     """
     config = root / "gcloud"
     config.mkdir(mode=0o700, exist_ok=True)
@@ -22,7 +21,7 @@ def client_environment(base_url: str, root: Path, token: str, ca: Path) -> dict[
         "CLOUDSDK_CORE_DISABLE_PROMPTS": "1",
         "CLOUDSDK_CORE_DISABLE_USAGE_REPORTING": "true",
         "CLOUDSDK_CORE_CUSTOM_CA_CERTS_FILE": str(ca),
-        # Python's requests, which gcloud uses, prefers this variable to gcloud's own property (measured).
+        # Python's requests, which gcloud uses, prefers this variable to gcloud's property (measured with gcloud 528).
         "REQUESTS_CA_BUNDLE": str(ca),
         "CLOUDSDK_COMPONENT_MANAGER_DISABLE_UPDATE_CHECK": "true",
         "CLOUDSDK_SURVEY_DISABLE_PROMPTS": "true",
@@ -38,5 +37,5 @@ def client_environment(base_url: str, root: Path, token: str, ca: Path) -> dict[
 
 
 def export_script(env: dict[str, str]) -> str:
-    """Lines for `source`."""
+    """Return the variables as shell `export` lines."""
     return "".join(f"export {name}={shlex.quote(value)}\n" for name, value in env.items())

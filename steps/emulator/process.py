@@ -1,7 +1,7 @@
-"""Finding, starting and stopping the rehearsal server. Standard library only: the command line imports this
-at once.
+"""Find, start and stop the emulator server.
 
-Where it lives: `<home>/rehearsal/` holds `address.json`, `token`, the world's file, the CA and the log.
+Standard library only, because every command imports this module. `<home>/rehearsal/` holds `address.json`,
+`token`, the state file, the CA and the log.
 """
 
 from __future__ import annotations
@@ -29,20 +29,20 @@ URL_ENV, TOKEN_ENV, TOKEN_FILE_ENV = (
 )
 DEFAULT_SPEED = "120"
 _START_TIMEOUT_S = 30.0
-# The server is sent them where it needs them; a process's environment can be read.
+# Not passed in the server's environment, which other processes of the user can read; requests carry them.
 _SECRET_ENV_VARS = ("HF_TOKEN", "WANDB_API_KEY")
 _NO_PROXY_OPENER = urllib.request.build_opener(
     urllib.request.ProxyHandler({})
-)  # loopback is never asked through a proxy
+)  # never reach loopback through a proxy
 
 
 class EmulatorError(Exception):
-    """One sentence that says why there is no server to talk to, and what helps."""
+    """No server can be used. The message says why and how to fix it."""
 
 
 @dataclass(frozen=True)
 class ServerAddress:
-    """A running server. `env` is what gcloud, kubectl and the wizard need to use it."""
+    """The address of a running server. `env` holds what gcloud, kubectl and the wizard need to use it."""
 
     base_url: str
     pid: int
@@ -53,21 +53,21 @@ class ServerAddress:
 
     @property
     def token(self) -> str:
-        """The bearer token: of the environment where the server is another's, else of its file."""
+        """The bearer token: from `env` for a server of another home, otherwise from its file."""
         return self.env.get(TOKEN_ENV) or Path(self.token_file).read_text().strip()
 
     def to_json(self) -> str:
-        """The one JSON line of `rehearsal serve`."""
+        """Return the line that `rehearsal serve` prints."""
         return json.dumps(asdict(self))
 
 
 def server_folder(home: Path) -> Path:
-    """The server's private folder under a home."""
+    """Return the server's private folder in a home."""
     return home / "rehearsal"
 
 
 def normalize_speed(speed: float | str) -> str:
-    """`max`, or a positive number as text (`120`). Raises RehearsalError."""
+    """Return `max`, or a positive number as text (`120`). Raises EmulatorError."""
     if str(speed).lower() in ("max", "inf"):
         return "max"
     try:
@@ -75,21 +75,21 @@ def normalize_speed(speed: float | str) -> str:
     except ValueError:
         number = 0.0
     if not 0 < number < float("inf"):
-        raise EmulatorError(f"The speed must be `max` or a number above 0, not {speed!r}.")
+        raise EmulatorError(f"--speed must be `max` or a number above 0, not {speed!r}.")
     return f"{number:g}"
 
 
 def find(home: Path) -> ServerAddress | None:
-    """The running server: GRPO_WIZARD_REHEARSAL_URL's, else this home's.
+    """Return the running server: the one named by GRPO_WIZARD_REHEARSAL_URL, otherwise this home's.
 
-    None where there is none. Raises RehearsalError if the named one is not there.
+    None where no server runs. Raises EmulatorError if the named server does not respond.
     """
     url = os.environ.get(URL_ENV)
     return connect(url, _token_from_env()) if url else find_own(home)
 
 
 def find_own(home: Path) -> ServerAddress | None:
-    """This home's own running server, whatever the environment names."""
+    """Return this home's running server, whatever the environment names."""
     address = _read_address(server_folder(home) / "address.json")
     if address is None:
         return None
@@ -103,9 +103,9 @@ def find_own(home: Path) -> ServerAddress | None:
 
 
 def last_known(home: Path) -> ServerAddress | None:
-    """Where the server was last, by the environment or by what it wrote; it is not asked, and may be gone.
+    """Return the last known address of the server, without contacting it; the server may have ended.
 
-    Raises RehearsalError where the environment names a place that is not on loopback, or no token.
+    Raises EmulatorError if the environment names an address that is not on loopback, or no token.
     """
     url = os.environ.get(URL_ENV)
     if not url:
@@ -117,25 +117,26 @@ def last_known(home: Path) -> ServerAddress | None:
 def _require_loopback(url: str) -> None:
     if urlsplit(url).hostname not in ("127.0.0.1", "localhost", "::1"):
         raise EmulatorError(
-            f"{URL_ENV} must name a server on 127.0.0.1, not {url}: a rehearsal goes no further."
+            f"{URL_ENV} must name a server on 127.0.0.1, not {url}: a rehearsal never leaves this machine."
         )
 
 
 def connect(url: str, token: str, speed: float | str | None = None) -> ServerAddress:
-    """A server that somebody else started.
+    """Connect to a server that is already running.
 
-    Raises RehearsalError where it is not on loopback, does not answer, refuses the token or runs at another speed.
+    Raises EmulatorError if it is not on loopback, does not respond, rejects the token or runs at another
+    speed.
     """
     _require_loopback(url)
     try:
         answer = send_request(url, token, "GET", "/_rehearsal/status", timeout=5)
     except urllib.error.HTTPError as error:
         raise EmulatorError(
-            f"The rehearsal at {url} answers {error.code}: set {TOKEN_ENV} to its token."
+            f"The emulator at {url} responded with {error.code}. Set {TOKEN_ENV} to its token."
         ) from None
     except (OSError, ValueError) as error:
         raise EmulatorError(
-            f"No rehearsal answers at {url} ({error}): start one with `grpo-wizard rehearsal serve`."
+            f"No emulator responds at {url} ({error}). Start one with `grpo-wizard rehearsal serve`."
         ) from None
     address = ServerAddress(
         url.rstrip("/"),
@@ -160,9 +161,9 @@ def start(
     check_answers: bool = False,
     drills: Sequence[str] = (),
 ) -> ServerAddress:
-    """This home's server: the one that runs, else a new detached process that answers when this returns.
+    """Return this home's server; start it as a detached process if it is not running.
 
-    Two at once start one.
+    The server accepts requests when this returns. Concurrent calls start one server.
     """
     if os.environ.get(URL_ENV):
         return connect(os.environ[URL_ENV], _token_from_env(), speed)
@@ -210,7 +211,7 @@ def _spawn(home: Path, options: list[str]) -> ServerAddress:
         if process.poll() is not None:
             break
         time.sleep(0.05)
-    raise EmulatorError(f"The rehearsal server did not start; the end of {log}: {_tail(log)}")
+    raise EmulatorError(f"The emulator did not start. The last line of {log} is: {_tail(log)}")
 
 
 def _tail(log: Path) -> str:
@@ -219,7 +220,7 @@ def _tail(log: Path) -> str:
 
 
 def status(home: Path) -> JSON:
-    """What runs: `{"running": false}`, or the server's own account with its base_url."""
+    """Return `{"running": false}`, or the server's own status with its base_url."""
     address = find(home)
     if address is None:
         return {"running": False}
@@ -231,7 +232,7 @@ def status(home: Path) -> JSON:
 
 
 def stop(home: Path, wait_s: float = 20.0) -> bool:
-    """Ends this home's server and everything it started. False where none ran."""
+    """Stop this home's server and everything it started. Returns False where none was running."""
     address = find_own(home)
     if address is None:
         return False
@@ -243,13 +244,13 @@ def stop(home: Path, wait_s: float = 20.0) -> bool:
             return True
         time.sleep(0.05)
     raise EmulatorError(
-        f"The rehearsal server (process {address.pid}) has not ended after {wait_s:g} s; its log is "
+        f"The emulator (process {address.pid}) is still running after {wait_s:g} s. See its log: "
         f"{server_folder(home) / 'server.log'}."
     )
 
 
 def _supervisor_pids(home: Path) -> list[int]:
-    """The processes that guard its heads and sidecars: each notes itself beside what it guards."""
+    """Return the supervisors of its heads and sidecars, from their pid files."""
     pids = []
     for note in (server_folder(home) / "heads").glob("*.json"):
         with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
@@ -258,14 +259,14 @@ def _supervisor_pids(home: Path) -> list[int]:
 
 
 def list_resources(address: ServerAddress) -> list[JSON]:
-    """The rows of `/_rehearsal/world`."""
+    """Return the rows of `/_rehearsal/world`."""
     rows: list[JSON] = send_request(address.base_url, address.token, "GET", "/_rehearsal/world")["resources"]
     return rows
 
 
 def _is_alive(pid: int) -> bool:
     with contextlib.suppress(ChildProcessError, OSError):
-        os.waitpid(pid, os.WNOHANG)  # our own child that ended would else look alive
+        os.waitpid(pid, os.WNOHANG)  # reap our own child, which would otherwise look alive
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
@@ -278,9 +279,9 @@ def _is_alive(pid: int) -> bool:
 def _require_same_speed(address: ServerAddress, speed: float | str | None) -> ServerAddress:
     if speed is not None and normalize_speed(speed) != address.speed:
         raise EmulatorError(
-            f"The rehearsal at {address.base_url} runs at speed {address.speed}, not "
-            f"{normalize_speed(speed)}: leave out --speed, "
-            "or stop it first with `grpo-wizard rehearsal stop`."
+            f"The emulator at {address.base_url} runs at speed {address.speed}, not "
+            f"{normalize_speed(speed)}. Omit --speed, "
+            "or stop the emulator first with `grpo-wizard rehearsal stop`."
         )
     return address
 
@@ -291,7 +292,7 @@ def _token_from_env() -> str:
     path = os.environ.get(TOKEN_FILE_ENV)
     if path and Path(path).is_file():
         return Path(path).read_text().strip()
-    raise EmulatorError(f"{URL_ENV} is set, but neither {TOKEN_ENV} nor {TOKEN_FILE_ENV} says the token.")
+    raise EmulatorError(f"{URL_ENV} is set, but the token is not: set {TOKEN_ENV} or {TOKEN_FILE_ENV}.")
 
 
 def _read_address(path: Path) -> ServerAddress | None:
@@ -312,7 +313,7 @@ def send_request(base_url: str, token: str, method: str, path: str, timeout: flo
 
 @contextlib.contextmanager
 def _file_lock(path: Path) -> Iterator[None]:
-    """Held by the process, so it cannot go stale."""
+    """Hold an exclusive lock, which the kernel releases when the process ends."""
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)

@@ -9,13 +9,13 @@ import signal
 import socket
 import subprocess
 import sys
-import tempfile
 import time
 import urllib.request
 from pathlib import Path
 from typing import Any
 
 import psutil
+from scratch_folder import create_scratch_folder
 
 
 def free_port() -> int:
@@ -30,7 +30,7 @@ class RayHead:
 
     def __init__(self, token: str | None = None) -> None:
         # Ray's socket paths must stay below 107 characters, so not below pytest's own folder.
-        self.folder = Path(tempfile.mkdtemp(prefix="grpo-ray-"))
+        self.folder = create_scratch_folder()
         self.dashboard, self.agent, self.token = free_port(), free_port(), token
         self.process = self._start()
 

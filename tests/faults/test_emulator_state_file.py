@@ -49,8 +49,8 @@ def changed(data: bytes, **fields: Any) -> bytes:
 def test_a_world_that_cannot_be_read_is_refused_by_name_and_kept(tmp_path: Path) -> None:
     good = kept(tmp_path)
     damaged = {
-        "is of version 2, this program reads version 1": changed(good, version=2),
-        "is of version 0, this program reads version 1": changed(good, version=0),
+        "has version 2, but this program reads version 1": changed(good, version=2),
+        "has version 0, but this program reads version 1": changed(good, version=0),
         "truncated": good[: len(good) // 2],
         "cannot be read": b"",
         "unexpected keyword argument": changed(good, records=[{"colour": "red"}]),
@@ -78,7 +78,7 @@ def test_whatever_lies_there_is_no_world_and_says_which_file(data: bytes) -> Non
             return data
 
     with pytest.raises(
-        world_file.StoreUnreadable, match=r"world\.json cannot be read: .+\. It is left as it is"
+        world_file.StoreUnreadable, match=r"world\.json cannot be read: .+\. The file was not changed"
     ):
         world_file.read(There("world.json"))
 

@@ -17,17 +17,19 @@ import psutil
 import pytest
 from ray_job_client import TOKEN, pod_view, ray_jobs_api
 
+from grpo_wizard.steps.emulator.ray import supervisor
+from grpo_wizard.steps.emulator.ray.head_process import SupervisedProcess, private_folder, short_folder
 from grpo_wizard.steps.emulator.ray.heads import LocalRayHeadManager
 from grpo_wizard.steps.emulator.ray.processes import find_processes
 
 SERVER = """
 import asyncio, pathlib, sys
 sys.path.insert(0, {tests!r})
-from ray_job_client import pod
-from grpo_wizard.steps.emulator.ray.heads import RayHeads
+from ray_job_client import pod_view
+from grpo_wizard.steps.emulator.ray.heads import LocalRayHeadManager
 async def main():
-    heads = RayHeads(pathlib.Path(sys.argv[1]))
-    print(*await heads.connect(pod(pathlib.Path(sys.argv[1])), 8265), flush=True)
+    heads = LocalRayHeadManager(pathlib.Path(sys.argv[1]))
+    print(*await heads.connect(pod_view(pathlib.Path(sys.argv[1])), 8265), flush=True)
     await asyncio.sleep(600)
 asyncio.run(main())
 """
@@ -88,7 +90,7 @@ async def _life(root: Path) -> None:
         assert await _statuses(f"http://127.0.0.1:{many[0][1]}/api/version") == [401, 403, 200]
         assert await _statuses(f"http://127.0.0.1:{many[-1][1]}/logs/") == [401, 403, 200]
         assert _beyond_loopback(notes) == set()
-        with pytest.raises(ConnectionError, match="1 Ray heads already run in this rehearsal"):
+        with pytest.raises(ConnectionError, match="already runs 1 Ray heads"):
             await heads.connect(pod_view(root, "second"), 8265)
         with pytest.raises(ConnectionError, match="Nothing listens on port 6379"):
             await heads.connect(view, 6379)
@@ -110,7 +112,7 @@ def test_one_start_for_all_on_loopback_behind_a_token_and_nothing_left(tmp_path:
 
 
 def test_no_ray_is_said_in_one_sentence(tmp_path: Path) -> None:
-    with pytest.raises(ConnectionError, match=r"This rehearsal runs no Ray \(--ray none\)\."):
+    with pytest.raises(ConnectionError, match=r"The emulator runs without Ray \(--ray none\)\."):
         asyncio.run(LocalRayHeadManager(tmp_path, enabled=False).connect(pod_view(tmp_path), 8265))
 
 
@@ -137,6 +139,27 @@ def test_a_head_ends_with_a_server_that_was_killed_and_with_a_guard_that_was_kil
     server.wait()
     _until_none_is_left(notes)
     assert not Path(notes[0]["folder"]).exists()
+
+
+def test_a_folder_of_a_server_killed_before_its_head_started_is_removed_by_the_next(tmp_path: Path) -> None:
+    notes = private_folder(tmp_path / "heads")
+    created, named_only = (
+        SupervisedProcess(f"tag-{n}", short_folder(), notes / f"pod-{n}.json") for n in range(2)
+    )
+    for head in (created, named_only):
+        head.create_folder()
+    (named_only.folder / named_only.tag).unlink()
+    LocalRayHeadManager(tmp_path)
+    assert not created.folder.exists() and not named_only.folder.exists() and _notes(tmp_path) == []
+
+
+def test_what_a_server_starts_can_be_interrupted_where_the_server_ignores_sigint(tmp_path: Path) -> None:
+    show = [sys.executable, "-c", "import signal; print(signal.getsignal(signal.SIGINT))"]
+    command = [sys.executable, str(Path(supervisor.__file__)), "a-tag", str(tmp_path), *show]
+    ignoring = ["sh", "-c", 'trap "" INT; exec "$@"', "sh", *command]
+    with subprocess.Popen(ignoring, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert "default_int_handler" in process.stdout.readline()
 
 
 @pytest.mark.heavy

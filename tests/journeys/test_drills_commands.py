@@ -29,7 +29,7 @@ def home(tmp_path: Path) -> Iterator[Path]:
 def typed(home: Path, *words: str) -> subprocess.CompletedProcess[str]:
     """One command to its end."""
     line = [words[0], "--home", str(home), *words[1:]]
-    command = ForkedCommand(line, clean_environment())
+    command = ForkedCommand(line, clean_environment(), home.parent)
     out = command.stdout.read()
     return subprocess.CompletedProcess(line, command.wait(60), out, command.stderr())
 
@@ -41,7 +41,7 @@ def test_drills_are_listed_without_a_server_and_begun_with_one_that_is_started(h
         and "The emulator is not running." in listed.stdout
         and process.find_own(home) is None
     )
-    for words in (*DRILL_NAMES, "The zone has no machines left", "no check can see it before", "issues/2764"):
+    for words in (*DRILL_NAMES, "Zone out of capacity", "no check can detect it earlier", "issues/2764"):
         assert words in " ".join(listed.stdout.split())  # however wide the terminal is
     assert typed(home, "rehearsal", "end-drill").stdout == "No drill was active.\n"
     begun = typed(home, "rehearsal", "drill", "stock-out", "head-lost", "--speed", "max")
@@ -99,7 +99,7 @@ def test_plain_mode_has_them_in_its_menu_and_says_which_run(home: Path) -> None:
     process.start(home, "max", ray="none")
     with PlainTerminal(home) as terminal:
         terminal.reply("x for drills", "x")
-        terminal.wait_for("1. stock-out: The zone has no machines left.")
+        terminal.wait_for("1. stock-out: Zone out of capacity.")
         terminal.reply("begin or end one", "?1")
         terminal.wait_for("As in: https://github.com/NVIDIA/aicr/issues/2764")
         terminal.reply("begin or end one", "99")
@@ -122,7 +122,7 @@ def test_plain_mode_has_them_in_its_menu_and_says_which_run(home: Path) -> None:
         (("rehearsal", "drill"), "No drill was named"),
         (("rehearsal", "drill", "stok-out"), "did you mean stock-out?"),
         (("check", "--rehearse", "--drill", "stok-out"), "did you mean stock-out?"),
-        (("rehearsal", "end-drill", "spoons"), "there are: stock-out"),
+        (("rehearsal", "end-drill", "spoons"), "Available drills: stock-out"),
         (("rehearsal", "stop", "stock-out"), "unrecognized arguments: stock-out"),
         (("rehearsal", "status", "--drill", "stock-out"), "grpo-wizard rehearsal drill NAME"),
     ],

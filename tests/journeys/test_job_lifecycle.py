@@ -13,10 +13,12 @@ from pathlib import Path
 
 import psutil
 import pytest
-from cli_harness import ANSWERS, JSON, NAME, CliHarness, cli_harness
+from cli_harness import ANSWERS, JSON, NAME, CliHarness, cli_harness, fault
+from emulator_server import wait_until
 
 from grpo_wizard.steps.clients.kubernetes.api import connect_cluster
 from grpo_wizard.steps.clients.ray.head import RayHeadConnection
+from grpo_wizard.steps.clients.ray.job_driver import submission_id
 from grpo_wizard.steps.emulator import process as emulator_process
 from grpo_wizard.steps.jobs.watch import JobWatcher, job_resource
 from grpo_wizard.tui.commands._session import open_session
@@ -26,34 +28,53 @@ _JOB = "grpo.job."
 
 
 @pytest.fixture(scope="module")
-def trained(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CliHarness]:
-    """The tutorial's deployment with its ten steps done; apply was killed once while it submitted."""
-    with cli_harness(tmp_path_factory.mktemp("job"), ray="real") as walk:
+def harness(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CliHarness]:
+    """The tutorial's deployment up to the RayCluster. The head receives the first submission at once; its answer takes
+    ten minutes."""
+    slow_answer = fault("ray", "POST", "/api/jobs/", nth=1, delay_s=600)
+    with cli_harness(tmp_path_factory.mktemp("job"), [slow_answer], ray="real") as walk:
         done = walk.run("init", "--answers", str(ANSWERS), "--set", "grpo.release_minutes=20")
         assert done.returncode == 0, done.stderr
         walk.events("apply", "--yes", "--until", "raycluster", "--json")
-        _killed_while_submitting(walk)
-        done = walk.run("apply", "--yes", "--wait", "--json", timeout=400, HF_TOKEN=CANARY)
-        assert done.returncode == 0, (done.stdout[-3000:], done.stderr[-2000:])
         yield walk
 
 
-def _killed_while_submitting(walk: CliHarness) -> None:
-    """The intent with its request id is on disk before the call: kill -9 comes right after it."""
-    apply = walk.start("apply", "--yes", "--json")
-    until = time.monotonic() + 120
-    while not _intent(walk):
-        assert time.monotonic() < until and apply.poll() is None
-        time.sleep(0.02)
-    time.sleep(1.0)
+@pytest.fixture(scope="module")
+def killed_request(harness: CliHarness) -> str:
+    """The request id of a submission whose apply was killed (SIGKILL) after the head had the job, before the answer."""
+    apply = harness.start("apply", "--yes", "--json")
+    wait_until(lambda: apply.poll() is None and _intent(harness), 120)
+    request = str(_intent(harness)["request_id"])
+    wait_until(lambda: submission_id(request) in _submitted_ids(harness), 60)
+    record = _intent(harness)
+    assert record["request_id"] == request, "the intent is still unanswered when the process is killed"
+    assert not record["identity"] and not record["operation"] and not record["done_at"]
+    assert apply.poll() is None
     os.kill(apply.pid, signal.SIGKILL)
     apply.wait()
+    return request
 
 
-def _intent(walk: CliHarness) -> bool:
-    return any(
-        id.startswith(_JOB) and record["request_id"] for id, record in walk.state()["resources"].items()
+@pytest.fixture(scope="module")
+def trained(harness: CliHarness, killed_request: str) -> CliHarness:
+    """The job's ten steps are done; apply was killed once while it submitted the job."""
+    done = harness.run("apply", "--yes", "--wait", "--json", timeout=400, HF_TOKEN=CANARY)
+    assert done.returncode == 0, (done.stdout[-3000:], done.stderr[-2000:])
+    return harness
+
+
+def _intent(harness: CliHarness) -> JSON:
+    """The record of a job whose creation was requested and not yet confirmed; empty where there is none."""
+    records = harness.state()["resources"].items()
+    pending = (
+        r for id, r in records if id.startswith(_JOB) and r["origin"] == "intended" and r["request_id"]
     )
+    return next(pending, {})
+
+
+def _submitted_ids(harness: CliHarness) -> set[str]:
+    """The submission ids that the Ray head knows."""
+    return {str(job["submission_id"]) for job in _jobs(harness) if job.get("submission_id")}
 
 
 def _ask(walk: CliHarness, address: Callable[[RayHeadConnection, str], str]) -> bytes:
@@ -75,9 +96,11 @@ def _jobs(walk: CliHarness) -> list[JSON]:
     return found
 
 
-def test_killed_between_submission_and_answer_there_is_one_job(trained: CliHarness) -> None:
+def test_killed_between_submission_and_answer_there_is_one_job(
+    trained: CliHarness, killed_request: str
+) -> None:
     submitted = [job for job in _jobs(trained) if job.get("submission_id")]
-    assert len(submitted) == 1
+    assert [job["submission_id"] for job in submitted] == [submission_id(killed_request)]
     assert submitted[0]["status"] == "SUCCEEDED"
 
 

@@ -31,7 +31,7 @@ def typed(home: Path, *words: str, **environment: str) -> subprocess.CompletedPr
         "GOOGLE_APPLICATION_CREDENTIALS": str(home / "none.json"),
         "CLOUDSDK_CONFIG": str(home / "none"),
     }
-    command = ForkedCommand(line, clean_environment(**nowhere, **environment))
+    command = ForkedCommand(line, clean_environment(**nowhere, **environment), home.parent)
     out = command.stdout.read()
     return subprocess.CompletedProcess(line, command.wait(60), out, command.stderr())
 

@@ -71,11 +71,11 @@ def test_serve_on_a_terminal_says_how_to_use_it_and_how_to_end_it(tmp_path: Path
     said = _all_of(ours)
     assert said.count("\n") == 1 and json.loads(said)["base_url"]
     how = (
-        f"`. {shlex.quote(str(env_file))}` in another shell lets"
+        f"run `. {shlex.quote(str(env_file))}` in another shell to use it with"
         if with_file
-        else "with --env-file FILE it writes what lets"
+        else "start it with --env-file FILE to use it with"
     )
-    assert ready == f"ready: {how} gcloud, kubectl and grpo-wizard --rehearse use it; Ctrl+C ends it\n"
+    assert ready == f"Ready: {how} gcloud, kubectl and grpo-wizard --rehearse. Press Ctrl+C to stop it.\n"
 
 
 @pytest.mark.parametrize(
@@ -84,13 +84,13 @@ def test_serve_on_a_terminal_says_how_to_use_it_and_how_to_end_it(tmp_path: Path
         (
             ("--env-file", "/no/such/dir/x"),
             "Cannot write --env-file /no/such/dir/x",
-            "no folder /no/such/dir",
+            "folder /no/such/dir does not exist",
         ),
-        (("--env-file", "/"), "Cannot write --env-file /", "it is a folder"),
+        (("--env-file", "/"), "Cannot write --env-file /", "is a folder"),
         (
             ("--record", "/no/such/dir/x"),
             "Cannot write --record /no/such/dir/x",
-            "no folder /no/such/dir",
+            "folder /no/such/dir does not exist",
         ),
         (("--faults", "/no/such/x"), "Cannot read --faults /no/such/x", "No such file or directory"),
         (("--faults", "/dev/null"), "Invalid fault file /dev/null", "Expecting value"),
@@ -109,7 +109,7 @@ def test_what_serve_cannot_use_is_refused_with_why_and_fix(
 
 def test_a_second_server_is_refused_in_the_usual_form(rehearsal: EmulatorServer) -> None:
     done = ran(rehearsal.home, "serve", "--ray", "none")
-    assert done.returncode == 1 and done.stderr.startswith("Error: A rehearsal server already runs")
+    assert done.returncode == 1 and done.stderr.startswith("Error: An emulator is already running")
 
 
 def test_status_is_lines_on_a_terminal_and_json_for_programs(rehearsal: EmulatorServer) -> None:

@@ -18,7 +18,7 @@ from grpo_wizard.steps.emulator import process
 
 _HEAVY = ("google", "googleapiclient", "kubernetes", "ray", "aiohttp", "numpy")
 _FIRST_PAINT = """
-import asyncio, sys, tempfile
+import asyncio, sys
 from pathlib import Path
 from grpo_wizard.state.home import Home
 from grpo_wizard.tui.app import Wizard
@@ -27,14 +27,16 @@ class Seen(Wizard):
         print(" ".join(sorted({name.partition(".")[0] for name in sys.modules})))
         self.exit(0)
 async def main():
-    async with Seen(Home(Path(tempfile.mkdtemp()))).run_test() as pilot:
+    async with Seen(Home(Path(sys.argv[1]))).run_test() as pilot:
         await pilot.pause(0.3)
 asyncio.run(main())
 """
 
 
-def test_the_first_picture_is_there_before_any_sdk_is_loaded() -> None:
-    done = subprocess.run([sys.executable, "-c", _FIRST_PAINT], capture_output=True, text=True, timeout=120)
+def test_the_first_picture_is_there_before_any_sdk_is_loaded(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", _FIRST_PAINT, str(tmp_path)], capture_output=True, text=True, timeout=120
+    )
     assert done.returncode == 0, done.stderr
     loaded = set(done.stdout.split())
     assert "textual" in loaded

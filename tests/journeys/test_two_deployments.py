@@ -52,7 +52,7 @@ class Side:
         joined = {} if self.home == self.walk.home else {emulator_process.URL_ENV: self.walk.server.base_url}
         token = {emulator_process.TOKEN_ENV: self.walk.server.token} if joined else {}
         command = [words[0], "--home", str(self.home), "--rehearse", "--deployment", self.name, *words[1:]]
-        return ForkedCommand(command, clean_environment(**joined, **token))
+        return ForkedCommand(command, clean_environment(**joined, **token), self.home.parent)
 
     def run(self, *words: str) -> tuple[int, list[JSON]]:
         process = self.start(*words)

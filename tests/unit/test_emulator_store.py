@@ -41,7 +41,8 @@ def test_a_slow_write_of_an_older_world_does_not_come_after_a_newer_one(tmp_path
         executor.submit(free.wait)  # the thread that shall write is held up
         world = PersistentStore(tmp_path / "world.json", _CLOCK)
         world.put(_record("old"))
-        await asyncio.sleep(0.2)
+        while world._dirty:  # until its encoded state waits for the thread
+            await asyncio.sleep(0.01)
         assert not world.path.exists(), "the write waits in its thread, the world's own thread goes on"
         world.remove(_record("old"))
         world.put(_record("new"))
@@ -59,7 +60,7 @@ def test_what_changes_while_the_file_is_written_is_saved_too(tmp_path: Path) -> 
         for number in range(30):
             world.put(_record(f"n-{number}"))
             await asyncio.sleep(0.01)
-        await asyncio.sleep(0.5)
+        await asyncio.wait_for(world.wait_until_saved(), 20)
         return _names(world.path)
 
     assert asyncio.run(play()) == [f"n-{number}" for number in range(30)]

@@ -8,7 +8,6 @@ import os
 import ssl
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 import urllib.error
@@ -20,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from emulator_server import wait_until as wait_until  # for those who import it from here
+from scratch_folder import scratch_folder
 
 from grpo_wizard.steps.emulator.kube.server import EmulatedCluster
 from grpo_wizard.steps.emulator.server.context import JSON, RayHeadManager
@@ -232,8 +232,8 @@ def kube_test_server(
     **more: Any,
 ) -> Iterator[KubeTestServer]:
     """Starts a cluster in a thread; ends it and the thread."""
-    with tempfile.TemporaryDirectory() as scratch:
-        home = folder or Path(scratch)
+    with scratch_folder() as scratch:
+        home = folder or scratch
         backend = backend or tutorial_backend()
         authority = CertificateAuthority(_make_dir(home / "tls"))
         loop = asyncio.new_event_loop()

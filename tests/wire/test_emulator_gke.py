@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from emulator_server import EmulatorServer, start_emulator
+from emulator_server import EmulatorServer, start_emulator, wait_until
 from google.api_core import exceptions
 from google.cloud import container_v1
 from google_clients import (
@@ -298,6 +298,12 @@ def test_while_a_cluster_is_made_it_is_busy_and_counts_its_progress_and_a_stocko
         clients.container.create_node_pool(parent=CLUSTER, node_pool=gpu_pool())
 
 
+def _configured(clients: GoogleClients, operation: container_v1.Operation) -> int:
+    """The progress of a cluster's creation, as its operation reports it."""
+    found = clients.container.get_operation(name=f"{PARENT}/operations/{operation.name}")
+    return max((m.int_value for m in found.progress.metrics if m.name == "CLUSTER_CONFIGURING"), default=0)
+
+
 def test_a_server_killed_while_a_cluster_is_made_ends_it_after_its_restart(tmp_path: Path) -> None:
     import os
     import signal
@@ -306,7 +312,8 @@ def test_a_server_killed_while_a_cluster_is_made_ends_it_after_its_restart(tmp_p
     server = start_emulator(home, speed="300", ray="none")
     clients = _ready(server)
     operation = clients.container.create_cluster(parent=PARENT, cluster=cluster())
-    time.sleep(0.5)
+    wait_until(lambda: _configured(clients, operation) > 0)
+    assert not clients.container.get_operation(name=f"{PARENT}/operations/{operation.name}").end_time
     os.kill(server.address.pid, signal.SIGKILL)
     server = start_emulator(home, speed="300", ray="none")
     try:

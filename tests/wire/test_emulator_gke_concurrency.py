@@ -7,7 +7,6 @@ import json
 import os
 import signal
 import subprocess
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -211,6 +210,14 @@ def test_the_control_plane_is_upgraded_while_nothing_else_is_done_and_kubectl_se
     assert "cannot downgrade" in refused(lambda: gke.update_master(request=back))
 
 
+def _saved_nodes(server: EmulatorServer, version: str) -> set[str]:
+    """The names of the nodes of a kubelet version in the saved state."""
+    saved = json.loads((server.home / "rehearsal" / "world.json").read_bytes())
+    clusters = [record["extra"]["kube"] for record in saved["records"] if "kube" in record["extra"]]
+    nodes = [node for kube in clusters for node in dict(kube["store"]["objects"]).get("nodes", [])]
+    return {n["metadata"]["name"] for n in nodes if n["status"]["nodeInfo"]["kubeletVersion"] == version}
+
+
 def test_a_server_killed_between_two_nodes_renews_the_rest(
     clients: GoogleClients, server: EmulatorServer
 ) -> None:
@@ -220,7 +227,7 @@ def test_a_server_killed_between_two_nodes_renews_the_rest(
     operation = clients.container.update_node_pool(request=update)
     wait_until(lambda: f"v{NEXT}" in kubectl.nodes("default-pool").values())
     renewed = {name for name, version in kubectl.nodes("default-pool").items() if version == f"v{NEXT}"}
-    time.sleep(0.3)  # past the moment in which the world's file is written
+    wait_until(lambda: renewed <= _saved_nodes(server, f"v{NEXT}"))
     os.kill(server.address.pid, signal.SIGKILL)
     again = start_emulator(server.home, speed=SPEED, ray="none")
     anew = GoogleClients(again)

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from emulator_server import EmulatorServer, start_emulator
+from emulator_server import EmulatorServer, start_emulator, wait_until
 
 from grpo_wizard.steps.emulator import process as emulator_process
 
@@ -122,7 +122,7 @@ def test_serve_prints_one_line_and_says_how_to_use_it(tmp_path: Path) -> None:
     assert f"export KUBECONFIG={line['env']['KUBECONFIG']}" in env_file.read_text()
     assert stat.S_IMODE(Path(line["token_file"]).stat().st_mode) == 0o600
     assert stat.S_IMODE(env_file.stat().st_mode) == 0o600
-    assert second.returncode == 1 and "already runs" in second.stderr
+    assert second.returncode == 1 and "already running" in second.stderr
 
 
 def test_killed_in_the_middle_it_comes_back_with_its_world_and_what_was_to_come(tmp_path: Path) -> None:
@@ -148,8 +148,8 @@ def test_killed_in_the_middle_it_comes_back_with_its_world_and_what_was_to_come(
 
 def test_files_with_secrets_are_for_their_owner_only(rehearsal: EmulatorServer) -> None:
     rehearsal.enable("compute.googleapis.com")
-    time.sleep(0.3)
     folder = rehearsal.home / "rehearsal"
+    wait_until((folder / "world.json").exists)
     for name in ("token", "world.json", "address.json", "ca.key", "server.log"):
         assert stat.S_IMODE((folder / name).stat().st_mode) == 0o600, name
     assert stat.S_IMODE(rehearsal.record.stat().st_mode) == 0o600

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from emulator_server import EmulatorServer, start_emulator
+from emulator_server import EmulatorServer, start_emulator, wait_until
 
 from grpo_wizard.steps.emulator import process
 from grpo_wizard.steps.emulator.server.recorder import Recorder, mask_secrets, read_faults
@@ -170,8 +170,7 @@ def test_faults_answer_count_delay_drop_and_truncate(tmp_path: Path) -> None:
         for state in ("DISABLED", "ENABLED"):  # dropped before the work, then after it
             with pytest.raises((urllib.error.URLError, http.client.HTTPException, ConnectionError)):
                 server.call("POST", ENABLE, {"serviceIds": ["compute.googleapis.com"]})
-            time.sleep(0.1)
-            assert server.call("GET", path)[1]["state"] == state
+            wait_until(lambda state=state: server.call("GET", path)[1]["state"] == state)
         assert [line["status"] for line in server.recorded_requests() if line["method"] == "GET"][1] == 503
     finally:
         process.stop(server.home)

@@ -29,17 +29,19 @@ BODY = os.urandom(1 << 20) * 9
 
 
 class Pod:
-    """A TCP server on loopback that stands where the head's port 8265 leads. `sent`: bytes its kernel took
-    from it."""
+    """A TCP server on loopback in place of the head's port 8265.
+
+    `sent`: bytes that its kernel accepted. `unfinished`: bodies that are being sent.
+    """
 
     def __init__(self) -> None:
-        self.sent = 0
+        self.sent = self.unfinished = 0
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             command = (await reader.readline()).strip()
             if command == b"body":
-                writer.write(BODY)
+                await self._send_body(writer)
             elif command == b"echo":
                 while data := await reader.read(65536):
                     writer.write(data)
@@ -54,6 +56,14 @@ class Pod:
             return
         finally:
             writer.close()
+
+    async def _send_body(self, writer: asyncio.StreamWriter) -> None:
+        self.unfinished += 1
+        try:
+            writer.write(BODY)
+            await writer.drain()
+        finally:
+            self.unfinished -= 1
 
 
 @pytest.fixture(scope="module")
@@ -126,11 +136,11 @@ async def body_through(forward: PortForward) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-async def eventually(work: Callable[[], Awaitable[bool]], seconds: float = 15) -> float:
+async def eventually(work: Callable[[], Awaitable[bool]], seconds: float = 15, poll_s: float = 0.05) -> float:
     start = time.monotonic()
     while not await work():
         assert time.monotonic() - start < seconds, "never happened"
-        await asyncio.sleep(0.05)
+        await asyncio.sleep(poll_s)
     return time.monotonic() - start
 
 
@@ -167,7 +177,9 @@ async def killed(world: KubeTestServer) -> None:
     await world.cluster.stop()
 
 
-def test_a_hundred_megabytes_over_a_server_that_is_killed_and_comes_back(world: KubeTestServer) -> None:
+def test_a_hundred_megabytes_over_a_server_that_is_killed_and_comes_back(
+    world: KubeTestServer, pod: Pod
+) -> None:
     """Four readers at once, three bodies each; what the kill cuts is asked for again on the same local address."""
     whole = hashlib.sha256(BODY).hexdigest()
     cut: list[int] = []
@@ -191,9 +203,9 @@ def test_a_hundred_megabytes_over_a_server_that_is_killed_and_comes_back(world: 
 
             async def kill() -> list[str]:
                 await begun.wait()
-                await asyncio.sleep(0.1)  # all are in the middle of their next body (36 MB together)
+                await eventually(lambda: asyncio.sleep(0, pod.unfinished > 1), poll_s=0.001)
                 await asyncio.to_thread(world.call, killed(world))
-                await asyncio.sleep(0.5)
+                await eventually(lambda: asyncio.sleep(0, events[-1].kind == "lost"))
                 await asyncio.to_thread(world.call, world.cluster.start())
                 return []
 
@@ -235,7 +247,7 @@ def test_a_server_that_goes_and_comes_back_is_told_once_and_the_address_stays(wo
             assert await reader.readexactly(5) == b"hello"
             await asyncio.to_thread(world.call, world.cluster.stop())
             assert await asyncio.wait_for(reader.read(), 5) == b"", "the cut connection ends"
-            await asyncio.sleep(1)
+            await eventually(lambda: asyncio.sleep(0, events[-1].kind == "lost"))
             await asyncio.to_thread(world.call, world.cluster.start())
             assert await body_through(forward) == hashlib.sha256(BODY).hexdigest()
             writer.close()
@@ -280,7 +292,7 @@ def test_a_pod_that_refuses_is_told_in_its_own_words(world: KubeTestServer) -> N
             reader, writer = await asyncio.open_connection("127.0.0.1", forward.local_port)
             data = await asyncio.wait_for(reader.read(), 10)
             writer.close()
-            await asyncio.sleep(0.3)
+            await eventually(lambda: asyncio.sleep(0, any(event.kind == "lost" for event in events)))
         return data, events
 
     data, events = asyncio.run(run())

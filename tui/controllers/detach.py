@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import runpy
+import signal
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
@@ -19,7 +21,7 @@ def start_detached(
     with log.open("ab") as out:
         log.chmod(0o600)
         child = subprocess.Popen(
-            [sys.executable, "-m", "grpo_wizard", *args],
+            [sys.executable, "-m", __name__, *args],
             stdin=subprocess.DEVNULL,
             stdout=out,
             stderr=out,
@@ -50,3 +52,13 @@ def _apply_args(options: ApplyOptions) -> list[str]:
         "--max-usd": options.max_usd,
     }
     return args + [word for flag, value in valued.items() if value is not None for word in (flag, f"{value}")]
+
+
+def _run_with_default_signals() -> None:
+    """Run the command; SIGINT interrupts it even where the parent ignores SIGINT (a background job, some CI runners)."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    runpy.run_module("grpo_wizard", run_name="__main__", alter_sys=True)
+
+
+if __name__ == "__main__":
+    _run_with_default_signals()

@@ -1,1 +1,1 @@
-"""Drills: failures that one switches on and off by name."""
+"""Drills: simulated failures that can be switched on and off by name."""

@@ -1,4 +1,4 @@
-"""Which drills run in this world. Whatever then misbehaves asks here; drills.py begins and ends them."""
+"""Which drills are active. Code that simulates a failure asks here; manager.py starts and ends drills."""
 
 from __future__ import annotations
 
@@ -6,5 +6,5 @@ ACTIVE: set[str] = set()
 
 
 def is_active(name: str) -> bool:
-    """Whether a drill runs now."""
+    """Return whether a drill is active."""
     return name in ACTIVE

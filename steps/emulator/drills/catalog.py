@@ -1,6 +1,6 @@
-"""The drills by name: what happens, when it is felt, and which real failure each stands for. Data only, standard library only.
+"""The drills by name: what happens, when it becomes visible, and which real failure each reproduces.
 
-`inferred` says what of it nobody has recorded.
+Data only, standard library only. `inferred` names what no public report confirms.
 """
 
 from __future__ import annotations
@@ -12,18 +12,18 @@ from difflib import get_close_matches
 
 @dataclass(frozen=True)
 class Drill:
-    """One trouble that can be rehearsed. Sentences for people; `source` is where the real one was seen."""
+    """A failure that can be switched on in a rehearsal. `source` links reports of the real failure."""
 
     name: str
     title: str
     happens: str
     felt: str
-    mends: str  # what follows when it has ended
+    mends: str  # how to recover once the drill has ended
     source: str
     inferred: str = ""
 
     def to_json(self) -> dict[str, str]:
-        """As JSON."""
+        """Return the drill as JSON."""
         return asdict(self)
 
 
@@ -31,130 +31,130 @@ _GITHUB = "https://github.com/"
 DRILL_CATALOG: tuple[Drill, ...] = (
     Drill(
         "stock-out",
-        "The zone has no machines left",
-        "Making a node pool ends after 35 minutes (divided by the speed) with GCE_STOCKOUT and leaves it in ERROR. "
-        "Where the pool stands already, no new machine comes and the workers wait.",
-        "when the GPU pool is made, or when the workers ask for machines; no check can see it before",
-        "Apply again: the pool is deleted and made anew. Left alone it mends by itself after some ten minutes.",
+        "Zone out of capacity",
+        "Creating a node pool fails after 35 minutes (divided by --speed) with GCE_STOCKOUT and leaves the pool in ERROR. "
+        "If the pool already exists, no new node is added and the workers stay pending.",
+        "when the GPU pool is created, or when the workers need nodes; no check can detect it earlier",
+        "Run apply again: it deletes and re-creates the pool. Without that, the pool recovers after about ten minutes.",
         f"{_GITHUB}NVIDIA/aicr/issues/2764, {_GITHUB}NVIDIA/aicr/issues/2065",
-        "that a pool of 0 nodes fails so too, and how long it takes to mend",
+        "that a pool of 0 nodes fails in the same way, and how long recovery takes",
     ),
     Drill(
         "quota-short",
-        "The CPU quota of the region is used up",
-        "Others in the project use every CPU of the region's quotas: checks see none left, and making a cluster or pool "
-        "is refused with the numbers.",
-        "by check at once; when the cluster is made",
-        "Apply again goes on.",
+        "Regional CPU quota exhausted",
+        "Other workloads in the project use the region's whole CPU quota. Checks report no CPUs left, and creating a "
+        "cluster or node pool fails with the numbers.",
+        "in `check`; otherwise when the cluster is created",
+        "Run apply again to resume.",
         f"{_GITHUB}kaiwaehner/hivemq-mqtt-tensorflow-kafka-realtime-iot-machine-learning-training-inference/issues/48",
     ),
     Drill(
         "reservation-gone",
-        "The reservation is gone",
-        "Somebody deleted the project's reservations: they are not found, and no machine comes from them. "
-        "Machines that run already stay.",
-        "by check at once; when the workers ask for machines",
-        "Apply again goes on; an apply under way goes on by itself.",
+        "Reservation deleted",
+        "The project's reservations were deleted: they are not found, and no new node can use them. "
+        "Nodes that are already running stay.",
+        "in `check`; otherwise when the workers need nodes",
+        "Run apply again to resume; a running apply continues by itself.",
         f"{_GITHUB}GoogleCloudPlatform/cluster-toolkit/pull/5043, {_GITHUB}AI-Hypercomputer/xpk/pull/1057",
-        "the autoscaler's words for it",
+        "the text of the autoscaler's event",
     ),
     Drill(
         "api-disabled",
-        "Kubernetes Engine's API is off",
-        "Every call to container.googleapis.com is refused with SERVICE_DISABLED, although it was enabled: as in the "
-        "minutes after that.",
-        "at the next call to GKE; apply waits for it a quarter of an hour (divided by the speed)",
-        "Apply again goes on; an apply that still waits goes on by itself.",
+        "Kubernetes Engine API disabled",
+        "Every call to container.googleapis.com fails with SERVICE_DISABLED, as in the first minutes after the API was "
+        "enabled.",
+        "at the next call to GKE; apply retries for 15 minutes (divided by --speed)",
+        "Run apply again to resume; an apply that is still waiting continues by itself.",
         f"{_GITHUB}terraform-google-modules/terraform-google-project-factory/issues/753",
     ),
     Drill(
         "org-policy",
-        "Organisation policies forbid it",
-        "compute.restrictVpcPeering forbids the peering that Lustre needs, compute.requireShieldedVm GKE's machines: "
-        "what needs them ends with an error that names the constraint.",
-        "by check at once; when the peering, the cluster or a pool is made",
-        "Apply again goes on. A cluster that was left in ERROR is made anew only with --replace.",
+        "Organization policies deny the deployment",
+        "compute.restrictVpcPeering denies the peering that Lustre needs, and compute.requireShieldedVm denies GKE's nodes. "
+        "Operations that need them fail with an error that names the constraint.",
+        "in `check`; otherwise when the peering, the cluster or a node pool is created",
+        "Run apply again to resume. A cluster left in ERROR is re-created only with --replace.",
         f"{_GITHUB}hashicorp-education/learn-terraform-provision-gke-cluster/issues/8, "
         f"{_GITHUB}GoogleCloudPlatform/terraform-google-secure-cicd/issues/70",
-        "that a pool of 0 nodes is refused too",
+        "that a pool of 0 nodes is denied too",
     ),
     Drill(
         "no-quota-project",
-        "The sign-in names no quota project",
-        "Resource Manager, Cloud Quotas, Cloud Billing and Organisation Policy refuse a person's credentials that name no "
-        "project to count their calls on; gcloud's own calls pass.",
-        "by check at once",
-        "gcloud auth application-default set-quota-project PROJECT, which is what ending the drill stands for.",
+        "Credentials without a quota project",
+        "Resource Manager, Cloud Quotas, Cloud Billing and Organization Policy reject user credentials that name no quota "
+        "project. gcloud's own calls succeed.",
+        "in `check`",
+        "Run `gcloud auth application-default set-quota-project PROJECT`. Ending the drill has the same effect.",
         "https://docs.cloud.google.com/docs/authentication/adc-troubleshooting/user-creds",
-        "which APIs refuse besides Cloud Quotas",
+        "which APIs besides Cloud Quotas reject such credentials",
     ),
     Drill(
         "token-expired",
-        "The access token runs out",
-        "Google refuses the token once with 401; the client fetches a new one by itself and goes on.",
-        "at the next call to Google; nothing is to be seen but a short wait",
-        "Nothing was lost.",
+        "Access token expired",
+        "Google rejects the token once with 401. The client fetches a new token and continues.",
+        "at the next call to Google, as a short delay",
+        "Nothing to do: the client has already recovered.",
         f"{_GITHUB}hashicorp/terraform-provider-google/issues/8521",
     ),
     Drill(
         "expired-credentials",
-        "The sign-in has expired",
-        "Google and the cluster refuse the token with 401, and a new one is refused too (invalid_grant): only signing in "
-        "again helps, which is what ending the drill stands for.",
+        "Credentials expired",
+        "Google and the cluster reject the token with 401, and refreshing it fails (invalid_grant): the user must sign in "
+        "again. Ending the drill has the same effect.",
         "at the next call",
-        "Apply again goes on by looking.",
+        "Run apply again to resume.",
         f"{_GITHUB}hashicorp/terraform-provider-google/issues/8521",
     ),
     Drill(
         "lustre-mount",
-        "Lustre cannot be mounted",
-        "No new pod can mount the volume: the file system does not answer.",
+        "Lustre mount failure",
+        "New pods cannot mount the volume because the file system does not respond.",
         "when the Ray head starts",
         "The pods start by themselves.",
         f"{_GITHUB}GoogleCloudPlatform/lustre-csi-driver/issues/104",
     ),
     Drill(
         "image-gone",
-        "The Ray image is gone from its registry",
-        "Pods stay in ImagePullBackOff; nodes that have the image already keep it.",
+        "Ray image missing from its registry",
+        "Pods stay in ImagePullBackOff. Nodes that already pulled the image keep it.",
         "when a node pulls the image",
         "The pods start by themselves.",
         f"{_GITHUB}NVIDIA/nim-deploy/issues/42",
     ),
     Drill(
         "pool-maximum",
-        "The GPU pool is at its maximum",
-        "The pool may have one node less than the workers need; one of them waits.",
-        "when the workers ask for machines",
-        "The last machine comes by itself.",
+        "GPU node pool at its maximum size",
+        "The pool's maximum is one node below what the workers need, so one worker stays pending.",
+        "when the workers need nodes",
+        "The last node is added by itself.",
         f"{_GITHUB}kubernetes/autoscaler/issues/1607",
     ),
     Drill(
         "worker-preempted",
-        "A worker's machine is taken back",
-        "The cloud takes the first machine with a ready worker, and the zone has no other.",
-        "when a worker is ready; later too",
-        "A new machine and a new pod come by themselves.",
+        "Worker node preempted",
+        "The first node with a ready worker is preempted, and the zone has no capacity for another.",
+        "as soon as a worker is ready, and at any time later",
+        "A new node and a new pod start by themselves.",
         f"{_GITHUB}ray-project/ray/pull/63364",
     ),
     Drill(
         "head-lost",
-        "The Ray head's machine falls silent",
-        "Its node is NotReady; the RayCluster still says ready.",
-        "when the head is ready; later too",
-        "The node posts again and the head is back.",
+        "Ray head node unreachable",
+        "The head's node becomes NotReady, while the RayCluster's state stays ready.",
+        "as soon as the head is ready, and at any time later",
+        "The node reports its status again and the head becomes ready.",
         f"{_GITHUB}ray-project/kuberay/issues/3388",
-        "that the RayCluster goes on saying ready (its conditions latch)",
+        "that the RayCluster's state stays ready (its conditions latch)",
     ),
 )
 DRILL_NAMES = tuple(drill.name for drill in DRILL_CATALOG)
 
 
 def unknown_drill_error(names: Iterable[str]) -> str:
-    """One sentence about the first name that is no drill's; empty where all are known."""
+    """Return an error text for the first unknown name; empty where all are known."""
     for name in names:
         if name not in DRILL_NAMES:
             meant = get_close_matches(name, DRILL_NAMES, 1)
             hint = f" (did you mean {meant[0]}?)" if meant else ""
-            return f"No drill is called {name!r}{hint}; there are: {', '.join(DRILL_NAMES)}."
+            return f"Unknown drill {name!r}{hint}. Available drills: {', '.join(DRILL_NAMES)}."
     return ""

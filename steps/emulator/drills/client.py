@@ -1,4 +1,4 @@
-"""Asking a running server for its drills. Standard library only, as life.py."""
+"""Query and control the drills of a running server. Standard library only."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from grpo_wizard.steps.emulator import process
 
 JSON = dict[str, Any]
 _DRILLS_PATH = "/_rehearsal/drills"
-_QUICK_TIMEOUT_S = 5.0  # seconds that a title line waits for an answer
+_QUICK_TIMEOUT_S = 5.0  # how long rendering a title may wait for the server
 
 
 def list_drills(address: process.ServerAddress) -> list[JSON]:
-    """Every drill: its texts, `running`, `since`. Raises RehearsalError where the server is gone."""
+    """Return every drill with its texts, `running` and `since`. Raises EmulatorError if no server answers."""
     return _request_drills(address, "GET", _DRILLS_PATH)
 
 
 def begin(address: process.ServerAddress, names: Iterable[str]) -> list[JSON]:
-    """Begins drills. Raises RehearsalError naming those that there are."""
+    """Start drills. Raises EmulatorError, which lists the available drills, for an unknown name."""
     found: list[JSON] = []
     for name in names:
         found = _request_drills(address, "POST", f"{_DRILLS_PATH}/{name}")
@@ -29,7 +29,10 @@ def begin(address: process.ServerAddress, names: Iterable[str]) -> list[JSON]:
 
 
 def end(address: process.ServerAddress, names: Iterable[str] = ()) -> list[JSON]:
-    """Ends drills; all of them where none is named. Raises RehearsalError naming those that there are."""
+    """End the named drills, or all of them.
+
+    Raises EmulatorError, which lists the available drills, for an unknown name.
+    """
     found: list[JSON] = []
     for path in [f"{_DRILLS_PATH}/{name}" for name in names] or [_DRILLS_PATH]:
         found = _request_drills(address, "DELETE", path)
@@ -37,7 +40,7 @@ def end(address: process.ServerAddress, names: Iterable[str] = ()) -> list[JSON]
 
 
 def active_drills(home: Path) -> tuple[str, ...]:
-    """The drills that run in this home's rehearsal; none where none runs. Never raises, and asks nothing but this."""
+    """Return the names of this home's active drills; empty where no server runs. Never raises."""
     try:
         address = process.last_known(home)
         drills = _request_drills(address, "GET", _DRILLS_PATH, _QUICK_TIMEOUT_S) if address else []
@@ -59,6 +62,6 @@ def _request_drills(
         raise process.EmulatorError(str(said)) from None
     except (OSError, ValueError) as error:
         raise process.EmulatorError(
-            f"The rehearsal at {address.base_url} does not answer ({error})."
+            f"The emulator at {address.base_url} does not respond ({error})."
         ) from None
     return drills

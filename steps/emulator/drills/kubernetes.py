@@ -1,15 +1,12 @@
-"""Drills of Kubernetes, two sorts.
+"""Kubernetes drills, of two sorts.
 
-By name for the whole world (`runs`; begun and ended in steps/rehearsal/drills.py): they last until ended, and what they
-broke then mends itself as the real thing would.
+Drills by name affect the whole emulator (`is_active`; manager.py starts and ends them). When one ends, what
+it broke recovers as the real system would.
 
-For one object: an annotation `rehearsal/drill` on a pod or a node makes it fail as the real one does.
-
-Pods: `oom`, `crash`, `evict`, `image`, `mount` (with `:CONTAINER` after oom and crash; default the first
-container).
-Nodes: `preempt`, `lost`, `repair`. Taking the annotation away ends a drill that repeats itself (oom,
-crash, image, mount).
-RayClusters: `head:DRILL` or `worker:DRILL` is handed to every pod of that sort that is made from then on.
+An annotation `rehearsal/drill` on one pod or node makes that object fail. Pods: `oom`, `crash`, `evict`,
+`image`, `mount` (with `:CONTAINER` after oom and crash; default: the first container). Nodes: `preempt`,
+`lost`, `repair`. Removing the annotation ends a drill that repeats itself (oom, crash, image, mount). On
+RayClusters, `head:DRILL` or `worker:DRILL` is passed on to every pod of that type created afterwards.
 """
 
 from __future__ import annotations
@@ -22,17 +19,17 @@ __all__ = ["ANNOTATION", "drill_of", "drill_of_group", "is_active", "target_cont
 
 
 def drill_of(obj: JSON) -> str:
-    """The drill's word without its argument; empty when there is none."""
+    """Return the drill's name without its argument; empty where the object has none."""
     return str((obj["metadata"].get("annotations") or {}).get(ANNOTATION, "")).split(":")[0]
 
 
 def target_container(obj: JSON) -> str:
-    """Which container is meant."""
+    """Return the container that a drill affects."""
     word = str((obj["metadata"].get("annotations") or {}).get(ANNOTATION, ""))
     return word.split(":")[1] if ":" in word else str(obj["spec"]["containers"][0]["name"])
 
 
 def drill_of_group(cluster: JSON, what: str) -> str:
-    """The drill that new pods of this sort (head or worker) of a RayCluster are born with."""
+    """Return the drill that a RayCluster passes on to new pods of this type (head or worker)."""
     word = str((cluster["metadata"].get("annotations") or {}).get(ANNOTATION, ""))
     return word.removeprefix(f"{what}:") if word.startswith(f"{what}:") else ""

@@ -1,7 +1,8 @@
-"""Begins and ends the drills (drill_texts.py says what each is). They are kept in the world's file and survive a restart.
+"""Start and end drills (catalog.py describes each). They are kept in the state file and survive a restart.
 
-At the start by `--drill NAME`; in a running server `GET /_rehearsal/drills` lists them, `POST /_rehearsal/drills/NAME`
-begins one, `DELETE /_rehearsal/drills/NAME` ends it, `DELETE /_rehearsal/drills` all. A fault file's entries are left alone.
+`--drill NAME` starts one with the server. In a running server, `GET /_rehearsal/drills` lists them, `POST
+/_rehearsal/drills/NAME` starts one, `DELETE /_rehearsal/drills/NAME` ends one and `DELETE /_rehearsal/drills`
+ends all. Entries of a fault file are not affected.
 """
 
 from __future__ import annotations
@@ -20,13 +21,16 @@ _RECOVERY_S = (
 
 
 def restore(store: ResourceStore) -> None:
-    """After the world was read: the drills that ran in it run on."""
+    """Resume the drills that the loaded state holds."""
     ACTIVE.clear()
     ACTIVE.update(record.name for record in store.all(_SERVICE, _KIND))
 
 
 def begin(store: ResourceStore, names: Iterable[str]) -> None:
-    """Starts drills; one that runs runs on. Raises ValueError with the names that there are."""
+    """Start drills; those already active continue.
+
+    Raises ValueError, listing the available drills, for an unknown name.
+    """
     wanted = list(names)
     if text := unknown_drill_error(wanted):
         raise ValueError(text)
@@ -39,7 +43,10 @@ def begin(store: ResourceStore, names: Iterable[str]) -> None:
 
 
 def end(store: ResourceStore, names: Iterable[str] | None = None) -> list[str]:
-    """Ends drills, or all of them. Returns those that ran. Raises ValueError with the names that there are."""
+    """End the named drills, or all of them.
+
+    Returns those that were active. Raises ValueError for an unknown name.
+    """
     wanted = sorted(ACTIVE) if names is None else list(names)
     if text := unknown_drill_error(wanted):
         raise ValueError(text)
@@ -56,7 +63,9 @@ def end(store: ResourceStore, names: Iterable[str] | None = None) -> list[str]:
 
 
 def list_drills(store: ResourceStore) -> list[JSON]:
-    """Every drill with its texts, whether it runs, and since when (seconds since the epoch; null: it does not)."""
+    """Return every drill with its texts, `running`, and `since` (seconds since the epoch; null where
+    inactive).
+    """
     since = {record.name: record.body["since"] for record in store.all(_SERVICE, _KIND)}
     return [
         {**drill.to_json(), "running": drill.name in since, "since": since.get(drill.name)}

@@ -1,6 +1,6 @@
-"""What drills do to calls of Google's APIs, in Google's words and with the caller's own names.
+"""What drills do to calls of Google's APIs, in Google's own texts with the caller's resource names.
 
-What changes the place itself (quotas, reservations, policies, machines) stands where that is kept, below google/.
+Drills that change quotas, reservations, policies or instances are implemented next to those, below google/.
 """
 
 from __future__ import annotations
@@ -12,7 +12,10 @@ from grpo_wizard.steps.emulator.server.errors import error_body
 
 
 def apply_faults(call: ApiCall) -> None:
-    """Lets the operation that this call starts fail where a drill or a policy says so. A fault file's word goes first."""
+    """Make the operation that this call starts fail where a drill or a policy requires it.
+
+    A fault file takes precedence.
+    """
     if call.operation_error is None and is_active("stock-out"):
         call.operation_error = _stock_out(call)
     if call.operation_error is None:
@@ -20,7 +23,7 @@ def apply_faults(call: ApiCall) -> None:
 
 
 def _stock_out(call: ApiCall) -> JSON | None:
-    """NVIDIA/aicr issue 2764, akka/akka-core issue 32992."""
+    """Text from NVIDIA/aicr issue 2764 and akka/akka-core issue 32992."""
     if call.method_id not in effects.NODE_CREATING_METHODS:
         return None
     asked = call.body.get("nodePool", {})
@@ -36,7 +39,10 @@ def _stock_out(call: ApiCall) -> JSON | None:
 
 
 def token_rejected(service: str) -> JSON:
-    """`do` of a refused token, as Google and as Kubernetes word it: terraform-provider-google issue 8521."""
+    """Return the fault of a rejected token, in the texts of Google and Kubernetes.
+
+    Source: hashicorp/terraform-provider-google issue 8521.
+    """
     if service == "kubernetes":
         body: JSON = {
             "kind": "Status",

@@ -37,7 +37,8 @@ class ClusterContext:
     store: ObjectStore
     url: str = ""
     controller_state: JSON = field(default_factory=dict)
-    request_reconcile: Callable[[], None] = lambda: None  # asks the controllers to look again soon
+    request_reconcile: Callable[[], None] = lambda: None  # schedules a run of the controllers
+    match_fault: Callable[[str, str, str], JSON] = lambda service, method, path: {}  # of forwarded requests
 
     def controller_state_for(self, name: str) -> JSON:
         """A named drawer of the notes."""

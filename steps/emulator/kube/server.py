@@ -54,6 +54,7 @@ class EmulatedCluster:
     on_change: Callable[[], None] = lambda: None
     record: Callable[[JSON], None] | None = None
     fault_middleware: Callable[..., Any] | None = None
+    match_fault: Callable[[str, str, str], JSON] = lambda service, method, path: {}  # of forwarded requests
     context: ClusterContext = field(init=False)
 
     def __post_init__(self) -> None:
@@ -73,13 +74,14 @@ class EmulatedCluster:
             self.token,
             self.root,
             store,
+            match_fault=self.match_fault,
         )
         if self.saved_state:
             store.load(self.saved_state["store"])
             self.context.controller_state = self.saved_state["notes"]
         self.context.controller_state_for("keys").setdefault("tokens", secrets.token_hex(16))
         store.listeners.add(lambda _: self.on_change())
-        self._manager = loop.ControllerManager(self.context)
+        self.controllers = loop.ControllerManager(self.context)
         self._runner: web.AppRunner | None = None
 
     async def start(self) -> str:
@@ -99,7 +101,7 @@ class EmulatedCluster:
         self.port = int(self._runner.addresses[0][1])
         self.context.url = f"https://127.0.0.1:{self.port}"
         default_objects.create_default_objects(self.context)
-        self._manager.start()
+        self.controllers.start()
         return self.context.url
 
     async def _listen(self, runner: web.AppRunner) -> None:
@@ -139,7 +141,7 @@ class EmulatedCluster:
 
     async def stop(self) -> None:
         """Closes the port; the objects stay for dump()."""
-        await self._manager.stop()
+        await self.controllers.stop()
         if self._runner:
             await self._runner.cleanup()
 

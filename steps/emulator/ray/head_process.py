@@ -34,13 +34,13 @@ _CPUS = 8
 _SUPERVISOR_SCRIPT = Path(__file__).with_name("supervisor.py")
 
 
-def create_short_folder() -> Path:
-    """A private folder with a short path: a Unix socket's must fit 104 bytes (macOS), and Ray adds 60.
+def short_folder() -> Path:
+    """An unused path for a Ray head's folder, outside the home because it must be short.
 
-    Ray's own folder goes below it, because Ray opens that to everybody (mode 0777, measured).
+    A Unix socket's path must fit into 104 bytes (macOS), and Ray adds 60.
     """
     base = tempfile.gettempdir()
-    return Path(tempfile.mkdtemp(prefix="gw", dir=base if len(base) <= 20 else "/tmp"))
+    return Path(base if len(base) <= 20 else "/tmp", f"gw{secrets.token_hex(4)}")
 
 
 def reserve_port() -> socket.socket:
@@ -57,12 +57,18 @@ def free_port() -> int:
 
 @dataclass
 class SupervisedProcess:
-    """A command below supervisor.py: it ends, with all its processes, when our end of the pipe closes."""
+    """A command run by supervisor.py, which ends it with all its processes when this end of the pipe closes."""
 
     tag: str
     folder: Path
-    pid_file: Path  # {pid, created, mark, folder}: for the next server, should this one be killed
+    pid_file: Path  # {pid, created, mark, folder}: read by the next server if this one is killed
     process: asyncio.subprocess.Process | None = None
+
+    def create_folder(self) -> None:
+        """Create the private folder, named in the pid file first, so that a killed server leaves none behind."""
+        self._write_pid_file(None, 0.0)
+        self.folder.mkdir(mode=0o700)
+        (self.folder / self.tag).touch()
 
     async def start(self, command: list[str], env: dict[str, str], log: Path) -> None:
         with log.open("ab") as out:
@@ -79,8 +85,10 @@ class SupervisedProcess:
                 stderr=out,
                 start_new_session=True,
             )
-        created = psutil.Process(self.process.pid).create_time()
-        written = {"pid": self.process.pid, "created": created, "mark": self.tag, "folder": str(self.folder)}
+        self._write_pid_file(self.process.pid, psutil.Process(self.process.pid).create_time())
+
+    def _write_pid_file(self, pid: int | None, created: float) -> None:
+        written = {"pid": pid, "created": created, "mark": self.tag, "folder": str(self.folder)}
         self.pid_file.write_text(json.dumps(written), encoding="utf-8")
 
     @property
@@ -103,11 +111,13 @@ def kill_orphans(folder: Path) -> int:
     for note in folder.glob("*.json"):
         with contextlib.suppress(ValueError, KeyError, OSError):
             left = json.loads(note.read_text(encoding="utf-8"))
-            if is_alive(left["pid"], left["created"]):
+            if left["pid"] is not None and is_alive(left["pid"], left["created"]):
                 _log.warning("ending what process %s of an earlier server left", left["pid"])
             ended += terminate_processes(left["mark"], left["folder"])
             if (Path(left["folder"]) / left["mark"]).exists():
                 shutil.rmtree(left["folder"], ignore_errors=True)
+            elif Path(left["folder"]).exists():
+                Path(left["folder"]).rmdir()  # created, but still empty when the server was killed
         note.unlink(missing_ok=True)
     return ended
 
@@ -145,9 +155,9 @@ class LocalRayHead:
             # Its agent's port cannot be had again for a minute (TIME_WAIT; Ray's agent then runs without
             # HTTP and says nothing).
             self.ports[AGENT_PORT] = free_port()
-        folder, mark = create_short_folder(), secrets.token_hex(8)
-        (folder / mark).touch()
+        folder, mark = short_folder(), secrets.token_hex(8)
         self.supervised = SupervisedProcess(mark, folder, self.home.with_name(f"{self.home.name}.json"))
+        self.supervised.create_folder()
         for held in self.reserved_sockets.values():
             held.close()
         await self.supervised.start(

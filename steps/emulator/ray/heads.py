@@ -1,4 +1,4 @@
-"""Real Ray heads on this machine, one for each head pod that is connected to, at most two at a time."""
+"""Real Ray heads on this machine: one for each head pod that receives a connection, two at most at a time."""
 
 from __future__ import annotations
 
@@ -20,8 +20,10 @@ PodKey = tuple[str, str, str]
 
 
 class LocalRayHeadManager:
-    """contract.Heads. `root` is the rehearsal's own folder; `speed` divides the sidecars' minutes, never
-    the job's."""
+    """Implements context.RayHeadManager.
+
+    `root` is the server's own folder. `speed` shortens the sidecars' waiting times, never the job's.
+    """
 
     def __init__(self, root: Path, enabled: bool = True, limit: int = 2, speed: float = 1.0) -> None:
         self._root, self._enabled, self._limit, self._speed = (
@@ -37,30 +39,34 @@ class LocalRayHeadManager:
         kill_orphans(self._root)
 
     async def connect(self, pod: PodView, port: int) -> tuple[str, int]:
-        """Loopback address that serves the pod's `port`; starts the head when it does not run. Raises
-        ConnectionError."""
+        """Return the loopback address that serves the pod's `port`; start the head if it is not running.
+
+        Raises ConnectionError.
+        """
         if not self._enabled:
-            raise ConnectionError("This rehearsal runs no Ray (--ray none).")
+            raise ConnectionError("The emulator runs without Ray (--ray none).")
         if port not in (DASHBOARD_PORT, AGENT_PORT):
             raise ConnectionError(
                 f"Nothing listens on port {port} of pod {pod.name}: "
-                f"a rehearsal serves {DASHBOARD_PORT} and {AGENT_PORT}."
+                f"the emulator serves {DASHBOARD_PORT} and {AGENT_PORT}."
             )
         head = self._head(pod)
         async with head.lock:
             if not head.alive:
-                head.pod = pod  # a sidecar that came first saw its own container's mounts
+                head.pod = (
+                    pod  # a sidecar that started first created the head with its own container's mounts
+                )
                 await self._start(pod, head)
         return "127.0.0.1", self._head(pod).ports[port]
 
     async def _start(self, pod: PodView, head: LocalRayHead) -> None:
         async with (
             self._starting
-        ):  # one after the other: the limit is counted, and two cold starts would only slow each other
+        ):  # one at a time: the limit is checked here, and two cold starts would slow each other down
             running = [other.pod.name for other in self._heads.values() if other.alive]
             if len(running) >= self._limit:
                 raise ConnectionError(
-                    f"{len(running)} Ray heads already run in this rehearsal ({', '.join(running)}): "
+                    f"The emulator already runs {len(running)} Ray heads ({', '.join(running)}): "
                     "delete a RayCluster first."
                 )
             await head.start()
@@ -75,19 +81,20 @@ class LocalRayHeadManager:
         return self._root / ".".join(part.replace("/", "_") for part in key)
 
     async def start_sidecar(self, pod: PodView, container: str, argv: list[str], env: dict[str, str]) -> None:
-        """Runs a sidecar's Python script from a mount; what is not that, is an image that is not here, and
-        is left alone."""
+        """Run a sidecar's Python script from a mounted volume; ignore other sidecars, whose images are not
+        available here.
+        """
         key = (pod.cluster, pod.namespace, pod.name)
-        mine = self._sidecars.setdefault(key, {})
-        if not is_runnable(argv, pod) or container in mine:
+        sidecars = self._sidecars.setdefault(key, {})
+        if not is_runnable(argv, pod) or container in sidecars:
             return
-        mine[container] = SidecarProcess(
+        sidecars[container] = SidecarProcess(
             pod, container, argv, env, private_folder(self._folder(key)), self._head(pod).url, self._speed
         )
-        mine[container].start()
+        sidecars[container].start()
 
     async def on_pod_deleted(self, cluster: str, namespace: str, name: str) -> None:
-        """Ends the pod's head and sidecars; the pod's own disk goes with it."""
+        """Stop the pod's head and sidecars and delete its files."""
         key = (cluster, namespace, name)
         sidecars, head = self._sidecars.pop(key, {}), self._heads.pop(key, None)
         await asyncio.gather(*(sidecar.stop() for sidecar in sidecars.values()))
@@ -97,5 +104,5 @@ class LocalRayHeadManager:
         await asyncio.to_thread(shutil.rmtree, self._folder(key), True)
 
     async def close(self) -> None:
-        """Ends everything. Nothing of it is left when this returns."""
+        """Stop all heads and sidecars, and wait for it."""
         await asyncio.gather(*(self.on_pod_deleted(*key) for key in {*self._heads, *self._sidecars}))

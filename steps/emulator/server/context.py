@@ -254,6 +254,7 @@ class ServerContext:
     record_request: Callable[
         [str, str, str, JSON, Any, int], None
     ]  # service, method, path, query, body, status: one line for --record
+    match_fault: Callable[[str, str, str], JSON]  # service, method, path -> `do` of the fault file's entry
     heads: RayHeadManager  # with --ray none it refuses to connect
 
 

@@ -1,8 +1,7 @@
-"""What happens to every request whatever it asks: it is counted, recorded (`--record`), and may be made to
-fail (`--faults`).
+"""The middleware of every request: it counts, records (`--record`) and injects faults (`--faults`).
 
-The Google services and each cluster's Kubernetes use the same middleware, so a fault file and a record file
-cover both.
+The Google services and each cluster's Kubernetes API use the same middleware, so one fault file and one
+record cover both.
 """
 
 from __future__ import annotations
@@ -27,11 +26,11 @@ _log = logging.getLogger(__name__)
 RequestIdentifier = Callable[[web.Request], tuple[str, str]]
 RequestHandler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 OPERATION_ERROR = (
-    "operation_error"  # request[...]: what the operation that this request starts shall end with
+    "operation_error"  # request[...]: the error with which the operation started by this request ends
 )
 METHOD_ID = "method_id"
-_TOKEN_SERVICE = "oauth2.googleapis.com"  # what is sent there opens doors: it is not recorded
-_UNCOUNTED_PATHS = ("/_rehearsal/status", "/_rehearsal/drills")  # looking on is no use of the place
+_TOKEN_SERVICE = "oauth2.googleapis.com"  # carries credentials: not recorded
+_UNCOUNTED_PATHS = ("/_rehearsal/status", "/_rehearsal/drills")  # monitoring does not count as use
 _MASK = "***"
 _MATCH_KEYS = {"service", "method", "path", "nth"}
 _ACTION_KEYS = {"status", "body", "headers", "drop", "delay_s", "operation_error", "truncate"}
@@ -46,7 +45,9 @@ class RequestFault:
     match_count: int = 0
 
     def matches(self, service: str, method: str, path: str) -> bool:
-        """Whether this request is the one; counts it where service, method and path match."""
+        """Return whether the entry applies to this request; counts the requests whose service, method and
+        path match.
+        """
         for value, wanted in ((service, self.match.get("service")), (path, self.match.get("path"))):
             if wanted is not None and not fnmatch.fnmatchcase(value, wanted):
                 return False
@@ -57,7 +58,7 @@ class RequestFault:
 
 
 def read_faults(path: Path | None) -> list[RequestFault]:
-    """The entries of a fault file. Raises ValueError with one sentence that names the entry and the key."""
+    """Read a fault file. Raises ValueError, which names the entry and the key."""
     entries = json.loads(path.read_text()) if path else []
     if type(entries) is not list:
         raise ValueError("The fault file must hold a JSON list.")
@@ -67,7 +68,7 @@ def read_faults(path: Path | None) -> list[RequestFault]:
             or set(entry) - {"match", "do"}
             or not isinstance(entry.get("do"), dict)
         ):
-            raise ValueError(f"Fault {number}: wants an object with `match` and `do`.")
+            raise ValueError(f"Fault {number}: expected an object with `match` and `do`.")
         wrong = (set(entry.get("match", {})) - _MATCH_KEYS) | (set(entry["do"]) - _ACTION_KEYS)
         if wrong:
             raise ValueError(f"Fault {number}: unknown key {sorted(wrong)[0]!r}.")
@@ -75,7 +76,7 @@ def read_faults(path: Path | None) -> list[RequestFault]:
 
 
 class Recorder:
-    """Appends one JSON line a request to a file; Secret data are masked, headers never written."""
+    """Append each request to a file as a JSON line. Secret data is masked; headers are never written."""
 
     def __init__(self, path: Path | None) -> None:
         self._file = open(path, "a", buffering=1, opener=_open_private) if path else None  # noqa: SIM115
@@ -92,8 +93,8 @@ class Recorder:
             }
             try:
                 self._file.write(json.dumps(line) + "\n")
-            except OSError as error:  # a full disk costs the record its line, never the caller his answer
-                _log.error("the record of requests cannot be written: %s", error)
+            except OSError as error:  # a full disk must not fail the request
+                _log.error("cannot record a request: %s", error)
 
     @property
     def enabled(self) -> bool:
@@ -101,18 +102,18 @@ class Recorder:
 
 
 def _open_private(path: str, flags: int) -> int:
-    """What was asked of the cloud is nobody else's to read."""
+    """Open the record for its owner only."""
     return os.open(path, flags, 0o600)
 
 
 def _is_partial_secret(service: str, path: str, body: Any) -> bool:
-    """A body sent to a Secret that does not say so itself: a patch, or something that is not JSON."""
+    """Return whether a body sent to a Secret does not identify itself as one: a patch, or not JSON."""
     whole = isinstance(body, dict) and body.get("kind") in ("Secret", "DeleteOptions")
     return service == "kubernetes" and "/secrets" in path and body is not None and not whole
 
 
 def mask_secrets(body: Any) -> Any:
-    """The body with the data of Kubernetes Secrets replaced, in lists and last-applied annotations too."""
+    """Replace the data of Kubernetes Secrets, also in lists and last-applied annotations."""
     if isinstance(body, list):
         return [mask_secrets(item) for item in body]
     if not isinstance(body, dict):
@@ -138,7 +139,7 @@ def mask_secrets(body: Any) -> Any:
 
 @dataclass
 class RecorderMiddleware:
-    """Counts, records and faults of one server process."""
+    """The request counters, the record and the faults of one server process."""
 
     recorder: Recorder
     faults: list[RequestFault]
@@ -147,23 +148,23 @@ class RecorderMiddleware:
     request_count: int = 0
     token_fault: Callable[[str, web.Request], JSON] = (
         lambda service, request: {}
-    )  # what a drill does to a request
+    )  # the fault that a drill injects
 
     def match_fault(self, service: str, method: str, path: str) -> JSON:
-        """What shall happen to this request: `do` of the first entry that hits; {} for none.
+        """Return `do` of the first fault that applies to this request; {} where none does.
 
-        Every entry counts.
+        Every entry counts its matches.
         """
         return next((f.action for f in [f for f in self.faults if f.matches(service, method, path)]), {})
 
     def idle_seconds(self) -> float:
-        """Seconds since the last request; 0 while one runs (a watch or a stream counts)."""
+        """Return the seconds since the last request; 0 while a request (a watch or a stream, too) is running."""
         return 0.0 if self.in_flight else time.monotonic() - self.last_request_at
 
     def build(self, identify: RequestIdentifier, on_done: Callable[[web.Request], None]) -> Any:
-        """An aiohttp middleware.
+        """Build an aiohttp middleware.
 
-        `named` gives a request's service and Google path; `after` is called when one is done.
+        `identify` returns a request's service and Google path; `on_done` is called when a request is done.
         """
 
         @web.middleware
@@ -228,14 +229,14 @@ async def _request_body(request: web.Request) -> Any:
 
 
 def _drop_connection(request: web.Request) -> web.Response:
-    """Ends the connection without an answer."""
+    """Close the connection without a response."""
     if request.transport is not None:
         request.transport.abort()
     return web.Response(status=500)
 
 
 async def _send_truncated(request: web.Request, response: web.Response, count: int) -> web.StreamResponse:
-    """Promises the whole body, sends its first `count` bytes, ends the connection."""
+    """Announce the whole body, send its first `count` bytes and close the connection."""
     body = response.body if isinstance(response.body, bytes) else b""
     headers = {"Content-Type": response.content_type, "Content-Length": str(len(body))}
     cut = web.StreamResponse(status=response.status, headers=headers)

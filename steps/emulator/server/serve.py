@@ -1,4 +1,4 @@
-"""The server process: world, wire, TLS, socket; its one line; its end."""
+"""Run the server process: state, TLS, socket, the ready line, shutdown."""
 
 from __future__ import annotations
 
@@ -42,12 +42,15 @@ from grpo_wizard.steps.emulator.store.gc_tuning import GcTuning
 from grpo_wizard.steps.emulator.store.world import PersistentStore, ScaledClock
 
 _log = logging.getLogger(__name__)
-_IDLE_CHECK_S = 1.0  # how often it is looked whether the server is idle
+_IDLE_CHECK_S = 1.0  # how often the idle time is checked
 
 
 @dataclass(frozen=True)
 class ServerOptions:
-    """What `rehearsal serve` was asked for. `port` 0: a free one. `idle_minutes` 0: never ends by itself."""
+    """Options of `rehearsal serve`.
+
+    `port` 0 picks a free port; `idle_minutes` 0 disables the idle timeout.
+    """
 
     home: Path
     speed: str = "120"
@@ -62,9 +65,10 @@ class ServerOptions:
 
 
 def run_server(options: ServerOptions, out: TextIO) -> None:
-    """Serves until stopped, idle for too long, or told by a signal.
+    """Serve until stopped, idle for too long, or terminated by a signal.
 
-    Raises RehearsalError where this home has a server already, OSError naming a file that cannot be written or read.
+    Raises EmulatorError if this home already has a server, OSError naming a file that cannot be read or
+    written.
     """
     for path in (options.env_file, options.record):
         _require_writable(path)
@@ -75,25 +79,25 @@ def run_server(options: ServerOptions, out: TextIO) -> None:
 
 
 def _require_writable(path: Path | None) -> None:
-    """Before anything is started; what only writing shows is raised then."""
+    """Check a file's folder before anything starts; other errors are raised when the file is written."""
     if path is not None and not path.parent.is_dir():
-        raise FileNotFoundError(errno.ENOENT, f"there is no folder {path.parent}", str(path))
+        raise FileNotFoundError(errno.ENOENT, f"the folder {path.parent} does not exist", str(path))
     if path is not None and path.is_dir():
-        raise IsADirectoryError(errno.EISDIR, "it is a folder", str(path))
+        raise IsADirectoryError(errno.EISDIR, "is a folder", str(path))
 
 
 def _print_ready(options: ServerOptions, out: TextIO) -> None:
-    """For people: programs read the JSON line, and nothing else."""
+    """Print how to use the server, on a terminal only: programs read the JSON line and nothing else."""
     if not out.isatty():
         return
     env = options.env_file
     how = (
-        f"`. {shlex.quote(str(env.absolute()))}` in another shell lets"
+        f"run `. {shlex.quote(str(env.absolute()))}` in another shell to use it with"
         if env
-        else "with --env-file FILE it writes what lets"
+        else "start it with --env-file FILE to use it with"
     )
     print(
-        f"ready: {how} gcloud, kubectl and grpo-wizard --rehearse use it; Ctrl+C ends it",
+        f"Ready: {how} gcloud, kubectl and grpo-wizard --rehearse. Press Ctrl+C to stop it.",
         file=sys.stderr,
         flush=True,
     )
@@ -107,7 +111,7 @@ def _exclusive_lock(root: Path) -> Iterator[None]:
     except BlockingIOError:
         os.close(descriptor)
         raise EmulatorError(
-            f"A rehearsal server already runs for {root.parent}: `grpo-wizard rehearsal status` shows it."
+            f"An emulator is already running for {root.parent}: see `grpo-wizard rehearsal status`."
         ) from None
     try:
         yield
@@ -139,6 +143,7 @@ async def _serve(options: ServerOptions, root: Path, out: TextIO) -> None:
             authority.create_tls_context,
             wire.build,
             wire.recorder.write,
+            wire.match_fault,
             heads,
         )
     )
@@ -174,7 +179,9 @@ async def _serve(options: ServerOptions, root: Path, out: TextIO) -> None:
 
 
 def _last_port(root: Path) -> int:
-    """The port that this home's server had, so that what was told of it stays good; negative: only if it is free."""
+    """The port that this home's server had before, negated (= only if it is free), so that addresses given
+    out stay valid.
+    """
     with contextlib.suppress(OSError, ValueError):
         return -int((root / "port").read_text())
     return 0
@@ -194,8 +201,8 @@ async def _listen(
         if port < 0:
             return await _listen(runner, app, authority, token, 0)
         raise EmulatorError(
-            f"Port {port} of 127.0.0.1 cannot be used ({error.strerror}): take another with --port, or "
-            "none for a free one."
+            f"Port {port} of 127.0.0.1 cannot be used ({error.strerror}). Choose another with --port, or "
+            "omit --port to use a free one."
         ) from None
 
 
@@ -204,7 +211,7 @@ async def _run_until_stopped(
 ) -> None:
     while not stopped.is_set():
         if idle_minutes and wire.idle_seconds() > idle_minutes * 60:
-            _log.warning("no request for %g minutes: ending", idle_minutes)
+            _log.warning("no request for %g minutes: shutting down", idle_minutes)
             return
         gc_tuning.collect_if_idle(wire.idle_seconds())
         with contextlib.suppress(TimeoutError):
@@ -214,7 +221,7 @@ async def _run_until_stopped(
 async def _shut_down(
     runner: web.AppRunner, store: PersistentStore, heads: RayHeadManager, root: Path
 ) -> None:
-    """Everything that was started here ends; the world is saved first, with its clusters as they are."""
+    """Save the state, then stop everything that was started here."""
     store.save()
     for kube in list(CLUSTERS.values()):
         with contextlib.suppress(Exception):
@@ -225,9 +232,9 @@ async def _shut_down(
 
 
 def _load_or_create_token(path: Path) -> str:
-    """The home's token, made at the first start and kept.
+    """Return the home's token; create it at the first start.
 
-    Environments and kubeconfigs written earlier stay good.
+    It is kept, so that environments and kubeconfigs written earlier stay valid.
     """
     if not path.exists() or not path.read_text().strip():
         write_private(path, secrets.token_urlsafe(32).encode())

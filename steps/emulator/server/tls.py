@@ -9,6 +9,7 @@ from __future__ import annotations
 import datetime
 import ipaddress
 import os
+import shutil
 import ssl
 import tempfile
 from pathlib import Path
@@ -31,6 +32,7 @@ DEFAULT_HOSTS = (
 )
 _CA_LIFETIME = datetime.timedelta(days=3 * 365)
 _LEAF_LIFETIME = datetime.timedelta(days=397)  # browsers and Apple's tools refuse longer ones
+_CHAIN_PREFIX = "chain-"
 _RENEW_BEFORE = datetime.timedelta(days=400)
 
 
@@ -70,6 +72,8 @@ class CertificateAuthority:
         self._key_file = folder / "ca.key"
         if not self._is_valid():
             self._create()
+        for leftover in folder.glob(f"{_CHAIN_PREFIX}*"):  # of a server that was killed while it loaded one
+            shutil.rmtree(leftover, ignore_errors=True)
         self.pem = self.ca_file.read_bytes()
         self._certificate = x509.load_pem_x509_certificate(self.pem)
         key = serialization.load_pem_private_key(self._key_file.read_bytes(), None)
@@ -131,9 +135,18 @@ class CertificateAuthority:
             .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
             .sign(self._key, hashes.SHA256())
         )
-        return _load_context(
+        return self._load_context(
             _private_pem(key) + certificate.public_bytes(serialization.Encoding.PEM) + self.pem
         )
+
+    def _load_context(self, chain: bytes) -> ssl.SSLContext:
+        """ssl loads chains from files only: from a private one in the CA's folder, deleted right after."""
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        with tempfile.TemporaryDirectory(prefix=_CHAIN_PREFIX, dir=self.folder) as scratch:
+            path = Path(scratch) / "chain.pem"
+            write_private(path, chain)
+            context.load_cert_chain(path)
+        return context
 
 
 def _key_usage(*, ca: bool) -> x509.KeyUsage:
@@ -154,13 +167,3 @@ def _private_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
     return key.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )
-
-
-def _load_context(chain: bytes) -> ssl.SSLContext:
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    # ssl loads chains from files only: a private one that is gone right after.
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "chain.pem"
-        write_private(path, chain)
-        context.load_cert_chain(path)
-    return context

@@ -185,6 +185,11 @@ class PersistentStore:
         self._write(*self._encode())
         self._last_save_seconds = time.thread_time() - begun
 
+    async def wait_until_saved(self) -> None:
+        """Wait until the file holds every change so far."""
+        while self._save_task is not None and not self._save_task.done():
+            await asyncio.shield(self._save_task)
+
     def _encode(self) -> tuple[int, bytes]:
         """The whole world at this moment, with its number: a few milliseconds, for objects keep their encoding."""
         self._dirty = False

@@ -205,6 +205,7 @@ async def _start_cluster(world: ResourceStore, key: str) -> None:
             lambda request: ("kubernetes", request.path),
             lambda request: None if request.method in ("GET", "HEAD") else world.flush(),
         ),
+        match_fault=it.match_fault,
     )
     url = await server.start()
     if world.get(CONTAINER, key) is None:  # deleted in the meantime

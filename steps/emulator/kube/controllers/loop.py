@@ -56,6 +56,7 @@ class ControllerManager:
         self._task: asyncio.Task[None] | None = None
         self._pause = _MIN_PAUSE_S
         self._stopped = False
+        self.completed_runs = 0
         self._pod_listener = sidecars.pod_deletion_listener(kube)
 
     def start(self) -> None:
@@ -88,6 +89,7 @@ class ControllerManager:
             looked = self.kube.clock.now()  # a timer that runs out while they look is not theirs yet
             began = time.perf_counter()
             await run_until_stable(self.kube)
+            self.completed_runs += 1
             await _run_in_slices(self.kube.store.encode_pending())  # else the next save would do it at one go
             # A crowded cluster is looked at less often, so that requests keep most of the time.
             self._pause = max(_MIN_PAUSE_S, min(time.perf_counter() - began, _MAX_PAUSE_S))

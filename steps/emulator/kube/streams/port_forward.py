@@ -11,6 +11,7 @@ from aiohttp import WSMsgType, web
 from grpo_wizard.steps.emulator.kube.api import kinds, status
 from grpo_wizard.steps.emulator.kube.core import ClusterContext
 from grpo_wizard.steps.emulator.kube.node import environment, pod_status, sidecars
+from grpo_wizard.steps.emulator.kube.streams.pod_connection import PodConnection
 from grpo_wizard.steps.emulator.kube.streams.spdy import PROTOCOL as TUNNEL
 from grpo_wizard.steps.emulator.kube.streams.spdy import SpdyTunnel
 from grpo_wizard.steps.emulator.server.context import JSON
@@ -19,10 +20,8 @@ CHANNEL_PROTOCOL = "v4.channel.k8s.io"
 CHUNK = 64 * 1024
 
 
-async def connect(
-    kube: ClusterContext, pod: JSON, port: int
-) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-    """A connection to a port of a pod. Raises ConnectionError worded as the container runtime does."""
+async def connect(kube: ClusterContext, pod: JSON, port: int) -> PodConnection:
+    """Connect to a port of a pod. Raises ConnectionError with the container runtime's own text."""
     meta = pod["metadata"]
     pod = kube.store.find(kinds.POD, meta["namespace"], meta["name"]) or pod
     refused = (
@@ -35,7 +34,7 @@ async def connect(
         raise ConnectionError(refused)
     try:
         host, real = await kube.heads.connect(environment.pod_view(kube, pod), port)
-        return await asyncio.open_connection(host, real)
+        return PodConnection(*await asyncio.open_connection(host, real), kube.match_fault)
     except OSError as error:
         raise ConnectionError(f"{refused} ({error})") from error
 
@@ -65,44 +64,43 @@ async def _channels(kube: ClusterContext, pod: JSON, socket: web.WebSocketRespon
     for i, port in enumerate(ports):
         for channel in (2 * i, 2 * i + 1):
             await socket.send_bytes(bytes([channel]) + port.to_bytes(2, "little"))
-    lines: dict[int, asyncio.StreamWriter] = {}
+    connections: dict[int, PodConnection] = {}
     pumps = []
     try:
         for i, port in enumerate(ports):
             try:
-                reader, lines[2 * i] = await connect(kube, pod, port)
+                connection = connections[2 * i] = await connect(kube, pod, port)
             except ConnectionError as error:
                 await socket.send_bytes(bytes([2 * i + 1]) + str(error).encode())
                 continue
-            pumps.append(asyncio.create_task(_pod_to_client(socket, 2 * i, reader)))
-        await _client_to_pod(socket, lines, pumps)
+            pumps.append(asyncio.create_task(_pod_to_client(socket, 2 * i, connection)))
+        await _client_to_pod(socket, connections, pumps)
     finally:
         for pump in pumps:
             pump.cancel()
-        for writer in lines.values():
-            writer.close()
+        for connection in connections.values():
+            connection.close()
         with contextlib.suppress(Exception):
             await socket.close()
 
 
-async def _pod_to_client(socket: web.WebSocketResponse, channel: int, reader: asyncio.StreamReader) -> None:
+async def _pod_to_client(socket: web.WebSocketResponse, channel: int, connection: PodConnection) -> None:
     """From the pod to the client; the end of the pod's side closes the whole socket, as kubelets do."""
     with contextlib.suppress(ConnectionError):
-        while data := await reader.read(CHUNK):
+        while data := await connection.read(CHUNK):
             await socket.send_bytes(bytes([channel]) + data)
         await socket.close()
 
 
 async def _client_to_pod(
-    socket: web.WebSocketResponse, lines: dict[int, asyncio.StreamWriter], pumps: list[asyncio.Task[None]]
+    socket: web.WebSocketResponse, connections: dict[int, PodConnection], pumps: list[asyncio.Task[None]]
 ) -> None:
     """From the client to the pods until one of them ends."""
     while pumps and not all(p.done() for p in pumps):
         message = await socket.receive()
         if message.type is not WSMsgType.BINARY:
             return
-        writer = lines.get(message.data[0])
-        if writer is not None and len(message.data) > 1:
+        connection = connections.get(message.data[0])
+        if connection is not None and len(message.data) > 1:
             with contextlib.suppress(ConnectionError):
-                writer.write(message.data[1:])
-                await writer.drain()
+                await connection.write(message.data[1:])

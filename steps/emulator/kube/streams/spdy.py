@@ -13,11 +13,13 @@ from collections.abc import Awaitable, Callable
 
 from aiohttp import WSMsgType, web
 
+from grpo_wizard.steps.emulator.kube.streams.pod_connection import PodConnection
+
 PROTOCOL = "SPDY/3.1+portforward.k8s.io"
 _SYN_STREAM, _SYN_REPLY, _RST_STREAM, _PING, _GOAWAY = 1, 2, 3, 6, 7
 _FIN = 1
 _CHUNK = 32 * 1024
-ConnectPort = Callable[[int], Awaitable[tuple[asyncio.StreamReader, asyncio.StreamWriter]]]
+ConnectPort = Callable[[int], Awaitable[PodConnection]]
 
 _WORDS = (
     "options head post put delete trace accept accept-charset accept-encoding accept-language "
@@ -137,21 +139,21 @@ class SpdyTunnel:
     async def _forward_connection(self, stream: int, errors: int, port: int) -> None:
         """One connection from its opening to its end."""
         try:
-            reader, writer = await self._connect(port)
+            connection = await self._connect(port)
         except ConnectionError as error:
             await self._send(errors, str(error).encode())
             await self._send(errors, b"", fin=True)
             await self._send(stream, b"", fin=True)
             self._drop_inbox(stream)
             return
-        upward = asyncio.create_task(self._client_to_pod(stream, writer))
+        upward = asyncio.create_task(self._client_to_pod(stream, connection))
         try:
             with contextlib.suppress(ConnectionError):
-                while data := await reader.read(_CHUNK):
+                while data := await connection.read(_CHUNK):
                     await self._send(stream, data)
         finally:
             upward.cancel()
-            writer.close()
+            connection.close()
             self._drop_inbox(stream)
             await self._send(stream, b"", fin=True)
             await self._send(errors, b"", fin=True)
@@ -162,11 +164,9 @@ class SpdyTunnel:
         while inbox is not None and not inbox.empty():
             inbox.get_nowait()
 
-    async def _client_to_pod(self, stream: int, writer: asyncio.StreamWriter) -> None:
+    async def _client_to_pod(self, stream: int, connection: PodConnection) -> None:
         inbox = self._inbox[stream]
         with contextlib.suppress(ConnectionError):
             while data := await inbox.get():
-                writer.write(data)
-                await writer.drain()
-            if writer.can_write_eof():
-                writer.write_eof()
+                await connection.write(data)
+            connection.write_eof()
