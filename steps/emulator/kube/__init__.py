@@ -1,1 +1,1 @@
-"""The Kubernetes interface of the rehearsal, and what lives behind it."""
+"""The emulated Kubernetes clusters: API server, controllers, nodes, streams."""

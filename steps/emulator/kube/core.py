@@ -1,4 +1,4 @@
-"""What all parts of one cluster's Kubernetes share: its settings, its objects, its notes and its clock."""
+"""The context that all parts of one cluster share: settings, objects, controller state, clock."""
 
 from __future__ import annotations
 
@@ -18,8 +18,10 @@ from grpo_wizard.steps.emulator.server.context import JSON, Clock, CloudBackend,
 
 @dataclass
 class ClusterContext:
-    """One cluster. `notes` is what controllers remember; it is dumped with the objects and must stay plain
-    JSON."""
+    """The context of one cluster.
+
+    `controller_state` is what controllers remember; it is dumped with the objects and must stay plain JSON.
+    """
 
     project: str
     location: str
@@ -41,21 +43,23 @@ class ClusterContext:
     match_fault: Callable[[str, str, str], JSON] = lambda service, method, path: {}  # of forwarded requests
 
     def controller_state_for(self, name: str) -> JSON:
-        """A named drawer of the notes."""
+        """Return a named section of the controller state."""
         drawer: JSON = self.controller_state.setdefault(name, {})
         return drawer
 
     def timer_expired(self, key: str, seconds: float, min_real_seconds: float = 0.0) -> bool:
-        """Starts a timer of `seconds` of the real thing's time (`least` seconds of ours) at the first
-        call; True once
-        it has run out."""
+        """Start a timer of `seconds` of real duration (at least `min_real_seconds` of wall time) at the first
+        call.
+
+        Returns True once it has expired.
+        """
         timers = self.controller_state_for("timers")
         if key not in timers:
             timers[key] = self.clock.now() + max(self.clock.scale(seconds), min_real_seconds)
         return bool(timers[key] <= self.clock.now())
 
     def cancel_timers(self, prefix: str) -> None:
-        """Drops a timer; with a slash at the end, all timers below it."""
+        """Cancel a timer; with a trailing slash, all timers with that prefix."""
         timers = self.controller_state_for("timers")
         if not prefix.endswith("/"):
             timers.pop(prefix, None)
@@ -64,7 +68,9 @@ class ClusterContext:
             del timers[key]
 
     def next_timer(self, last_reconciled_at: float) -> float:
-        """Seconds until the next timer that had not run out when the controllers last `looked`; else inf."""
+        """Return the seconds until the next timer that had not expired at the last reconciliation; otherwise
+        inf.
+        """
         now = self.clock.now()
         return min(
             (
@@ -76,7 +82,7 @@ class ClusterContext:
         )
 
     def edit_object(self, kind: Kind, obj: JSON, edit: Callable[[JSON], None]) -> JSON:
-        """Edits a copy of the newest state of an object and stores it. Gone objects are passed over."""
+        """Edit a copy of an object's newest version and store it. Ignores deleted objects."""
         current = self._current(kind, obj)
         if current is None:
             return obj
@@ -85,19 +91,19 @@ class ClusterContext:
         return self.store.update(kind, new, take_ownership=True)
 
     def _current(self, kind: Kind, obj: JSON) -> JSON | None:
-        """The same object as it stands now; None when it is gone or another has its name."""
+        """Return the object's current version; None if it is gone or replaced by another of its name."""
         meta = obj["metadata"]
         found = self.store.find(kind, meta.get("namespace", ""), meta["name"])
         return found if found is not None and found["metadata"]["uid"] == meta["uid"] else None
 
     def _replace_fields(self, kind: Kind, obj: JSON, fields: JSON) -> JSON:
-        """Sets top fields of a stored object; what is below the others is shared with the old one, not copied."""
+        """Replace top-level fields of a stored object; the other fields are shared with its old version."""
         return self.store.update(
             kind, {**obj, "metadata": {**obj["metadata"]}, **fields}, take_ownership=True
         )
 
     def set_status(self, kind: Kind, obj: JSON, **fields: Any) -> JSON:
-        """Changes status fields when they differ."""
+        """Set status fields that differ."""
         if all(obj.get("status", {}).get(k) == v for k, v in fields.items()):
             return obj
         current = self._current(kind, obj)
@@ -110,7 +116,7 @@ class ClusterContext:
     def record_event(
         self, kind: Kind, obj: JSON, reason: str, message: str, source: str, *, warning: bool = False
     ) -> None:
-        """Books an Event; the same one again only counts up, as the recorder of Kubernetes does."""
+        """Record an Event; repetitions increase its count, as Kubernetes' event recorder does."""
         meta = obj["metadata"]
         namespace = meta.get("namespace") or "default"
         index = self.controller_state_for("events")
@@ -150,7 +156,7 @@ class ClusterContext:
         )
 
     def events_of(self, obj: JSON) -> list[JSON]:
-        """The events about an object."""
+        """Return the events about an object."""
         uid = obj["metadata"]["uid"]
         return [e for e in self.store.list(kinds.EVENT) if e["involvedObject"].get("uid") == uid]
 
@@ -158,5 +164,7 @@ class ClusterContext:
         return format_timestamp(self.clock.now())
 
     def lustre_folder(self, handle: str) -> Path:
-        """A Lustre instance's data: beside the clusters' folders, so that it outlives pods and clusters."""
+        """Return the folder of a Lustre instance's data, outside the cluster's folder: it outlives pods and
+        clusters.
+        """
         return lustre_folder(self.root.parent, handle)

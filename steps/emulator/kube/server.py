@@ -1,4 +1,4 @@
-"""One cluster's Kubernetes: the object that the container service makes, starts, saves and stops."""
+"""One cluster's Kubernetes, which the container service creates, starts, saves and stops."""
 
 from __future__ import annotations
 
@@ -21,18 +21,17 @@ from grpo_wizard.steps.emulator.kube.core import ClusterContext
 from grpo_wizard.steps.emulator.server.context import JSON, Clock, CloudBackend, RayHeadManager
 
 _LOG = logging.getLogger(__name__)
-MAX_BODY = 3 * 1024 * 1024  # etcd's and the API server's own limit
+MAX_BODY = 3 * 1024 * 1024  # the limit of etcd and the API server
 
 
 @dataclass(kw_only=True)
 class EmulatedCluster:
-    """Implements contract.KubeServer.
+    """Implements context.KubeServer.
 
-    `fault` is an aiohttp middleware that sees every request first (House.middleware: idle clock, record,
-    faults);
-    `record` is called with one JSON a request when no middleware does it. `root` is this cluster's own
-    folder;
-    Lustre's folders lie beside it. `saved` is what dump() gave. `on_change` is called after every change.
+    `fault_middleware` is an aiohttp middleware that handles every request first
+    (ServerContext.build_middleware: idle time, record, faults); `record` is called with one JSON object per
+    request where no middleware records. `root` is this cluster's own folder; Lustre's folders are next to it.
+    `saved_state` is an earlier dump. `on_change` is called after every change.
     """
 
     project: str
@@ -85,7 +84,7 @@ class EmulatedCluster:
         self._runner: web.AppRunner | None = None
 
     async def start(self) -> str:
-        """Opens the port and lets the controllers run. Returns https://127.0.0.1:PORT."""
+        """Open the port and start the controllers. Returns https://127.0.0.1:PORT."""
         self.root.mkdir(parents=True, exist_ok=True, mode=0o700)
         api = ApiServer(self.context)
         middlewares = [self.fault_middleware] if self.fault_middleware else []
@@ -95,7 +94,7 @@ class EmulatedCluster:
         app.router.add_route("*", "/{path:.*}", api.handle)
         self._runner = web.AppRunner(
             app, access_log=None, shutdown_timeout=0.5, handler_cancellation=True
-        )  # a watch ends with its client
+        )  # a watch ends when its client disconnects
         await self._runner.setup()
         await self._listen(self._runner)
         self.port = int(self._runner.addresses[0][1])
@@ -105,7 +104,7 @@ class EmulatedCluster:
         return self.context.url
 
     async def _listen(self, runner: web.AppRunner) -> None:
-        """On the port that it had before; on a free one where another program has taken that meanwhile."""
+        """Listen on the previous port; on a free one if another program has taken that meanwhile."""
         for port in (self.port, None) if self.port else (None,):
             site = web.TCPSite(
                 runner, "127.0.0.1", port or 0, ssl_context=self.ssl_context, reuse_address=True
@@ -116,7 +115,7 @@ class EmulatedCluster:
             except OSError as error:
                 if port is None:
                     raise
-                _LOG.warning("port %s of cluster %s is taken (%s): it gets another", port, self.name, error)
+                _LOG.warning("port %s of cluster %s is in use (%s): using another", port, self.name, error)
                 await site.stop()
 
     @property
@@ -140,31 +139,31 @@ class EmulatedCluster:
         return watch
 
     async def stop(self) -> None:
-        """Closes the port; the objects stay for dump()."""
+        """Close the port; the objects stay for dump()."""
         await self.controllers.stop()
         if self._runner:
             await self._runner.cleanup()
 
     def dump(self) -> JSON:
-        """Objects and notes, for the world's file."""
+        """Return objects and controller state, for the state file."""
         return {"store": self.context.store.dump(), "notes": self.context.controller_state}
 
     def rows(self) -> list[JSON]:
-        """What /_rehearsal/world lists of this cluster."""
+        """Return this cluster's rows of /_rehearsal/world."""
         return listing.rows(self.context)
 
     def count(self) -> int:
-        """How many rows that list has."""
+        """Return the number of these rows."""
         return listing.count(self.context)
 
     def nodes(self) -> list[JSON]:
-        """The Node objects as they stand."""
+        """Return the current Node objects."""
         return self.context.store.list(kinds.NODE)
 
     def on_control_plane_upgraded(self, version: str) -> None:
-        """The control plane runs another version now."""
+        """Called when the control plane has a new version."""
         self.version = self.context.version = version
 
     def on_pools_changed(self) -> None:
-        """The container service says that a pool came, went or was resized."""
+        """Called when a node pool was created, deleted or resized."""
         self.context.request_reconcile()

@@ -1,1 +1,1 @@
-"""Real Ray heads on this machine, one for each head pod that is connected to."""
+"""Real Ray heads on this machine, one for each head pod that receives a connection."""

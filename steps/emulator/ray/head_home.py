@@ -1,5 +1,6 @@
-"""The surroundings of a head: NEMO_RL_HOME with the toy and its recipes, the `uv` shim, and the environment
-of the container."""
+"""The files and environment of a head: NEMO_RL_HOME with the toy trainer and its recipes, the `uv` shim,
+variables.
+"""
 
 from __future__ import annotations
 
@@ -15,12 +16,10 @@ from typing import Any
 from grpo_wizard.steps.emulator.server.context import PodView
 
 TAG_ENV = "GRPO_WIZARD_HEAD"
-# Nothing of the server's own environment reaches a pod but these.
+# Only these variables of the server's own environment reach a pod.
 _INHERITED_ENV = ("HOME", "LANG", "LC_ALL", "TMPDIR", "USER", "LOGNAME", "SYSTEMROOT")
-# One loopback address for every part of Ray; without it Ray puts this machine's own address in place of
-# 127.0.0.1, and the GCS, the
-# raylet and the metrics exporters listen on it (Ray 2.60, services.resolve_ip_for_localhost; measured: all
-# listeners on 127.0.0.1).
+# Keeps every part of Ray on 127.0.0.1. Otherwise Ray replaces it by the machine's own address, on which the GCS,
+# the raylet and the metrics exporters then listen (Ray 2.60, services.resolve_ip_for_localhost; measured).
 _LOOPBACK_ENV = {
     "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",
     "DASHBOARD_METRIC_PORT": "0",
@@ -29,7 +28,7 @@ _LOOPBACK_ENV = {
 
 
 def map_path(path: str, mounts: dict[str, Path]) -> str:
-    """The local path of a pod's path below a mount; any other text as it is."""
+    """Return the local path of a pod's path below a mount; other texts unchanged."""
     for mount in sorted(mounts, key=len, reverse=True):
         if path == mount or path.startswith(mount.rstrip("/") + "/"):
             return str(mounts[mount]) + path[len(mount.rstrip("/")) :]
@@ -37,8 +36,10 @@ def map_path(path: str, mounts: dict[str, Path]) -> str:
 
 
 def write_nemo_home(folder: Path) -> Path:
-    """Writes NEMO_RL_HOME below `folder`: the toy, the base configuration, a file for each recipe. Returns
-    it."""
+    """Write NEMO_RL_HOME below `folder`: the toy trainer, the base configuration, one file per recipe.
+
+    Returns its path.
+    """
     home = folder / "nemo-rl"
     with as_file(files("grpo_wizard.assets").joinpath("toy_trainer")) as toy:
         shutil.copytree(toy / "home", home, dirs_exist_ok=True, ignore=shutil.ignore_patterns("__pycache__"))
@@ -47,7 +48,7 @@ def write_nemo_home(folder: Path) -> Path:
     for row in json.loads(
         files("grpo_wizard.assets").joinpath("catalog/recipes.json").read_text(encoding="utf-8")
     )["recipes"]:
-        # JSON is YAML, so no YAML writer is needed.
+        # JSON is valid YAML.
         (recipes / f"{row['recipe']}.yaml").write_text(
             json.dumps(recipe_config(row), indent=2) + "\n", encoding="utf-8"
         )
@@ -55,7 +56,7 @@ def write_nemo_home(folder: Path) -> Path:
 
 
 def recipe_config(row: dict[str, Any]) -> dict[str, Any]:
-    """A recipe in NeMo RL's keys, laid over grpo_math_1B.yaml."""
+    """Return a recipe as NeMo RL configuration, which overrides grpo_math_1B.yaml."""
     mcore = row["backend"] == "mcore"
     parallel = {
         "tensor_model_parallel_size": row["tensor_parallel"],
@@ -107,8 +108,7 @@ def _colocated(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def write_shims(folder: Path) -> Path:
-    """A folder for PATH that holds `uv`, `python` and `python3`: this environment's Python under the
-    container's names."""
+    """Write a folder for PATH with `uv`, `python` and `python3`, which run this environment's Python."""
     here = folder / "bin"
     here.mkdir(parents=True, exist_ok=True)
     python = shlex.quote(sys.executable)
@@ -121,12 +121,13 @@ def write_shims(folder: Path) -> Path:
 
 
 def container_environment(pod: PodView, folder: Path, tag: str) -> dict[str, str]:
-    """What the pod's processes see: its own variables with paths mapped, PATH with the shim first, and
-    nothing else of ours."""
+    """Return the environment of a pod's processes: the pod's variables with mapped paths, and PATH with the
+    shims first.
+    """
     passed = {name: os.environ[name] for name in _INHERITED_ENV if name in os.environ}
     own = {name: map_path(value, pod.mounts) for name, value in pod.env.items()}
     path = os.pathsep.join(
         [str(folder / "bin"), str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)]
     )
-    mounts = {mount: str(place) for mount, place in pod.mounts.items()}
+    mounts = {mount: str(path) for mount, path in pod.mounts.items()}
     return {**passed, **own, **_LOOPBACK_ENV, "PATH": path, TAG_ENV: tag, "TOY_MOUNTS": json.dumps(mounts)}

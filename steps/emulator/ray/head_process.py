@@ -1,4 +1,4 @@
-"""One real Ray head: `ray start --head` on loopback below a guard, looked after over HTTP."""
+"""One real Ray head: `ray start --head` on loopback, run by supervisor.py and monitored over HTTP."""
 
 from __future__ import annotations
 
@@ -28,8 +28,7 @@ _START_TIMEOUT_S = 120.0
 _HEALTH_CHECK_S = 5.0
 _MAX_FAILED_CHECKS = 4
 _OBJECT_STORE_BYTES = 100_000_000
-# A job needs its supervisor and its actors; the toy's ask for none. More than the machine has: Ray only
-# counts.
+# For a job's supervisor and actors. It may exceed the machine's CPUs: Ray only counts.
 _CPUS = 8
 _SUPERVISOR_SCRIPT = Path(__file__).with_name("supervisor.py")
 
@@ -44,7 +43,7 @@ def short_folder() -> Path:
 
 
 def reserve_port() -> socket.socket:
-    """A loopback port that nobody else gets; connections to it are refused until the head takes it."""
+    """Reserve a loopback port; connections to it are refused until the head listens on it."""
     held = socket.socket()
     held.bind(("127.0.0.1", 0))
     return held
@@ -96,7 +95,7 @@ class SupervisedProcess:
         return self.process is not None and self.process.returncode is None
 
     async def stop(self) -> None:
-        """Closes the pipe, waits for the guard, and looks itself that nothing is left."""
+        """Close the pipe, wait for the supervisor, and end any process that is left."""
         if self.process is not None and self.process.stdin is not None:
             self.process.stdin.close()
             with contextlib.suppress(TimeoutError):
@@ -106,13 +105,13 @@ class SupervisedProcess:
 
 
 def kill_orphans(folder: Path) -> int:
-    """Ends what a server that was killed left behind, by its notes. Returns how many processes that were."""
+    """End what a killed server left running, according to its pid files. Returns the number of processes."""
     ended = 0
     for note in folder.glob("*.json"):
         with contextlib.suppress(ValueError, KeyError, OSError):
             left = json.loads(note.read_text(encoding="utf-8"))
             if left["pid"] is not None and is_alive(left["pid"], left["created"]):
-                _log.warning("ending what process %s of an earlier server left", left["pid"])
+                _log.warning("ending the processes of %s, left by an earlier server", left["pid"])
             ended += terminate_processes(left["mark"], left["folder"])
             if (Path(left["folder"]) / left["mark"]).exists():
                 shutil.rmtree(left["folder"], ignore_errors=True)
@@ -124,7 +123,7 @@ def kill_orphans(folder: Path) -> int:
 
 @dataclass
 class LocalRayHead:
-    """The Ray head of one pod. Its ports are fixed before it runs, so that a sidecar can ask for it."""
+    """The Ray head of one pod. Its ports are fixed before it starts, so that a sidecar can poll it."""
 
     pod: PodView
     home: Path  # <root>/heads/<pod>: NEMO_RL_HOME, shim, logs
@@ -149,11 +148,10 @@ class LocalRayHead:
         return self.supervised is not None and self.supervised.alive
 
     async def start(self) -> None:
-        """Returns when dashboard and agent answer. Raises ConnectionError."""
-        if self.supervised is not None:  # what an earlier one left
+        """Start the head and wait until its dashboard and agent respond. Raises ConnectionError."""
+        if self.supervised is not None:  # left by an earlier start
             await self.stop()
-            # Its agent's port cannot be had again for a minute (TIME_WAIT; Ray's agent then runs without
-            # HTTP and says nothing).
+            # The agent's port stays in TIME_WAIT for a minute, and Ray's agent then silently runs without HTTP.
             self.ports[AGENT_PORT] = free_port()
         folder, mark = short_folder(), secrets.token_hex(8)
         self.supervised = SupervisedProcess(mark, folder, self.home.with_name(f"{self.home.name}.json"))
@@ -168,7 +166,7 @@ class LocalRayHead:
         except (TimeoutError, ConnectionError):
             await self.stop()
             raise ConnectionError(
-                f"The Ray head of pod {self.pod.name} did not start: see {self.home / 'ray-start.log'}."
+                f"The Ray head of pod {self.pod.name} did not start. See {self.home / 'ray-start.log'}."
             ) from None
         self.health_task = asyncio.create_task(self._monitor_health(self.supervised))
 
@@ -183,7 +181,7 @@ class LocalRayHead:
             key.write_text(self.pod.token, encoding="utf-8")
             ray |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN_PATH": str(key)}
         own = container_environment(self.pod, self.home, tag)
-        own.pop("RAY_AUTH_TOKEN", None)  # it would reach runtime_env through NeMo RL; the file does not
+        own.pop("RAY_AUTH_TOKEN", None)  # NeMo RL would copy it into runtime_env; a file stays out of it
         own.pop("RAY_ADDRESS", None)
         return {
             **own,
@@ -226,7 +224,7 @@ class LocalRayHead:
         async with aiohttp.ClientSession() as session:
             while True:
                 if not self.alive:
-                    raise ConnectionError("ray start ended")
+                    raise ConnectionError("`ray start` exited")
                 if await self._is_healthy(session):
                     return
                 await asyncio.sleep(0.2)
@@ -244,30 +242,32 @@ class LocalRayHead:
         return True
 
     async def _monitor_health(self, supervised: SupervisedProcess) -> None:
-        """Ends the head when it has stopped answering, so that the next connection starts another (`ray
-        start --block` can outlive it)."""
+        """Stop the head once it no longer responds, so that the next connection starts another.
+
+        `ray start --block` can outlive the head's processes.
+        """
         missed = 0
         async with aiohttp.ClientSession() as session:
             while missed < _MAX_FAILED_CHECKS and supervised.alive:
                 await asyncio.sleep(_HEALTH_CHECK_S)
                 missed = 0 if await self._is_healthy(session) else missed + 1
-        _log.warning("the Ray head of pod %s has gone", self.pod.name)
+        _log.warning("the Ray head of pod %s no longer responds", self.pod.name)
         await supervised.stop()
 
     async def stop(self) -> None:
-        """Ends it with all it started; its short folder goes."""
+        """Stop the head with everything it started, and delete its folder."""
         if self.health_task is not None:
             self.health_task.cancel()
-        guarded, self.supervised = self.supervised, None
-        if guarded is not None:
-            await guarded.stop()
-            await asyncio.to_thread(shutil.rmtree, guarded.folder, True)
+        supervised, self.supervised = self.supervised, None
+        if supervised is not None:
+            await supervised.stop()
+            await asyncio.to_thread(shutil.rmtree, supervised.folder, True)
         for held in self.reserved_sockets.values():
             held.close()
 
 
 def private_folder(folder: Path) -> Path:
-    """The folder, made if need be, for nobody else to read."""
+    """Create the folder if needed, readable by its owner only, and return it."""
     folder.mkdir(parents=True, exist_ok=True)
     os.chmod(folder, 0o700)  # noqa: PTH101
     return folder

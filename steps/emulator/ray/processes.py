@@ -1,5 +1,4 @@
-"""Processes of a head, found by the mark in their environment or the head's folder on their command line,
-and ended."""
+"""Find and end the processes of a head, by a tag in their environment or its folder in their command line."""
 
 from __future__ import annotations
 
@@ -14,8 +13,9 @@ _GRACE_PERIOD_S = 3.0
 
 
 def find_processes(tag: str, folder: str) -> list[psutil.Process]:
-    """Live processes that carry `mark` in their environment, or `folder` in their command line. Never this
-    one."""
+    """Return the running processes with `tag` in their environment or `folder` in their command line, except
+    this one.
+    """
     return [
         process
         for process in psutil.process_iter()
@@ -27,33 +27,33 @@ def _belongs_to(process: psutil.Process, tag: str, folder: str) -> bool:
     try:
         if process.status() == psutil.STATUS_ZOMBIE:
             return False
-        # A colleague's process is not readable, and is not ours.
+        # Other users' processes are not readable, and are not ours.
         return tag in process.environ().values() or any(folder in word for word in process.cmdline())
     except (psutil.Error, OSError):
         return False
 
 
 def terminate_processes(tag: str, folder: str, roots: Iterable[int] = ()) -> int:
-    """Ends them all, children of `roots` too, until none is left. Returns how many there were.
+    """End them all, with the children of `roots`, until none is left. Returns how many there were.
 
-    First politely, then by SIGKILL; again for what started meanwhile. Never `ray stop`: it ends every Ray
-    on the machine.
+    SIGTERM first, then SIGKILL; repeated for processes started meanwhile. Never `ray stop`, which ends every
+    Ray on the machine.
     """
     ended: set[int] = set()
-    for patience in (_GRACE_PERIOD_S, 0.0, 0.0, 0.0, 0.0):
+    for grace_period in (_GRACE_PERIOD_S, 0.0, 0.0, 0.0, 0.0):
         found = {process.pid: process for process in [*find_processes(tag, folder), *_descendants(roots)]}
         if not found:
             break
         ended |= found.keys()
         for process in found.values():
             with contextlib.suppress(psutil.Error):
-                process.terminate() if patience else process.kill()
-        _wait(list(found.values()), patience or 1.0)
+                process.terminate() if grace_period else process.kill()
+        _wait(list(found.values()), grace_period or 1.0)
     return len(ended)
 
 
 def _wait(processes: list[psutil.Process], seconds: float) -> None:
-    """psutil.wait_procs would take the exit codes that asyncio waits for."""
+    """Wait without psutil.wait_procs, which would reap the exit codes that asyncio waits for."""
     until = time.monotonic() + seconds
     while time.monotonic() < until and any(_is_running(process) for process in processes):
         time.sleep(0.05)
@@ -75,8 +75,9 @@ def _descendants(roots: Iterable[int]) -> list[psutil.Process]:
 
 
 def is_alive(pid: int, created: float) -> bool:
-    """True when the very process that was started then still runs (a pid alone may have been given to
-    another)."""
+    """Return whether the process that was started at `created` is still running (its pid may have been
+    reused).
+    """
     try:
         process = psutil.Process(pid)
         return abs(process.create_time() - created) < 1.0 and process.status() != psutil.STATUS_ZOMBIE

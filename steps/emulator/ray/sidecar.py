@@ -1,5 +1,6 @@
-"""A sidecar's own command, run beside the head as the kubelet would: restarted when it ends, gone with its
-pod."""
+"""A sidecar's command, run next to the head as the kubelet would: restarted when it exits, ended with its
+pod.
+"""
 
 from __future__ import annotations
 
@@ -13,19 +14,21 @@ from grpo_wizard.steps.emulator.ray.head_process import SupervisedProcess, priva
 from grpo_wizard.steps.emulator.server.context import PodView
 
 _INTERPRETERS = ("python", "python3")
-# A rehearsal's minutes are shorter; at full speed no shorter than this, or a job would be ended before it
-# has begun.
+# The sidecar's waiting times are divided by the speed, but by no more than this: a job would otherwise be ended
+# before it has started.
 _MAX_TIME_DIVISOR = 120.0
 
 
 def is_runnable(argv: list[str], pod: PodView) -> bool:
-    """Only Python with a script from a mount is run on this machine; other sidecars are images that are not
-    here."""
+    """Return whether the command can run on this machine: Python with a script from a mounted volume.
+
+    The images of other sidecars are not available here.
+    """
     return len(argv) >= 2 and argv[0] in _INTERPRETERS and map_path(argv[1], pod.mounts) != argv[1]
 
 
 class SidecarProcess:
-    """One container of one pod."""
+    """The process of one container of one pod."""
 
     def __init__(
         self,

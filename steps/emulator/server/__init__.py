@@ -1,1 +1,1 @@
-"""The emulator's HTTP server: routing, request validation, authentication, TLS."""
+"""The emulator's HTTP server: routing, authentication, request validation, recording, TLS."""

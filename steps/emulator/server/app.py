@@ -1,4 +1,4 @@
-"""The aiohttp application: who asks, what for, and the answer; `/_rehearsal/*` beside it."""
+"""The aiohttp application: authenticates each request, dispatches it, and serves `/_rehearsal/*`."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _MAX_BODY_BYTES = 64 * 2**20
 
 
 class Application:
-    """Everything below one socket. `stop` is called by `POST /_rehearsal/stop`."""
+    """The application behind one socket. `stop` is called by `POST /_rehearsal/stop`."""
 
     def __init__(
         self,
@@ -50,8 +50,8 @@ class Application:
             token,
             stop,
         )
-        self.address: ServerAddress | None = None  # set once the socket listens
-        # Connections that gave the proxy password.
+        self.address: ServerAddress | None = None  # set once the socket is listening
+        # Connections that sent the proxy password.
         self.authenticated: weakref.WeakSet[asyncio.BaseTransport] = weakref.WeakSet()
         middleware.token_fault = sign_in.token_fault
         self.web_app = web.Application(
@@ -92,7 +92,9 @@ class Application:
             return error_response(place.service, internal_error(request.method, place.path), pretty=pretty)
 
     def _authenticate(self, request: web.Request, route: Route) -> None:
-        """Raises 401 unless the token came as Bearer, as proxy password, in X-Rehearsal-Token or in the path."""
+        """Raise 401 unless the token was sent as Bearer, as proxy password, in X-Rehearsal-Token or in the
+        path.
+        """
         bearer = request.headers.get("Authorization", "")
         given = [
             bearer.removeprefix("Bearer ") if bearer.startswith("Bearer ") else None,
@@ -121,10 +123,10 @@ class Application:
                 return json_response({"stopping": True})
             case method, drill if drill.startswith("/_rehearsal/drills"):
                 return self._handle_drills(method, drill.removeprefix("/_rehearsal/drills").strip("/"))
-        raise ApiError(404, f"The rehearsal has no {path}.")
+        raise ApiError(404, f"The emulator has no endpoint {path}.")
 
     def _handle_drills(self, method: str, name: str) -> web.Response:
-        """All drills as they stand; `ended` names those that a DELETE ended."""
+        """Return all drills; `ended` names those that a DELETE ended."""
         ended: JSON = {}
         try:
             if method == "POST":
@@ -136,7 +138,7 @@ class Application:
         return json_response({"drills": manager.list_drills(self.store), **ended})
 
     def status(self) -> JSON:
-        """What `rehearsal status` shows."""
+        """Return what `rehearsal status` shows."""
         where = self.address
         about = {"token_file": where.token_file, "speed": where.speed, "env": where.env} if where else {}
         return {
@@ -152,7 +154,10 @@ class Application:
 
 
 async def _raw_request(request: web.Request, route: Route) -> RawRequest:
-    """What a request asks; a long GET may come as a POST with its query as a form and X-HTTP-Method-Override."""
+    """Read a request.
+
+    A long GET may be sent as a POST with X-HTTP-Method-Override and its query as a form.
+    """
     method, body = request.method, await request.read()
     query = {name: request.query.getall(name) for name in request.query}
     override = request.headers.get("X-HTTP-Method-Override", "").upper()
@@ -170,7 +175,7 @@ def _service_and_path(request: web.Request) -> tuple[str, str]:
 
 
 def kube_urls(store: PersistentStore) -> dict[str, str]:
-    """Cluster's name -> its API server's address."""
+    """Return the address of each cluster's API server by cluster name."""
     urls = {}
     for key in CLUSTERS:
         record = store.get("container.googleapis.com", key)

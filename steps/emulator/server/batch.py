@@ -1,8 +1,9 @@
-"""Batch requests: several calls in one multipart/mixed body, as gcloud sends them for more than one name.
+"""Batch requests: several calls in one multipart/mixed body, as gcloud sends them for several names.
 
-`POST /batch/compute/v1` (and `/beta`) for Compute, `POST /batch` for the others: each document's `batchPath`.
-https://docs.cloud.google.com/compute/docs/api/how-tos/batch, 2026-11: at most 1,000 calls of one API; a header of the
-whole holds for each call that does not bring it itself; each call succeeds or fails by itself.
+`POST /batch/compute/v1` (and `/beta`) for Compute, `POST /batch` for others: the `batchPath` of each
+discovery document. At most 1,000 calls of one API; a header of the batch applies to each call that does not
+set it; calls succeed or fail independently (https://docs.cloud.google.com/compute/docs/api/how-tos/batch,
+2026-11).
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ class BatchPart:
 
 
 def is_batch(method: str, route: Route) -> bool:
-    """Whether a request goes to its API's batch endpoint."""
+    """Return whether a request goes to its API's batch endpoint."""
     paths = _BATCH_PATHS.get(route.service, ("/batch",) if route.service.endswith(".googleapis.com") else ())
     return method == "POST" and route.path in paths
 
@@ -54,21 +55,27 @@ def is_batch(method: str, route: Route) -> bool:
 async def answer_batch(
     request: web.Request, route: Route, dispatcher: Dispatcher, middleware: RecorderMiddleware
 ) -> web.Response:
-    """Answers each call and joins the answers, each with the id of its question. Raises ApiError 400 for no batch."""
+    """Answer each call and join the responses, each with the Content-ID of its call.
+
+    Raises ApiError 400 if the body is not a batch.
+    """
     parts = split(request.headers.get("Content-Type", ""), await request.read())
     replies = [(part, await _answer_part(part, request, route, dispatcher, middleware)) for part in parts]
     return _join_replies(replies)
 
 
 def split(content_type: str, raw: bytes) -> list[BatchPart]:
-    """The calls of a batch's body. Raises ApiError 400 where it is none, or holds too many."""
+    """Return the calls of a batch's body.
+
+    Raises ApiError 400 if it is not a batch or holds too many calls.
+    """
     message = BytesParser().parsebytes(f"Content-Type: {content_type}\r\n\r\n".encode() + raw)
     if not message.is_multipart():
         raise _bad_batch("the body is not multipart/mixed")
     parts = [part for part in message.get_payload() if isinstance(part, Message)]
     if not parts:
         raise _bad_batch("the body holds no call")
-    if len(parts) > _MAX_CALLS:  # the limit is documented, the sentence is inferred
+    if len(parts) > _MAX_CALLS:  # the limit is documented; the text is inferred
         raise _bad_batch(f"the batch holds {len(parts)} calls; the maximum is {_MAX_CALLS}")
     return [_parse_part(part) for part in parts]
 
@@ -100,7 +107,7 @@ async def _answer_part(
     dispatcher: Dispatcher,
     middleware: RecorderMiddleware,
 ) -> tuple[int, Any]:
-    """Status and body of one call; faults and the record know it as if it had come alone."""
+    """Return status and body of one call; it is recorded and faulted like a single request."""
     inner = Route(route.service, _strip_service_prefix(route.service, part.path), route.base_url)
     do = middleware.match_fault(route.service, part.method, inner.path)
     await asyncio.sleep(do.get("delay_s", 0))
@@ -129,7 +136,7 @@ async def _dispatch(raw: RawRequest, dispatcher: Dispatcher) -> tuple[int, Any]:
 
 
 def _strip_service_prefix(service: str, path: str) -> str:
-    """A call's path without the prefix by which this server tells APIs apart (`/container/v1/…`)."""
+    """Return a call's path without this server's prefix for its API (`/container/v1/…`)."""
     for prefix, known in SERVICES_BY_PREFIX.items():
         if known == service and path.startswith(f"/{prefix}/"):
             return path.removeprefix(f"/{prefix}")
@@ -148,7 +155,7 @@ def _printable(text: str) -> str:
 
 
 def _reason_phrase(status: int) -> str:
-    """A fault's status may be one that nobody named."""
+    """Return the reason phrase of a status; a fault may use a status without one."""
     return HTTPStatus(status).phrase if status in set(HTTPStatus) else "Unknown"
 
 

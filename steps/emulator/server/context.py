@@ -1,6 +1,5 @@
-"""What the parts of the rehearsal agree on.
-
-Calls, errors, records, handlers, and the seam between cloud and Kubernetes.
+"""The types that the emulator's parts share: calls, errors, records, handler registries, cloud and cluster
+interfaces.
 """
 
 from __future__ import annotations
@@ -15,12 +14,11 @@ JSON = dict[str, Any]
 
 
 class ApiError(Exception):
-    """An answer that is not a success, worded as Google words it.
+    """An error response in Google's own text.
 
-    `code` is the HTTP status; `status` the canonical name (NOT_FOUND, ALREADY_EXISTS …); `reason` the legacy
-    reason of
-    compute (notFound, resourceInUseByAnotherResource …) or the ErrorInfo reason (SERVICE_DISABLED); `details`
-    as in google.rpc.Status.
+    `code` is the HTTP status; `status` the canonical name (NOT_FOUND, ALREADY_EXISTS …); `reason` Compute's
+    legacy reason (notFound, resourceInUseByAnotherResource …) or the ErrorInfo reason (SERVICE_DISABLED);
+    `details` as in google.rpc.Status.
     """
 
     def __init__(
@@ -33,13 +31,14 @@ class ApiError(Exception):
 
 @dataclass
 class Record:
-    """One thing in the world.
+    """One resource in the store.
 
-    `key` is its Google path below the version, e.g. `projects/P/global/networks/N`, unique per service.
+    `key` is its Google path below the version, for example `projects/P/global/networks/N`, unique per
+    service.
     """
 
     service: str  # host's name: compute.googleapis.com, container.googleapis.com …
-    # design §2's kinds: network, subnet, firewall, address, peering, cluster, node_pool, lustre, api … or
+    # network, subnet, firewall, address, peering, cluster, node_pool, lustre, api … or
     # `operation`
     kind: str
     name: str
@@ -49,24 +48,29 @@ class Record:
     body: JSON  # as the API returns it (camelCase)
     state: str = "ready"  # absent | creating | ready | failed | deleting
     kept_by_design: bool = False
-    derived: bool = False  # made by a controller, not by a caller (auto-mode subnets, GKE's firewall rules)
-    # the ground itself (reservations, zones, quotas, operations): not listed by /_rehearsal/world unless a
-    # caller made it
+    derived: bool = (
+        False  # created by a controller, not by a caller (auto-mode subnets, GKE's firewall rules)
+    )
+    # initial state (reservations, zones, quotas, operations): not listed by /_rehearsal/world unless a
+    # caller created it
     hidden: bool = False
-    extra: JSON = field(default_factory=dict)  # the server's own notes; never sent
+    extra: JSON = field(default_factory=dict)  # internal data; never sent
 
 
 class Clock(Protocol):
-    """World time. `speed` divides durations; `inf` means none."""
+    """The emulator's clock. `speed` divides durations; `inf` skips them."""
 
     speed: float
 
-    def now(self) -> float: ...  # seconds since the epoch, world time is wall time
-    def scale(self, seconds: float) -> float: ...  # how long that takes here
+    def now(self) -> float: ...  # seconds since the epoch: wall time
+    def scale(self, seconds: float) -> float: ...  # seconds divided by the speed
 
 
 class ResourceStore(Protocol):
-    """The store. One asyncio thread, so no locks; every change is saved to the world's file soon after."""
+    """The store of all records.
+
+    Used by one asyncio thread, so it needs no locks; changes are saved soon after.
+    """
 
     clock: Clock
 
@@ -82,17 +86,18 @@ class ResourceStore(Protocol):
         location: str | None = None,
     ) -> list[Record]: ...
     def schedule(self, seconds: float, event: str, **args: Any) -> None:
-        """Calls the handler registered with @happens(event) after `seconds` of the real thing's time ÷ speed.
+        """Call the handler registered with @on_event(event) after `seconds` of real duration, divided by the
+        speed.
 
-        Kept in the file: survives restarts.
+        Kept in the state file: survives restarts.
         """
 
     def schedule_at(
         self, moment: float, event: str, **args: Any
-    ) -> None: ...  # the same, at a time that no speed divides
-    def project_number(self, project: str) -> str: ...  # "0" where there is no such project
+    ) -> None: ...  # the same, at an absolute time
+    def project_number(self, project: str) -> str: ...  # "0" if the project does not exist
     def project_id(self, project: str) -> str: ...  # of an id or a number
-    def next_number(self) -> int: ...  # a number never given before in this world
+    def next_number(self) -> int: ...  # a number that was never returned before
     def mark_dirty(
         self,
     ) -> None: ...  # save soon; the server calls it after every writing request and every event
@@ -101,34 +106,32 @@ class ResourceStore(Protocol):
 
 @dataclass
 class ApiCall:
-    """One request that passed the checks against the discovery document."""
+    """One request that passed validation against the discovery document."""
 
     store: ResourceStore
     service: str
     method_id: str  # discovery id, e.g. compute.networks.insert
     http_method: str
     path: str  # Google's own path with version
-    params: dict[str, Any]  # path and query parameters, typed as the document says
+    params: dict[str, Any]  # path and query parameters, typed by the document
     body: JSON
     caller: str  # e-mail of the identity
-    base_url: str  # how to build links: scheme://host that the caller used
+    base_url: str  # scheme://host that the caller used, for links
     operation_error: JSON | None = (
-        None  # a fault's `operation_error`: what the operation that this call starts shall end with
+        None  # a fault's `operation_error`: the error of the operation that this call starts
     )
     headers: Mapping[str, str] = field(
         default_factory=dict
-    )  # of the request, Authorization included: never kept, never logged
+    )  # of the request, with Authorization: never stored or logged
 
 
-Handler = Callable[
-    [ApiCall], JSON | Awaitable[JSON]
-]  # an awaitable (operations' `wait`) is awaited by the server
+Handler = Callable[[ApiCall], JSON | Awaitable[JSON]]  # the server awaits an awaitable (operations' `wait`)
 HANDLERS: dict[str, Handler] = {}
 EVENT_HANDLERS: dict[str, Callable[..., None]] = {}
 
 
 def handles(*method_ids: str) -> Callable[[Handler], Handler]:
-    """Registers the function that answers these discovery methods."""
+    """Register the function that handles these discovery methods."""
 
     def register(handler: Handler) -> Handler:
         for method_id in method_ids:
@@ -139,7 +142,7 @@ def handles(*method_ids: str) -> Callable[[Handler], Handler]:
 
 
 def on_event(event: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Registers what a `World.later` event does: called as handler(world, **args)."""
+    """Register the handler of a scheduled event, called as handler(store, **args)."""
 
     def register(handler: Callable[..., None]) -> Callable[..., None]:
         EVENT_HANDLERS[event] = handler
@@ -150,7 +153,7 @@ def on_event(event: str) -> Callable[[Callable[..., None]], Callable[..., None]]
 
 @dataclass(frozen=True)
 class PodView:
-    """What a process that stands for a pod's container may see of this machine."""
+    """What a process that runs for a pod's container may use of this machine."""
 
     cluster: str
     namespace: str
@@ -165,17 +168,17 @@ class PodView:
 
 
 class RayHeadManager(Protocol):
-    """Real Ray heads on this machine, started at the first connection (implemented in heads.py)."""
+    """Real Ray heads on this machine, started at the first connection (implemented in ray/heads.py)."""
 
     async def connect(self, pod: PodView, port: int) -> tuple[str, int]:
-        """Loopback address that serves the pod's `port` (8265 dashboard, 52365 agent).
+        """Return the loopback address that serves the pod's `port` (8265 dashboard, 52365 agent).
 
-        Raises ConnectionError with one sentence.
+        Raises ConnectionError with a message for the user.
         """
         ...
 
     async def start_sidecar(self, pod: PodView, container: str, argv: list[str], env: dict[str, str]) -> None:
-        """Runs a sidecar's own command here; paths under a mount are mapped."""
+        """Run a sidecar's own command on this machine; paths below a mount are mapped."""
         ...
 
     async def on_pod_deleted(self, cluster: str, namespace: str, name: str) -> None: ...
@@ -183,50 +186,48 @@ class RayHeadManager(Protocol):
 
 
 class CloudBackend(Protocol):
-    """What Kubernetes asks of the cloud below it (implemented beside the container service)."""
+    """What Kubernetes needs from the cloud below it (implemented in container/kubernetes_backend.py)."""
 
     def pools(
         self, cluster_key: str
     ) -> list[JSON]: ...  # node pools as container.googleapis.com returns them
     def allocate_node(self, cluster_key: str, pool: str) -> str | None:
-        """Consumes capacity for one more node.
+        """Reserve capacity for one more node.
 
-        None when granted, else why not, worded as GKE's autoscaler event.
+        Returns None when granted, otherwise the reason, in the text of the autoscaler's event.
         """
         ...
 
     def release_node(self, cluster_key: str, pool: str, zone: str = "") -> None: ...
     def node_counts(self, cluster_key: str, pool: str) -> dict[str, int]:
-        """Zone -> nodes that the pool has by now (its share of initialNodeCount, setSize, take_node and
-        give_node): what Kubernetes should show.
-        """
+        """Return the pool's node count by zone (initialNodeCount, setSize, allocated and released nodes)."""
         ...
 
     def lustre_instance(self, volume_handle: str) -> JSON | None: ...  # "project/zone/name" -> the instance
-    def lustre_port(
-        self, cluster_key: str
-    ) -> int: ...  # on which a cluster's nodes speak Lustre: 988 or 6988
+    def lustre_port(self, cluster_key: str) -> int: ...  # LNet port of a cluster's nodes: 988 or 6988
 
 
 class KubeServer(Protocol):
-    """One cluster's Kubernetes (implemented in kube/server.py as `KubeCluster`)."""
+    """One cluster's Kubernetes (implemented in kube/server.py as EmulatedCluster)."""
 
     async def start(self) -> str: ...  # https://127.0.0.1:PORT
     async def stop(self) -> None: ...
-    def dump(self) -> JSON: ...  # for the world's file; called at every save
+    def dump(self) -> JSON: ...  # for the state file; called at every save
     # For /_rehearsal/world: service "kubernetes", kind, name, project, location, spec, state, kept_by_design,
     # derived.
     def rows(self) -> list[JSON]: ...
-    def count(self) -> int: ...  # how many rows there are
-    def nodes(self) -> list[JSON]: ...  # Node objects: the machines that Compute lists
-    def on_pools_changed(self) -> None: ...  # a node pool came, went, was resized or upgraded
+    def count(self) -> int: ...  # number of rows
+    def nodes(self) -> list[JSON]: ...  # Node objects: the instances that Compute lists
+    def on_pools_changed(self) -> None: ...  # a node pool was created, deleted, resized or upgraded
     def on_control_plane_upgraded(self, version: str) -> None: ...  # the control plane's new version
 
 
 CLUSTERS: dict[str, KubeServer] = {}
-"""Key of a cluster's record -> its running Kubernetes. google/kubeground.py fills and empties it as clusters
-come and go; the server reads `rows()` and `dump()` from it. What `dump()` gave is kept in the cluster's
-`Record.extra["kube"]` and handed back on a restart."""
+"""Key of a cluster's record -> its running Kubernetes, maintained by container/kubernetes_backend.py.
+
+The server reads `rows()` and `dump()` from it. A dump is kept in the cluster's `Record.extra["kube"]` and restored
+after a restart.
+"""
 
 
 RequestIdentifier = Callable[
@@ -236,41 +237,43 @@ RequestIdentifier = Callable[
 
 @dataclass
 class ServerContext:
-    """What the server process hands its parts: the private folder, the token, TLS, the wire's eyes and ears.
+    """What the server process provides to its parts: the private folder, the token, TLS, recording, Ray
+    heads.
 
     Set before any handler runs.
     """
 
-    folder: Path  # <home>/rehearsal, 0700; kubernetes, Lustre's files and Ray's live below it
-    token: str  # the one token of this server
-    caller: str  # e-mail of the identity behind it
+    folder: Path  # <home>/rehearsal, 0700; holds the files of Kubernetes, Lustre and Ray
+    token: str  # this server's only token
+    caller: str  # e-mail address of its identity
     ca_file: Path  # PEM of the private CA
-    create_tls_context: Callable[
-        ..., SSLContext
-    ]  # server_context("127.0.0.1", "kubernetes.default") -> TLS with a fresh certificate
+    create_tls_context: Callable[..., SSLContext]  # host names -> server TLS with a fresh certificate
     build_middleware: Callable[
         [RequestIdentifier, Callable[[Any], None]], Any
-    ]  # aiohttp middleware: idle clock, record, faults; 2nd: called after each request
+    ]  # aiohttp middleware: idle time, record, faults; 2nd argument: called after each request
     record_request: Callable[
         [str, str, str, JSON, Any, int], None
     ]  # service, method, path, query, body, status: one line for --record
     match_fault: Callable[[str, str, str], JSON]  # service, method, path -> `do` of the fault file's entry
-    heads: RayHeadManager  # with --ray none it refuses to connect
+    heads: RayHeadManager  # refuses connections with --ray none
 
 
 def lustre_folder(clusters: Path, handle: str) -> Path:
-    """Where an instance's files lie: beside the clusters that mount it. `handle` is "project/zone/name"."""
+    """Return the folder of an instance's files, next to the clusters that mount it.
+
+    `handle` is "project/zone/name".
+    """
     return clusters / "lustre" / handle.replace("/", "_")
 
 
-_HOUSE: list[ServerContext] = []
+_CONTEXT: list[ServerContext] = []
 
 
 def server_context() -> ServerContext:
-    """The surroundings of this process."""
-    return _HOUSE[-1]
+    """Return the context of this process."""
+    return _CONTEXT[-1]
 
 
 def set_server_context(context: ServerContext) -> None:
-    """Called once by the server at its start."""
-    _HOUSE[:] = [context]
+    """Set the context; called once when the server starts."""
+    _CONTEXT[:] = [context]

@@ -1,9 +1,8 @@
-"""Google's discovery documents as a router: which method answers a path, and what its messages look like.
+"""Google's discovery documents: which method serves a path, and the schemas of its messages.
 
-The documents are those of the PyPI package google-api-python-client; for services that have none there
-(Lustre, Cloud Quotas) the same shape
-is derived from their google-cloud packages (protodocs.py), and two small ones are written here by hand
-(plaindocs.py).
+The documents are those of the PyPI package google-api-python-client. For services without one there (Lustre,
+Cloud Quotas), the same shape is derived from their google-cloud packages (proto_documents.py); those of
+Hugging Face and W&B are written by hand (external_documents.py).
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ DOCUMENTS: dict[str, dict[str, str]] = {
 
 @dataclass
 class Method:
-    """One method of a document, ready to be matched."""
+    """One method of a document."""
 
     id: str
     http_method: str
@@ -45,12 +44,12 @@ class Method:
     parameters: JSON
     request: str | None  # schema of the body
     response: str | None
-    body_path: str = ""  # where violations of the body are said to be; "" is its top
+    body_path: str = ""  # path under which violations of the body are reported; "" is its root
     segments: int | None = None  # of the path; None: any number
 
     @cached_property
     def literal_length(self) -> int:
-        """Characters that are not variable: the more, the more exact the match."""
+        """Number of literal characters: the more, the more specific the match."""
         patterns = re.sub(r"\{([^}]*)\}", lambda m: self._variable_pattern(m.group(1)), self.template)
         return len(re.sub(r"\[\^/\]\+|\.\*", "", patterns))
 
@@ -77,7 +76,7 @@ class Method:
         return pattern.removeprefix("^").removesuffix("$").replace("(", "(?:").replace("(?:?:", "(?:")
 
     def match(self, path: str) -> dict[str, str] | None:
-        """Path parameters, or None where the path is another method's."""
+        """Return the path parameters, or None if the path does not match."""
         regex, names = self._regex
         found = regex.match(path)
         return (
@@ -94,7 +93,7 @@ class Document:
     service: str
     prefix: str
     schemas: dict[str, JSON]
-    common_parameters: JSON  # query parameters that every method takes
+    common_parameters: JSON  # query parameters common to all methods
     methods: list[Method]
     _buckets: dict[tuple[str, int | None], list[Method]] = field(default_factory=dict)
 
@@ -104,7 +103,7 @@ class Document:
         self._cached_find = lru_cache(maxsize=4096)(self._find)
 
     def find(self, http_method: str, path: str) -> tuple[Method, dict[str, str]] | None:
-        """The method that answers `path`, with its path parameters."""
+        """Return the method that serves `path`, with its path parameters."""
         return self._cached_find(http_method, path)
 
     def _find(self, http_method: str, path: str) -> tuple[Method, dict[str, str]] | None:
@@ -122,7 +121,7 @@ class Document:
 
 
 def find_document(service: str, path: str) -> Document | None:
-    """The document that covers `path` of `service` (a host's name), None where there is none."""
+    """Return the document of `service` (a host name) that covers `path`; None if there is none."""
     for prefix in DOCUMENTS.get(service, {}):
         if not prefix or path.startswith((f"/{prefix}/", f"/{prefix}:")):
             return load_document(service, prefix)
@@ -131,7 +130,7 @@ def find_document(service: str, path: str) -> Document | None:
 
 @cache
 def load_document(service: str, prefix: str) -> Document:
-    """Reads or derives a document once per process (compute.v1: 5 MB, about 60 ms)."""
+    """Load or derive a document, once per process (compute.v1: 5 MB, about 60 ms)."""
     name = DOCUMENTS[service][prefix]
     raw = _read_packaged(name) if name else _derive(service, prefix)
     base = raw.get("servicePath", "")
@@ -182,21 +181,20 @@ def _method(spec: JSON, base: str) -> Method:
 
 
 def _undocumented_parameters(spec: JSON) -> JSON:
-    """What a method takes though the document does not list it.
+    """Return parameters that a method accepts although the document does not list them.
 
-    Compute's v1 document of 2026-11 tells callers of its lists to set `returnPartialSuccess`, and gcloud does, but only
-    the beta document has the parameter (older v1 documents had it too).
+    Compute's v1 document of 2026-11 tells callers of its lists to set `returnPartialSuccess`, and gcloud
+    does, but only the beta document has the parameter (older v1 documents had it too).
     """
     lists = str(spec["id"]).startswith("compute.") and "maxResults" in spec.get("parameters", {})
     return {"returnPartialSuccess": {"type": "boolean", "location": "query"}} if lists else {}
 
 
 def _body_path(base: str, request: str | None) -> str:
-    """Google names a body that is one field of the request by that field, which is the message's name in
-    snake case.
+    """Return the name under which violations report the body: the message's name in snake case.
 
-    APIs of Compute's age (`servicePath` in their documents) call it `resource`: seen of YouTube's and Wallet's, and in
-    Compute's own "Required field 'resource' not specified".
+    APIs of Compute's age (with `servicePath` in their documents) call it `resource`: observed with YouTube's
+    and Wallet's, and in Compute's own "Required field 'resource' not specified".
     """
     if base:
         return "resource" if request else ""

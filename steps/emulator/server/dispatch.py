@@ -1,7 +1,4 @@
-"""From a request to a handler.
-
-The document's method, its checks, the API's being enabled, the handler, its answer.
-"""
+"""Dispatch a request: find its method, validate it, check that the API is enabled, call the handler."""
 
 from __future__ import annotations
 
@@ -28,13 +25,13 @@ from grpo_wizard.steps.emulator.server.routes import Route
 from grpo_wizard.steps.emulator.store.world import PersistentStore
 
 JSON = dict[str, Any]
-_BETA = "compute/beta"  # the world keeps what v1 has
+_BETA = "compute/beta"  # the store keeps v1 resources
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class RawRequest:
-    """One request, of HTTP or of a batch's part."""
+    """One request, from HTTP or from a part of a batch."""
 
     route: Route
     http_method: str
@@ -46,9 +43,9 @@ class RawRequest:
 
 @dataclass
 class Dispatcher:
-    """Answers requests from one world.
+    """Answers requests from one store.
 
-    `checked` counts answers by method id; `violations` those that break their own schema.
+    `checked` counts responses by method id; `violations` lists those that violate their own schema.
     """
 
     store: PersistentStore
@@ -58,7 +55,7 @@ class Dispatcher:
     violations: list[str] = field(default_factory=list)
 
     async def dispatch(self, raw: RawRequest) -> JSON | None:
-        """The answer's body; None for a method that answers with none (204).
+        """Return the response's body; None for a method without one (204).
 
         Raises ApiError for every other status.
         """
@@ -68,7 +65,7 @@ class Dispatcher:
             _log.warning("not served: %s %s (%s)", raw.http_method, raw.route.path, method.id)
             raise ApiError(
                 501,
-                f"The rehearsal does not serve {method.id} ({raw.http_method} {raw.route.path}).",
+                f"The emulator does not implement {method.id} ({raw.http_method} {raw.route.path}).",
                 "UNIMPLEMENTED",
             )
         try:
@@ -84,14 +81,14 @@ class Dispatcher:
             body = schema_checks.drop_unknown_fields(doc, method.response, body)
         if self.check_answers:
             self._check_response(doc, method, body)
-        if method.response is None and not body and doc.common_parameters:  # of Google alone
+        if method.response is None and not body and doc.common_parameters:  # Google only
             return None
         return field_masks.apply_mask(mask, body) if mask else body
 
     def _to_call(
         self, raw: RawRequest, doc: Document, method: Method, path_params: dict[str, str]
     ) -> tuple[ApiCall, field_masks.FieldMask | None]:
-        """The call that a request is, and what of its answer it wants. Raises ApiError 400."""
+        """Convert a request to a call and its requested field mask. Raises ApiError 400."""
         schema_checks.check_path(doc, method, path_params)
         params = schema_checks.check_query(doc, method, raw.query)
         check_filter_fields(doc, method, str(params.get("filter", "")))
@@ -123,19 +120,19 @@ class Dispatcher:
         found = doc.find(raw.http_method, place.path) if doc else None
         if doc is None or found is None:
             _log.warning("unknown: %s %s %s", raw.http_method, place.service or "(no service)", place.path)
-            # A version that Google has and nobody here serves is told from one that is not.
+            # Tells a version that the emulator does not implement from one that does not exist.
             known = place.service in DOCUMENTS and "alpha" not in place.path.split("/projects/")[0]
             raise ApiError(
                 404 if known else 501,
                 f"The requested URL {place.path} was not found on this server."
                 if known
-                else f"The rehearsal stands in for no service at {place.path}.",
+                else f"The emulator implements no service at {place.path}.",
                 "NOT_FOUND" if known else "UNIMPLEMENTED",
             )
         return doc, *found
 
     def _with_project_id(self, value: str) -> str:
-        """Projects are known by id; paths may name them by number."""
+        """Replace a project number in the path by the project's id."""
         parts = value.split("/", 2)
         if parts[0] == "projects" and len(parts) > 1 and parts[1].isdigit():
             return "/".join([parts[0], self.store.project_id(parts[1]), *parts[2:]])

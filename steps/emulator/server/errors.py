@@ -1,4 +1,4 @@
-"""Errors as each place words them."""
+"""Error responses in the format of each service."""
 
 from __future__ import annotations
 
@@ -43,9 +43,9 @@ _LOGIN_HELP = "See https://developers.google.com/identity/sign-in/web/devconsole
 
 
 def error_body(service: str, error: ApiError) -> JSON:
-    """Google's error document; Compute's carries the legacy `errors` too.
+    """Return Google's error document; Compute's has the legacy `errors` too.
 
-    Hugging Face and W&B have their own.
+    Hugging Face and W&B use their own formats.
     """
     if service == "huggingface.co":
         return {"error": error.message}
@@ -70,7 +70,7 @@ def error_body(service: str, error: ApiError) -> JSON:
 
 
 def json_response(body: Any, status: int = 200, *, pretty: bool = False) -> web.Response:
-    """A JSON answer; 204 without a body for None."""
+    """Return a JSON response; 204 without a body for None."""
     if body is None:
         return web.Response(status=204)
     raw = msgspec.json.encode(body)
@@ -83,19 +83,19 @@ def json_response(body: Any, status: int = 200, *, pretty: bool = False) -> web.
 
 
 def wants_pretty(query: Mapping[str, str]) -> bool:
-    """Google indents its answers unless it is told not to."""
+    """Return whether the response is indented, which is Google's default."""
     asked = query.get("prettyPrint", query.get("$prettyPrint", "true"))
     return asked.lower() not in ("false", "0")
 
 
 def internal_error(method: str, path: str) -> ApiError:
-    """500 for an exception that is being handled; the log gets its trace."""
+    """Return 500 for the exception being handled, and log its traceback."""
     _log.exception("%s %s", method, path)
-    return ApiError(500, "Internal error encountered. The rehearsal's log has the trace.", "INTERNAL")
+    return ApiError(500, "Internal error encountered. See the traceback in the emulator's log.", "INTERNAL")
 
 
 def error_response(service: str, error: ApiError, *, pretty: bool = False) -> web.Response:
-    """An error as an answer."""
+    """Return an ApiError as a response."""
     response = json_response(error_body(service, error), error.code, pretty=pretty)
     if error.code == 401:
         response.headers["WWW-Authenticate"] = 'Bearer realm="https://accounts.google.com/"'
@@ -107,7 +107,7 @@ def error_response(service: str, error: ApiError, *, pretty: bool = False) -> we
 
 
 def unauthenticated_error(has_token: bool, service: str) -> ApiError:
-    """401 for a wrong token, or for none."""
+    """Return 401 for a wrong or missing token."""
     reason = "ACCESS_TOKEN_TYPE_UNSUPPORTED" if has_token else "CREDENTIALS_MISSING"
     text = (
         "Request had invalid authentication credentials."

@@ -1,6 +1,6 @@
-"""The few paths of Hugging Face and W&B that are served, in discovery's shape.
+"""The paths of Hugging Face and W&B that are served, as discovery documents.
 
-They publish no such document; written by hand, 2026-11-30.
+Neither publishes such a document; written by hand, 2026-11-30.
 """
 
 from __future__ import annotations

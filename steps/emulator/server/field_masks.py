@@ -1,6 +1,7 @@
-"""Partial answers: what `fields` (or the header X-Goog-FieldMask) lets through.
+"""Partial responses: the `fields` parameter and the header X-Goog-FieldMask.
 
-`items(name,network),nextPageToken`, `items/name` and `items.name` name fields of the answer's schema, `*` all.
+`items(name,network),nextPageToken`, `items/name` and `items.name` name fields of the response's schema; `*`
+means all.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ FIELD_MASK_HEADER = "X-Goog-FieldMask"
 
 
 def requested_mask(query: Mapping[str, list[str]], headers: Mapping[str, str]) -> str:
-    """The mask that a request brings; empty where it wants the whole answer."""
+    """Return a request's field mask; empty for the whole response."""
     return next(
         (query[name][-1] for name in ("fields", "$fields") if name in query),
         headers.get(FIELD_MASK_HEADER, ""),
@@ -27,7 +28,10 @@ def requested_mask(query: Mapping[str, list[str]], headers: Mapping[str, str]) -
 
 
 def parse_mask(document: Document, method: Method, text: str) -> FieldMask | None:
-    """A mask as a tree; None for everything. Raises ApiError 400 naming a field that the answer does not have."""
+    """Parse a mask into a tree; None means everything.
+
+    Raises ApiError 400, naming a field that the response lacks.
+    """
     if not text.strip():
         return None
     tokens = _TOKEN.findall(text)
@@ -74,7 +78,7 @@ def _merge(tree: FieldMask, more: FieldMask) -> None:
 
 
 def _resolve_names(document: Document, schema: JSON, tree: FieldMask, at: str) -> FieldMask:
-    """The tree with the fields' own spelling (a mask may say `next_page_token`)."""
+    """Return the tree with the schema's spelling of the fields (a mask may use `next_page_token`)."""
     found: FieldMask = {}
     for name, below in tree.items():
         path = f"{at}.{name}".lstrip(".")
@@ -86,7 +90,7 @@ def _resolve_names(document: Document, schema: JSON, tree: FieldMask, at: str) -
 
 
 def _find_field(document: Document, schema: JSON, name: str) -> tuple[str, JSON | None]:
-    """A field's spelling and schema; no schema where there is no such field."""
+    """Return a field's spelling and schema; no schema if the field does not exist."""
     while "$ref" in schema or schema.get("type") == "array":
         schema = document.schemas.get(schema["$ref"], {}) if "$ref" in schema else schema.get("items", {})
     if schema.get("type") == "any" or "additionalProperties" in schema:
@@ -99,7 +103,7 @@ def _find_field(document: Document, schema: JSON, name: str) -> tuple[str, JSON 
 
 
 def apply_mask(mask: FieldMask | None, value: Any) -> Any:
-    """What a mask leaves of an answer."""
+    """Return the part of a response that a mask selects."""
     if mask is None:
         return value
     if isinstance(value, list):
@@ -114,7 +118,7 @@ def apply_mask(mask: FieldMask | None, value: Any) -> Any:
 
 
 def list_item_field(document: Document, method: Method, path: str) -> JSON | None:
-    """Schema of a field of what a list lists (`network`, `labels.owner`); None where it has none of that name."""
+    """Return the schema of a list item's field (`network`, `labels.owner`); None if it does not exist."""
     schema: JSON | None = _item_schema(document, method)
     for name in path.split("."):
         schema = _find_field(document, schema, name)[1] if schema is not None else None

@@ -1,7 +1,7 @@
-"""A request's body as JSON, refused where it is none.
+"""Parse a request's JSON body.
 
-The sentences are those of protobuf's JSON reader (json_stream_parser.cc): what was expected, the text around the place,
-and a caret below it.
+Error texts follow protobuf's JSON reader (json_stream_parser.cc): what was expected, the surrounding text,
+and a caret below the position.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 
 from grpo_wizard.steps.emulator.server.context import ApiError
 
-_CONTEXT_CHARS = 20  # characters shown on either side
+_CONTEXT_CHARS = 20  # characters shown before and after the position
 _MESSAGES = {
     "Expecting property name enclosed in double quotes": "Expected an object key or }.",
     "Illegal trailing comma before end of object": "Expected an object key or }.",
@@ -23,7 +23,7 @@ _MESSAGES = {
 
 
 def parse_body(raw: bytes) -> Any:
-    """What a body says; None for an empty one. Raises ApiError 400 for what is no JSON, or too deep."""
+    """Parse a body; None for an empty one. Raises ApiError 400 if it is not JSON, or nested too deep."""
     if not raw.strip():
         return None
     try:
@@ -37,7 +37,7 @@ def parse_body(raw: bytes) -> Any:
 
 
 def _reject_constant(name: str) -> NoReturn:
-    """NaN and Infinity are no JSON, though Python reads them."""
+    """Reject NaN and Infinity, which Python accepts but JSON does not have."""
     raise json.JSONDecodeError("Expecting value", name, 0)
 
 
@@ -56,7 +56,7 @@ def _at_end_message(at_end: bool, text: str) -> str:
 
 
 def _in_array(before: str) -> bool:
-    """Whether the innermost bracket that is still open is a list's."""
+    """Return whether the innermost open bracket is an array's."""
     plain = re.sub(r'"(?:\\.|[^"\\])*"', "", before)
     open_: list[str] = []
     for letter in plain:

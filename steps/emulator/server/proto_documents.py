@@ -1,6 +1,5 @@
-"""Documents in discovery's shape, derived from google-cloud packages.
-
-Paths from their REST transports, messages from their descriptors.
+"""Discovery documents derived from google-cloud packages: paths from REST transports, schemas from
+descriptors.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from typing import Any
 
 JSON = dict[str, Any]
 
-# (service, version) -> package, module of the service's transports, class prefix.
+# (service, version) -> package, module of the service's transports, class prefix
 _PACKAGES = {
     ("lustre.googleapis.com", "v1"): ("google.cloud.lustre_v1", "lustre", "Lustre"),
     ("cloudquotas.googleapis.com", "v1"): ("google.cloud.cloudquotas_v1", "cloud_quotas", "CloudQuotas"),
@@ -23,8 +22,8 @@ _PACKAGES = {
         "CloudQuotas",
     ),
 }
-# Packages whose clients send enums as integers to services that have a discovery document, which knows no
-# numbers.
+# Packages whose clients send enums as integers to services that have a discovery document, which has no
+# enum numbers.
 _ENUM_PACKAGES = {
     ("container.googleapis.com", "v1"): "google.cloud.container_v1",
     ("container.googleapis.com", "v1beta1"): "google.cloud.container_v1beta1",
@@ -54,7 +53,7 @@ _SCALAR_SCHEMAS: dict[int, JSON] = {  # google.protobuf.FieldDescriptor.TYPE_*
     12: {"type": "string", "format": "byte"},
     13: {"type": "integer", "format": "uint32"},
 }
-_MIXINS: dict[str, tuple[str, JSON]] = {  # requests that google.api_core brings, not the package itself
+_MIXINS: dict[str, tuple[str, JSON]] = {  # requests defined by google.api_core, not by the package
     "ListOperations": (
         "ListOperationsResponse",
         {
@@ -100,7 +99,7 @@ _COMMON_PARAMETERS: JSON = {
 
 
 def derive_document(service: str, version: str) -> JSON:
-    """A discovery-shaped document of a service of _PACKAGES."""
+    """Derive the discovery document of a service in _PACKAGES."""
     package, module, name = _PACKAGES[service, version]
     types = importlib.import_module(package)
     base = getattr(
@@ -162,12 +161,12 @@ def _method_spec(
 
 
 def _discovery_path(uri: str) -> tuple[str, dict[str, str]]:
-    """Discovery's path of a google.api.http template, and the pattern of each variable."""
+    """Return the discovery path of a google.api.http template, and the pattern of each variable."""
     patterns: dict[str, str] = {}
 
     def variable(match: re.Match[str]) -> str:
         name, _, pattern = match.group(1).partition("=")
-        name = name.rpartition(".")[2]  # `instance.name` is discovery's `name`
+        name = name.rpartition(".")[2]  # discovery calls `instance.name` just `name`
         patterns[name] = "^" + (pattern or "*").replace("*", "[^/]+") + "$"
         return "{+" + name + "}"
 
@@ -175,9 +174,9 @@ def _discovery_path(uri: str) -> tuple[str, dict[str, str]]:
 
 
 def _method_id(service: str, uri: str, rpc: str) -> str:
-    """Discovery's id.
+    """Return the discovery id of a method.
 
-    Collections of the path, then the verb (`lustre.projects.locations.instances.create`).
+    The path's collections, then the verb (`lustre.projects.locations.instances.create`).
     """
     plain = re.sub(r"\{[^=}]*=?|\}", "", uri)
     path, _, verb = plain.partition(":")
@@ -192,14 +191,14 @@ def _response_schema(types: Any, rpc: str, schemas: dict[str, JSON]) -> str:
         return _MIXINS[rpc][0]
     for name in (f"{rpc}Response", re.sub(r"^(Get|Create|Update)", "", rpc)):
         message = getattr(types, name, None)
-        # The quota services answer at once; Lustre's writes answer with an operation.
+        # The quota services respond with the resource; Lustre's writes respond with an operation.
         if message is not None and (rpc.startswith(("Get", "List")) or "quotas" in types.__name__):
             return _add_message(message.pb().DESCRIPTOR, schemas)
     return "Operation"
 
 
 def _add_message(descriptor: Any, schemas: dict[str, JSON]) -> str:
-    """Adds a message and what it holds to `schemas`; returns its name there."""
+    """Add a message and its nested types to `schemas`; return its name there."""
     name: str = descriptor.full_name.split(".", 4)[-1].replace(".", "")
     if name not in schemas:
         schemas[name] = {"id": name, "type": "object", "properties": {}}
@@ -244,7 +243,7 @@ def _element_schema(field: Any, schemas: dict[str, JSON]) -> JSON:
 
 _STRING_SCHEMA: JSON = {"type": "string"}
 _OBJECT_SCHEMA: JSON = {"type": "object", "additionalProperties": {"type": "any"}}
-# The schemas of long-running operations, locations and policies, as discovery writes them.
+# The schemas of long-running operations, locations and policies in discovery's format.
 _WELL_KNOWN_SCHEMAS: dict[str, JSON] = {
     "Empty": {},
     "Status": {
@@ -286,9 +285,9 @@ _WELL_KNOWN_SCHEMAS: dict[str, JSON] = {
 
 @cache
 def enum_numbers(service: str, version: str) -> dict[tuple[str, ...], dict[int, str]]:
-    """Enum's names (sorted) -> number -> name, of a package in _NUMBERED.
+    """Return, for a package in _NUMBERED, the names of each enum (sorted) -> number -> name.
 
-    Empty where the service has none.
+    Empty if the service has none.
     """
     package = _ENUM_PACKAGES.get((service, version))
     if package is None:

@@ -1,9 +1,8 @@
-"""The listening socket's protocol: plain HTTP goes on to aiohttp; CONNECT ends its TLS here, so that this is
-also an HTTPS proxy.
+"""The protocol of the listening socket: plain HTTP goes to aiohttp, CONNECT starts TLS, which makes it an
+HTTPS proxy.
 
-aiohttp's own server can do no CONNECT: the bytes up to the end of the request's head are looked at first,
-then the connection changes hands
-inside the process (no second hop).
+aiohttp's own server does not support CONNECT, so the head of the request is read here first; then the
+connection is handed over within the process, without a second hop.
 """
 
 from __future__ import annotations
@@ -17,11 +16,11 @@ from collections.abc import Callable
 
 from grpo_wizard.steps.emulator.server.tls import PROXIED_DOMAINS
 
-_MAX_HEAD_BYTES = 65536  # bytes of a CONNECT's head
+_MAX_HEAD_BYTES = 65536  # maximum size of a CONNECT request's head, in bytes
 
 
 class ProxyProtocol(asyncio.Protocol):
-    """One accepted connection until it is known what it is."""
+    """An accepted connection until its kind is known."""
 
     def __init__(
         self,
@@ -66,16 +65,16 @@ class ProxyProtocol(asyncio.Protocol):
             self._reject(
                 transport,
                 "407 Proxy Authentication Required",
-                "The proxy password is not the rehearsal's token.",
+                "The proxy password is not the emulator's token.",
             )
         elif port != "443" or not any(host == name or host.endswith("." + name) for name in PROXIED_DOMAINS):
             self._reject(
                 transport,
                 "403 Forbidden",
-                f"The rehearsal stands in for Google, Hugging Face and W&B, not for {target}.",
+                f"The emulator serves Google, Hugging Face and W&B, not {target}.",
             )
         else:
-            transport.pause_reading()  # what comes next is TLS, not ours; start_tls goes on reading
+            transport.pause_reading()  # TLS follows; start_tls resumes reading
             transport.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
             self._task = asyncio.get_running_loop().create_task(
                 self._start_tls(transport, password is not None)
@@ -105,7 +104,7 @@ class ProxyProtocol(asyncio.Protocol):
 
 
 class _EarlyData(asyncio.Protocol):
-    """Keeps what arrives between the handshake's end and the hand-over."""
+    """Keeps the bytes that arrive between the end of the handshake and the hand-over."""
 
     def __init__(self) -> None:
         self.data = b""
@@ -115,7 +114,7 @@ class _EarlyData(asyncio.Protocol):
 
 
 def proxy_password(header: str) -> str | None:
-    """The password of a Basic `Proxy-Authorization` (or a Bearer's token); None where there is no header."""
+    """Return the password of a Basic `Proxy-Authorization` (or a Bearer token); None without the header."""
     kind, _, value = header.partition(" ")
     if kind.lower() == "bearer":
         return value

@@ -1,7 +1,4 @@
-"""Which service a request is for, and Google's own path, whatever the endpoint.
-
-By host (proxy) or by the first part of the path (base URL).
-"""
+"""Which service a request is for, by host (as a proxy) or by the first path segment (as a base URL)."""
 
 from __future__ import annotations
 
@@ -27,9 +24,9 @@ _COMPUTE = "compute.googleapis.com"
 
 @dataclass(frozen=True)
 class Route:
-    """Where a request goes.
+    """The destination of a request.
 
-    `service` is "" where it is for nobody known; `key` a token that came in the path.
+    `service` is "" for an unknown one; `key` is a token that was sent in the path.
     """
 
     service: str
@@ -39,7 +36,7 @@ class Route:
 
 
 def resolve_route(request: web.Request) -> Route:
-    """`/_rehearsal/*` is the service `rehearsal`."""
+    """Return the route of a request; `/_rehearsal/*` is the service `rehearsal`."""
     path = request.rel_url.raw_path
     host = (request.headers.get("Host") or "").partition(":")[0].lower()
     if host.endswith((".googleapis.com", "huggingface.co", "wandb.ai")):
@@ -51,7 +48,7 @@ def resolve_route(request: web.Request) -> Route:
         return Route(_COMPUTE, path, base)
     prefix, _, rest = path.lstrip("/").partition("/")
     key = ""
-    if rest.startswith("~"):  # a token in the path, for clients that use Authorization for another one
+    if rest.startswith("~"):  # a token in the path, for clients that use Authorization for their own token
         key, _, rest = rest[1:].partition("/")
     return Route(
         SERVICES_BY_PREFIX.get(prefix, ""), f"/{rest}" if prefix in SERVICES_BY_PREFIX else path, base, key
@@ -59,6 +56,6 @@ def resolve_route(request: web.Request) -> Route:
 
 
 def _service_of_host(host: str, path: str) -> str:
-    if host == "www.googleapis.com":  # older clients and Compute's own links
+    if host == "www.googleapis.com":  # used by older clients and Compute's own links
         return _COMPUTE if path.startswith(("/compute/", "/batch/compute/")) else ""
     return host

@@ -1,8 +1,9 @@
-"""Requests and answers held against a document's schemas.
+"""Validate requests and responses against a document's schemas: unknown fields, types, missing parameters,
+enums.
 
-Unknown fields, wrong types, missing parameters, enums by number. The sentences are those of protobuf's JSON reader
-(proto_writer.cc), which stands before every Google API, and Compute's own. Stricter than Google in two points, as the
-documents are: one value where a list belongs, and "true" for true, are refused.
+Error texts follow protobuf's JSON reader (proto_writer.cc), which every Google API uses, and Compute's own.
+Stricter than Google in two cases, as the documents are: a single value in place of a list, and "true" in
+place of true, are rejected.
 """
 
 from __future__ import annotations
@@ -52,14 +53,14 @@ def to_camel_case(name: str) -> str:
 
 
 class _SchemaValidator:
-    """Walks one value; `found` collects (field, sentence) of every violation."""
+    """Validates one value; `found` collects (field, text) of every violation."""
 
     def __init__(self, document: Document) -> None:
         self.document = document
         self.violations: list[tuple[str, str]] = []
 
     def validate_value(self, schema: JSON, value: Any, at: str, name: str = "") -> Any:
-        """A value in its normal form; `name` is its field's as the caller spelt it."""
+        """Return a value in its normal form; `name` is its field's name as the caller spelled it."""
         if isinstance(value, list | dict) and not self._check_shape(schema, value, at, name):
             return None
         if "$ref" in schema:
@@ -70,7 +71,7 @@ class _SchemaValidator:
         return check(schema, value, at) if check else value
 
     def _check_shape(self, schema: JSON, value: Any, at: str, spelt: str) -> bool:
-        """Whether a list or an object may stand here; says so where it may not."""
+        """Check whether a list or an object is allowed; add a violation if not."""
         place, _, name = at.rpartition(".")
         name = re.sub(r"\[\d+\]$", "", name)
         if isinstance(value, list) and schema.get("type") not in ("array", "any"):
@@ -101,7 +102,7 @@ class _SchemaValidator:
             known = name if name in properties else to_camel_case(name)
             if known not in properties:
                 self._report(at, _unknown_field(name, at, "Cannot find field."))
-            elif item is not None:  # proto JSON: null is the same as absent
+            elif item is not None:  # proto JSON: null means absent
                 clean[known] = self.validate_value(
                     properties[known], item, f"{at}.{to_snake_case(known)}".lstrip("."), name
                 )
@@ -157,7 +158,7 @@ class _SchemaValidator:
     def _parse_integer(self, form: str, value: Any, at: str) -> int | None:
         low, high = _INTEGER_RANGES.get(form, _INTEGER_RANGES["int64"])
         try:
-            # A float cannot hold Compute's 64-bit ids: only what came as a number is compared as one.
+            # A float cannot hold Compute's 64-bit ids: only values sent as numbers are compared as numbers.
             whole = isinstance(value, str) or float(value) == int(value)
             number = int(value) if whole and not isinstance(value, bool) else None
         except (TypeError, ValueError, OverflowError):
@@ -197,7 +198,7 @@ class _SchemaValidator:
 
         known = enum_numbers(self.document.service, self.document.prefix)
         names = set(schema["enum"])
-        # The document and the package are of different months: the best match is the enum that shares most
+        # The document and the package have different dates: the best match is the enum that shares most
         # names.
         best = max(known, key=lambda other: (len(names & set(other)), -len(other)), default=())
         return known.get(best, {}) if len(names & set(best)) * 2 > len(names) else {}
@@ -234,16 +235,16 @@ def _is_base64(text: str) -> bool:
 
 
 def bad_request(found: list[tuple[str, str]]) -> ApiError:
-    """400 INVALID_ARGUMENT with one field violation a finding."""
+    """Return 400 INVALID_ARGUMENT with one field violation per finding."""
     violations = [{"field": at, "description": text} if at else {"description": text} for at, text in found]
     detail = {"@type": "type.googleapis.com/google.rpc.BadRequest", "fieldViolations": violations}
     return ApiError(400, "\n".join(text for _, text in found), "INVALID_ARGUMENT", "badRequest", [detail])
 
 
 def check_body(document: Document, method: Method, body: Any) -> JSON:
-    """The body in camelCase with enums by name and int64 as strings.
+    """Return the body in camelCase, with enums by name and int64 as strings.
 
-    Raises ApiError 400 naming every wrong field.
+    Raises ApiError 400, which names every invalid field.
     """
     if body is not None and not isinstance(body, dict):
         raise bad_request([("", _unknown_field("", "", "Root element must be a message."))])
@@ -251,7 +252,7 @@ def check_body(document: Document, method: Method, body: Any) -> JSON:
         if body:
             raise bad_request([("", _unknown_field(name, "", "Cannot find field.")) for name in body])
         return {}
-    # gcloud asks a group for its machines with {}: a message of options may be empty, a resource may not.
+    # gcloud lists a group's instances with {}: a message of options may be empty, a resource may not.
     options = body is not None and method.request.endswith("Request")
     if not body and not options and document.service == _COMPUTE:
         raise ApiError(400, "Required field 'resource' not specified", "INVALID_ARGUMENT", "required")
@@ -274,7 +275,7 @@ def _missing_field(document: Document, name: str, spec: JSON) -> ApiError:
 
 
 def check_path(document: Document, method: Method, params: Mapping[str, str]) -> None:
-    """Raises Compute's ApiError 400 for a path parameter that is not of its document's pattern."""
+    """Raise Compute's ApiError 400 for a path parameter that does not match its document's pattern."""
     for name, value in params.items():
         pattern = method.parameters.get(name, {}).get("pattern")
         if document.service == _COMPUTE and pattern and not re.fullmatch(pattern, value):
@@ -283,9 +284,9 @@ def check_path(document: Document, method: Method, params: Mapping[str, str]) ->
 
 
 def check_query(document: Document, method: Method, query: Mapping[str, list[str]]) -> dict[str, Any]:
-    """Query parameters typed as the document says.
+    """Return the query parameters with the document's types.
 
-    Raises ApiError 400 for unknown, ill-typed and missing ones.
+    Raises ApiError 400 for unknown, invalid and missing ones.
     """
     checker = _SchemaValidator(document)
     typed: dict[str, Any] = {}
@@ -326,7 +327,9 @@ def _parse_parameter(checker: _SchemaValidator, spec: JSON, values: list[str], a
 
 
 def drop_unknown_fields(document: Document, message: str | None, body: JSON) -> JSON:
-    """A message without what a version of the API does not have (`imageSpaceGb` of v1 in beta, `folderMap` of beta in v1)."""
+    """Remove the fields that a version of the API does not have (`imageSpaceGb` of v1 in beta, `folderMap` of
+    beta in v1).
+    """
     if message not in document.schemas:
         return body
     kept: JSON = _SchemaValidator(document).validate_message(document.schemas[message], body, "")
@@ -334,7 +337,7 @@ def drop_unknown_fields(document: Document, message: str | None, body: JSON) -> 
 
 
 def response_violations(document: Document, method: Method, answer: Any) -> list[str]:
-    """What an answer says that its schema does not allow (for the tests: the server checks itself)."""
+    """Return where a response violates its schema (tests let the server check itself)."""
     if method.response is None:
         return []
     checker = _SchemaValidator(document)

@@ -1,7 +1,7 @@
-"""A private certificate authority for this home folder, and server certificates from it.
+"""A private certificate authority for this home, and server certificates issued by it.
 
-The authority is name-constrained: a client that trusts it trusts it for Google's API hosts, Hugging Face, W&B
-and loopback, nothing else.
+The CA is name-constrained: a client that trusts it does so for Google's API hosts, Hugging Face, W&B and
+loopback only.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 PROXIED_DOMAINS = ("googleapis.com", "huggingface.co", "api.wandb.ai")
-# What a cluster's API server is called from inside it.
+# Names of a cluster's API server inside the cluster.
 _CLUSTER_HOSTS = ("localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc", "cluster.local")
 DEFAULT_HOSTS = (
     "*.googleapis.com",
@@ -31,7 +31,7 @@ DEFAULT_HOSTS = (
     "127.0.0.1",
 )
 _CA_LIFETIME = datetime.timedelta(days=3 * 365)
-_LEAF_LIFETIME = datetime.timedelta(days=397)  # browsers and Apple's tools refuse longer ones
+_LEAF_LIFETIME = datetime.timedelta(days=397)  # browsers and Apple's tools reject longer lifetimes
 _CHAIN_PREFIX = "chain-"
 _RENEW_BEFORE = datetime.timedelta(days=400)
 
@@ -53,9 +53,9 @@ def _general_name(host: str) -> x509.GeneralName:
 
 
 def write_private(path: Path, data: bytes) -> None:
-    """Writes a file that only its owner may read, never readable in between."""
+    """Write a file that is readable by its owner only, from the start."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    os.fchmod(descriptor, 0o600)  # it may have been there, open to others
+    os.fchmod(descriptor, 0o600)  # an existing file may be readable by others
     with os.fdopen(descriptor, "wb") as file:
         file.write(data)
 
@@ -63,7 +63,7 @@ def write_private(path: Path, data: bytes) -> None:
 class CertificateAuthority:
     """The CA of a home folder.
 
-    `ca.pem` and `ca.key` (0600) in `folder`, made when missing or near its end.
+    `ca.pem` and `ca.key` (0600) in `folder`, created if missing or close to expiry.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -110,10 +110,7 @@ class CertificateAuthority:
         self.ca_file.write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
 
     def create_tls_context(self, *hosts: str) -> ssl.SSLContext:
-        """A TLS server context with a fresh certificate for `hosts` (names or addresses; default.
-
-        Everything that is stood in for).
-        """
+        """Return a server TLS context with a fresh certificate for `hosts` (default: all emulated hosts)."""
         key = ec.generate_private_key(ec.SECP256R1())
         names = hosts or DEFAULT_HOSTS
         now = datetime.datetime.now(datetime.UTC)
@@ -140,7 +137,7 @@ class CertificateAuthority:
         )
 
     def _load_context(self, chain: bytes) -> ssl.SSLContext:
-        """ssl loads chains from files only: from a private one in the CA's folder, deleted right after."""
+        """Load a certificate chain; ssl needs a file, so it is written to a private one in the CA's folder."""
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         with tempfile.TemporaryDirectory(prefix=_CHAIN_PREFIX, dir=self.folder) as scratch:
             path = Path(scratch) / "chain.pem"

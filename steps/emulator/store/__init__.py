@@ -1,1 +1,1 @@
-"""The emulator's data: resources, operations, clock, and the file that keeps them."""
+"""The emulator's state: records, scheduled events, the clock, and the file that persists them."""

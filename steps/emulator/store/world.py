@@ -1,7 +1,4 @@
-"""The rehearsal's world.
-
-Records, events to come, a clock that runs fast, and the file that keeps them over a restart.
-"""
+"""The emulator's store: records, scheduled events, a scaled clock, and the file that persists them."""
 
 from __future__ import annotations
 
@@ -22,16 +19,14 @@ from grpo_wizard.steps.emulator.server.context import CLUSTERS, EVENT_HANDLERS, 
 from grpo_wizard.steps.emulator.store import world_file
 
 _log = logging.getLogger(__name__)
-_SAVE_DELAY_S = 0.05  # seconds between a change and its being saved
-_FAST_SAVE_S = 0.002  # seconds of work: a save that is waited for; some hundred pods
-_SAVE_TIME_DIVISOR = (
-    50  # saving may take at most 1/_SHARE of the time: thousands of pods cost several milliseconds
-)
-_SAVE_RETRY_S = 1.0  # seconds until a save that failed is tried again
+_SAVE_DELAY_S = 0.05  # seconds between a change and its saving
+_FAST_SAVE_S = 0.002  # a save of at most this duration is done before responding (some hundred pods)
+_SAVE_TIME_DIVISOR = 50  # saving takes at most 1/50 of the time: thousands of pods take several milliseconds
+_SAVE_RETRY_S = 1.0  # seconds until a failed save is retried
 
 
 class ScaledClock:
-    """World time is wall time; what takes long is divided by `speed` (`inf`: no time at all)."""
+    """Wall time; durations are divided by `speed` (`inf` skips them)."""
 
     def __init__(self, speed: float) -> None:
         self.speed = speed
@@ -46,7 +41,7 @@ class ScaledClock:
 class PersistentStore:
     """All records of all services.
 
-    Implements contract.World; saves itself to `path` (0600) soon after `changed()`.
+    Implements context.ResourceStore; saves itself to `path` (0600) soon after `mark_dirty()`.
     """
 
     def __init__(self, path: Path, clock: ScaledClock) -> None:
@@ -59,13 +54,13 @@ class PersistentStore:
         self._timers: dict[int, asyncio.TimerHandle] = {}
         self._save_task: asyncio.Task[None] | None = None
         self._dirty = False
-        self.save_error = ""  # why the file is behind; "" while it is not
-        self._last_save_seconds = 0.0  # seconds of work of the last save: a busy machine does not count
+        self.save_error = ""  # why the file is out of date; "" while it is current
+        self._last_save_seconds = 0.0  # CPU seconds of the last save, so that a busy machine does not count
         self._write_lock = threading.Lock()
         self._encoded_number, self._written_number = (
             0,
             0,
-        )  # numbers of the newest state encoded, and of the one in the file
+        )  # numbers of the newest encoded state and of the state in the file
 
     # Records
 
@@ -103,7 +98,7 @@ class PersistentStore:
         ]
 
     def next_number(self) -> int:
-        """A number never given before in this world."""
+        """Return a number that was never returned before."""
         self.serial += 1
         return self.serial
 
@@ -114,7 +109,7 @@ class PersistentStore:
         return "0"
 
     def project_id(self, project: str) -> str:
-        """The id of a project given by id or number."""
+        """Return the id of a project given by id or number."""
         for record in self.all("cloudresourcemanager.googleapis.com", "project"):
             if project == record.extra.get("number"):
                 return record.name
@@ -126,7 +121,7 @@ class PersistentStore:
         self.schedule_at(self.clock.now() + self.clock.scale(seconds), event, **args)
 
     def schedule_at(self, moment: float, event: str, **args: Any) -> None:
-        """Like `later`, at a time of the clock (seconds since the epoch), which no speed divides."""
+        """Like `schedule`, at an absolute time (seconds since the epoch)."""
         number = self.next_number()
         self._events[number] = {"due": moment, "event": event, "args": args}
         self._start_timer(number)
@@ -142,7 +137,7 @@ class PersistentStore:
         handler = EVENT_HANDLERS.get(event["event"])
         try:
             if handler is None:
-                raise LookupError(f"nothing is registered for the event {event['event']}")
+                raise LookupError(f"no handler is registered for the event {event['event']}")
             handler(self, **event["args"])
         except Exception:
             _log.exception("event %s %s failed", event["event"], event["args"])
@@ -151,16 +146,19 @@ class PersistentStore:
     # The file
 
     def mark_dirty(self) -> None:
-        """Saves soon. Called by put, remove, later, after every request that writes and after every event."""
+        """Schedule a save.
+
+        Called by put, remove, schedule, after every request that writes and after every event.
+        """
         self._dirty = True
         if self._save_task is None or self._save_task.done():
-            with contextlib.suppress(RuntimeError):  # no loop yet: the world is being seeded
+            with contextlib.suppress(RuntimeError):  # no loop yet: the initial state is being created
                 self._save_task = asyncio.get_running_loop().create_task(self._save_soon())
 
     def flush(self) -> None:
-        """Saves before a write is answered, so that a kill right after forgets nothing that was promised.
+        """Save before a write is answered, so that a kill right afterwards loses nothing that was confirmed.
 
-        Only while saving is quick; a world with thousands of pods is saved soon instead.
+        Only while saving is fast; a store with thousands of pods is saved soon afterwards instead.
         """
         if self._last_save_seconds < _FAST_SAVE_S:
             self.save()
@@ -180,7 +178,7 @@ class PersistentStore:
             )
 
     def save(self) -> None:
-        """Writes the file now; what a thread is still writing is older and does not come after it."""
+        """Write the file now; an older state that a thread is still writing does not replace it."""
         begun = time.thread_time()
         self._write(*self._encode())
         self._last_save_seconds = time.thread_time() - begun
@@ -191,7 +189,10 @@ class PersistentStore:
             await asyncio.shield(self._save_task)
 
     def _encode(self) -> tuple[int, bytes]:
-        """The whole world at this moment, with its number: a few milliseconds, for objects keep their encoding."""
+        """Encode the current state, with its number.
+
+        Takes milliseconds, because objects keep their encoding.
+        """
         self._dirty = False
         for key, kube in CLUSTERS.items():
             record = self.get("container.googleapis.com", key)
@@ -208,7 +209,10 @@ class PersistentStore:
         )
 
     def _write(self, number: int, data: bytes) -> float:
-        """Temp file in the same folder, then replace: a kill cannot cut it short. Returns the seconds of work."""
+        """Write a temporary file and rename it, so that a kill cannot truncate it.
+
+        Returns the CPU seconds.
+        """
         begun = time.thread_time()
         with self._write_lock:
             if number > self._written_number:
@@ -216,22 +220,24 @@ class PersistentStore:
         return time.thread_time() - begun
 
     def _try_write(self, data: bytes, number: int) -> None:
-        """A disk that is full is told once, and tried again: nothing is lost while the server lives."""
+        """Write the file; a full disk is logged once and retried: nothing is lost while the server runs."""
         try:
             world_file.replace(self.path, data)
         except OSError as error:
             if not self.save_error:
                 _log.error(
-                    "%s cannot be written (%s): a kill would lose what was done since", self.path, error
+                    "%s cannot be written (%s): if the server is killed, changes since then are lost",
+                    self.path,
+                    error,
                 )
             self.save_error = f"{self.path} cannot be written ({error.strerror or error})"
         else:
             self.save_error, self._written_number = "", number
 
     def load(self) -> bool:
-        """Reads the file and arms its events. False where there is none yet. Needs a running loop.
+        """Read the file and schedule its events. Returns False if there is no file yet. Needs a running loop.
 
-        Raises world_file.Unreadable.
+        Raises world_file.StoreUnreadable.
         """
         if not self.path.exists():
             return False
@@ -245,12 +251,11 @@ class PersistentStore:
             self._start_timer(number)
         return True
 
-    # What is told
+    # The rows of /_rehearsal/world
 
     def rows(self) -> Iterator[JSON]:
-        """The rows of `/_rehearsal/world`.
-
-        What is not the ground itself, clouds first, then each cluster's Kubernetes.
+        """Return the rows of `/_rehearsal/world`: the cloud's first, then each cluster's; initial state is
+        left out.
         """
         for record in self._visible_records():
             yield {
@@ -268,7 +273,7 @@ class PersistentStore:
             yield from kube.rows()
 
     def count(self) -> int:
-        """How many rows there are."""
+        """Return the number of rows."""
         return sum(1 for _ in self._visible_records()) + sum(kube.count() for kube in CLUSTERS.values())
 
     def _visible_records(self) -> Iterator[Record]:

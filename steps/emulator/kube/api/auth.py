@@ -1,5 +1,4 @@
-"""Who asks, and what that one may do: the rehearsal's token is cluster-admin, ServiceAccounts go by their
-roles."""
+"""Authentication and RBAC: the emulator's token is cluster-admin, ServiceAccounts have their roles."""
 
 from __future__ import annotations
 
@@ -28,8 +27,9 @@ class KubeCaller:
 
 @dataclass(frozen=True)
 class AccessRequest:
-    """One attempt: verb on group/resource[/subresource], in a namespace or cluster-wide (""), maybe by
-    name."""
+    """One access: verb on group/resource[/subresource], in a namespace or cluster-wide (""), optionally by
+    name.
+    """
 
     verb: str
     group: str
@@ -50,7 +50,7 @@ def _encode(data: bytes) -> str:
 
 
 def issue_token(key: str, namespace: str, account: str, expires: float) -> str:
-    """A ServiceAccount token in JWT form, signed with the cluster's key (HS256)."""
+    """Issue a ServiceAccount token: a JWT signed with the cluster's key (HS256)."""
     head = _encode(json.dumps({"alg": "HS256", "typ": "JWT"}).encode())
     claims = _encode(
         json.dumps(
@@ -69,7 +69,7 @@ def _sign(key: str, text: str) -> str:
 
 
 def authenticate(header: str, admin_token: str, key: str, now: float, store: ObjectStore) -> KubeCaller:
-    """The caller behind an Authorization header. Raises 401."""
+    """Return the caller of an Authorization header. Raises 401."""
     token = header.removeprefix("Bearer ").strip() if header.startswith("Bearer ") else ""
     if token and hmac.compare_digest(token.encode(), admin_token.encode()):
         return KubeCaller(ADMIN, ("system:authenticated",), admin=True)
@@ -89,7 +89,7 @@ def authenticate(header: str, admin_token: str, key: str, now: float, store: Obj
 
 
 def is_allowed(store: ObjectStore, caller: KubeCaller, ask: AccessRequest) -> bool:
-    """Role-based access control over the stored roles and bindings."""
+    """Evaluate the stored roles and bindings."""
     if caller.admin:
         return True
     rules: list[JSON] = []
@@ -137,6 +137,6 @@ def _rule_allows(rule: JSON, ask: AccessRequest) -> bool:
 
 
 def require_access(store: ObjectStore, caller: KubeCaller, kind: Kind, ask: AccessRequest) -> None:
-    """Raises 403, worded as Kubernetes words it."""
+    """Raise 403, in Kubernetes' own text, if the caller lacks access."""
     if not is_allowed(store, caller, ask):
         raise status.forbidden(kind, ask.name, ask.describe(caller))

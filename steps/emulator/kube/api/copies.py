@@ -10,6 +10,6 @@ T = TypeVar("T")
 
 
 def deep_copy(value: T) -> T:
-    """A deep copy of dicts, lists, texts and numbers."""
+    """Return a deep copy of dicts, lists, strings and numbers."""
     again: T = msgspec.json.decode(msgspec.json.encode(value))
     return again

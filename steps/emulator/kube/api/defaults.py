@@ -1,4 +1,4 @@
-"""What the API server fills in, as far as tools read it back."""
+"""The defaults that the API server sets, as far as clients read them back."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def random_suffix(length: int) -> str:
 
 
 def set_defaults(kind: Kind, obj: JSON) -> None:
-    """Defaults an object in place before it is stored."""
+    """Set an object's defaults in place, before it is stored."""
     meta = obj["metadata"]
     if meta.get("generateName") and not meta.get("name"):
         meta["name"] = meta["generateName"] + random_suffix(5)
@@ -40,7 +40,7 @@ def _secret(obj: JSON) -> None:
 
 
 def set_pod_spec_defaults(spec: JSON) -> None:
-    """A PodSpec's defaults, in pods and in templates."""
+    """Set a PodSpec's defaults, in pods and in templates."""
     for key, value in (
         ("restartPolicy", "Always"),
         ("dnsPolicy", "ClusterFirst"),

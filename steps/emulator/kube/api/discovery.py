@@ -1,5 +1,4 @@
-"""What kubectl and the dynamic client ask first: versions, groups, resources, and the OpenAPI that
-promises fieldValidation."""
+"""Discovery: versions, groups, resources, and the OpenAPI document that announces fieldValidation."""
 
 from __future__ import annotations
 
@@ -13,7 +12,7 @@ AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryLi
 
 
 def version(master: str) -> JSON:
-    """/version of a GKE master such as `1.33.5-gke.1162000`."""
+    """Return /version of a GKE control plane such as `1.33.5-gke.1162000`."""
     major, minor = master.split(".")[:2]
     return {
         "major": major,
@@ -36,7 +35,7 @@ def groups(kinds: Iterable[Kind]) -> dict[tuple[str, str], list[Kind]]:
 
 
 def aggregated(kinds: Iterable[Kind], core: bool) -> JSON:
-    """APIGroupDiscoveryList of /api (core) or /apis."""
+    """Return the APIGroupDiscoveryList of /api (core) or /apis."""
     items = [
         {
             "metadata": {"name": group} if group else {},
@@ -125,7 +124,7 @@ def group(kinds: Iterable[Kind], name: str) -> JSON | None:
 
 
 def resource_list(kinds: Iterable[Kind], group: str, ver: str) -> JSON | None:
-    """The older APIResourceList of one group version."""
+    """Return the older APIResourceList of one group version."""
     rows = groups(kinds).get((group, ver))
     if rows is None:
         return None
@@ -159,8 +158,9 @@ def resource_list(kinds: Iterable[Kind], group: str, ver: str) -> JSON | None:
     }
 
 
-# An OpenAPI v2 document without paths or definitions, in protobuf: swagger "2.0", info {title, version}. kubectl asks for it about what v3
-# does not hold, a `v1 List` or a kind that is not there; with none it gives up, with this one it goes on to the server's own verdict.
+# An OpenAPI v2 document without paths or definitions, in protobuf: swagger "2.0", info {title, version}. kubectl
+# requests it for kinds that v3 lacks (a `v1 List`, an unknown kind). Without it kubectl fails; with it, kubectl sends
+# the request and shows the server's own error.
 PROTO_V2 = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
 OPENAPI_V2 = b"\n\x032.0\x12\x10\n\nKubernetes\x12\x02v1"
 
@@ -176,7 +176,9 @@ def openapi_index(kinds: Iterable[Kind]) -> JSON:
 
 
 def openapi(kinds: Iterable[Kind], group: str, ver: str) -> JSON | None:
-    """One group version's OpenAPI: its PATCH operations, which tell kubectl that fieldValidation is known."""
+    """Return a group version's OpenAPI document: its PATCH operations, which tell kubectl that
+    fieldValidation is supported.
+    """
     rows = groups(kinds).get((group, ver))
     if rows is None:
         return None

@@ -1,4 +1,4 @@
-"""The HTTP side: paths to kinds, who may, content types, verbs."""
+"""HTTP handling: paths to kinds, access, content types, verbs."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _UNAUTHENTICATED_PATHS = ("/healthz", "/livez", "/readyz")
 
 @dataclass(frozen=True)
 class RequestTarget:
-    """What a path names. `name` is empty for collections, `sub` for the object itself."""
+    """The target of a path. `name` is empty for collections, `sub` for the object itself."""
 
     kind: Kind
     namespace: str
@@ -43,7 +43,7 @@ class RequestTarget:
 
 
 def parse_path(known: dict[tuple[str, str, str], Kind], path: str) -> RequestTarget | None:
-    """The target behind `/api/v1/…` or `/apis/G/V/…`; None when no such resource is served."""
+    """Return the target of `/api/v1/…` or `/apis/G/V/…`; None if no such resource is served."""
     parts = [p for p in path.split("/") if p]
     group, ver, rest = ("", parts[1], parts[2:]) if parts[0] == "api" else (parts[1], parts[2], parts[3:])
     namespace = ""
@@ -56,14 +56,14 @@ def parse_path(known: dict[tuple[str, str, str], Kind], path: str) -> RequestTar
 
 
 class ApiServer:
-    """All requests of one cluster."""
+    """Handles all requests of one cluster."""
 
     def __init__(self, kube: ClusterContext) -> None:
         self.kube, self.store = kube, kube.store
         self.known = {(k.group, k.version, k.plural): k for k in kube.store.kinds}
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
-        """One request to one answer; errors become Status bodies."""
+        """Handle one request; errors become Status bodies."""
         try:
             return await self._route(request)
         except status.StatusError as error:
@@ -107,10 +107,10 @@ class ApiServer:
     def _not_found(self, request: web.Request) -> web.Response:
         if request.path.startswith(("/api", "/apis", "/openapi")):
             return web.Response(status=404, text="404 page not found\n")
-        _LOG.warning("not rehearsed: %s %s", request.method, request.path)
+        _LOG.warning("not emulated: %s %s", request.method, request.path)
         return _json(
             status.StatusError(
-                501, "NotImplemented", f"not rehearsed: {request.method} {request.path}"
+                501, "NotImplemented", f"not emulated: {request.method} {request.path}"
             ).body(),
             501,
         )
@@ -283,7 +283,7 @@ def _json(body: Any, code: int = 200) -> web.Response:
 def _request_verb(request: web.Request, at: RequestTarget) -> str:
     match request.method:
         case "GET" if at.subresource in ("exec", "portforward", "attach"):
-            return "create"  # since 1.35 a stream asks for create, whichever method opens it
+            return "create"  # since Kubernetes 1.35 a stream needs `create`, whichever method opens it
         case "GET" if request.query.get("watch") in ("true", "1"):
             return "watch"
         case "GET":
@@ -336,7 +336,7 @@ def _delete_options(request: web.Request, body: Any) -> JSON:
 
 
 async def _read_body(request: web.Request, *, stream: bool = False) -> Any:
-    """The decoded body: JSON, or YAML where apply sends it. None for streams without one."""
+    """Return the decoded body: JSON, or YAML for apply. None for streams without one."""
     if stream and request.method == "GET":
         return None
     raw = await request.read()

@@ -1,5 +1,4 @@
-"""The kinds that this API server knows: one row each. Anything else is 404, as on a cluster without that
-CRD."""
+"""The kinds that this API server has, one row each. Others are 404, as on a cluster without that CRD."""
 
 from __future__ import annotations
 
@@ -10,7 +9,7 @@ VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update
 
 @dataclass(frozen=True)
 class Kind:
-    """A resource. `schema` names its type in the schema data; empty means that its fields are not checked."""
+    """A resource type. `schema` names its type in the schema data; if empty, its fields are not validated."""
 
     group: str
     version: str
@@ -30,7 +29,7 @@ class Kind:
 
     @property
     def qualified(self) -> str:
-        """`pods`, `rayclusters.ray.io`: as error texts name it."""
+        """Return the name as in error texts: `pods`, `rayclusters.ray.io`."""
         return f"{self.plural}.{self.group}" if self.group else self.plural
 
     @property
@@ -194,5 +193,5 @@ REVIEWS = (SELF_SUBJECT_ACCESS_REVIEW, SELF_SUBJECT_RULES_REVIEW, SELF_SUBJECT_R
 
 
 def kinds_for(addons: set[str]) -> tuple[Kind, ...]:
-    """The kinds of a cluster with these add-ons: without "ray" there is no RayCluster."""
+    """Return the kinds of a cluster with these add-ons: RayClusters need "ray"."""
     return tuple(k for k in (*STORED, *REVIEWS) if k is not RAY_CLUSTER or "ray" in addons)

@@ -1,4 +1,4 @@
-"""The cluster's objects as rows of the world, and request bodies without their secrets."""
+"""The cluster's objects as rows of /_rehearsal/world, and request bodies without secrets."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from grpo_wizard.steps.emulator.kube.controllers import daemonsets
 from grpo_wizard.steps.emulator.kube.core import ClusterContext
 from grpo_wizard.steps.emulator.server.context import JSON
 
-# design §2's words for the kinds that a wizard makes; others are listed by their own name in lower case.
+# The names of the kinds that the wizard creates; others are listed by their kind in lower case.
 _KIND_NAMES = {
     kinds.DAEMON_SET: "daemonset",
     kinds.GKE_NETWORK_PARAM_SET: "network_params",
@@ -51,7 +51,7 @@ def _is_derived(kind: Kind, obj: JSON) -> bool:
 
 
 def state(kind: Kind, obj: JSON) -> str:
-    """creating, ready, failed or deleting."""
+    """Return creating, ready, failed or deleting."""
     current = obj.get("status") or {}
     if "deletionTimestamp" in obj["metadata"]:
         return "deleting"
@@ -78,7 +78,9 @@ def state(kind: Kind, obj: JSON) -> str:
 
 
 def rows(kube: ClusterContext) -> list[JSON]:
-    """One row an object; events and the cluster's own furniture are left out or marked derived."""
+    """Return one row per object, without events; objects that a cluster creates itself are marked derived or
+    left out.
+    """
     found = []
     for kind, obj in kube.store.all_objects():
         if kind in _UNLISTED_KINDS:
@@ -109,12 +111,12 @@ def rows(kube: ClusterContext) -> list[JSON]:
 
 
 def count(kube: ClusterContext) -> int:
-    """How many rows there are."""
+    """Return the number of rows."""
     return sum(kube.store.count(kind) for kind in kube.store.kinds if kind not in _UNLISTED_KINDS)
 
 
 def mask_secrets(body: Any) -> Any:
-    """A request body or an object with Secret data blotted out."""
+    """Mask the Secret data of a request body or an object."""
     if isinstance(body, bytes):
         try:
             body = msgspec.json.decode(body) if body else None

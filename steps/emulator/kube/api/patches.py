@@ -1,4 +1,4 @@
-"""The patch languages: JSON merge patch, JSON patch, strategic merge patch."""
+"""The patch formats: JSON merge patch, JSON patch, strategic merge patch."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from grpo_wizard.steps.emulator.server.context import JSON
 
 
 def merge(target: Any, patch: Any) -> Any:
-    """RFC 7396."""
+    """Apply a JSON merge patch (RFC 7396)."""
     if not isinstance(patch, dict):
         return patch
     result = dict(target) if isinstance(target, dict) else {}
@@ -23,7 +23,7 @@ def merge(target: Any, patch: Any) -> Any:
 
 
 def json_patch(target: JSON, operations: list[JSON]) -> Any:
-    """RFC 6902: add, remove, replace, move, copy, test."""
+    """Apply a JSON patch (RFC 6902): add, remove, replace, move, copy, test."""
     document: Any = deep_copy(target)
     for operation in operations:
         document = _operate(document, operation)
@@ -98,8 +98,9 @@ def _write(document: Any, path: str, value: Any, what: str) -> Any:
 
 
 def strategic(node: JSON, target: Any, patch: Any) -> Any:
-    """Kubernetes' strategic merge: maps merge, lists with a merge key merge by it, `$patch` and friends
-    are obeyed."""
+    """Apply a strategic merge patch: maps merge, lists with a merge key merge by it, `$patch` directives
+    apply.
+    """
     if not isinstance(patch, dict):
         return patch
     if patch.get("$patch") == "replace":

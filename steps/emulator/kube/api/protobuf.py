@@ -1,8 +1,7 @@
-"""Protobuf bodies: kubectl ≥ 1.33 sends built-in kinds that way. Read here into the JSON that everything
-else knows.
+"""Decode Protobuf bodies to JSON: kubectl ≥ 1.33 sends built-in kinds in this format.
 
-The table of field numbers is data (its source stands in the file). Go writes every field that is no
-pointer, empty ones too, so empty values are dropped again, except where zero is a value of its own.
+The table of field numbers is data, with its source in the file. Go writes every non-pointer field, empty ones
+included, so empty values are dropped again, except where zero is meaningful.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ _INLINE = {
     "ephemeralContainerCommon",
 }
 _EMPTY = {"status", "resources", "strategy", "updateStrategy", "creationTimestamp", "metadata", "spec"}
-# Pointers in Kubernetes' Go types, whose zero was meant.
+# Pointers in Kubernetes' Go types, where zero is a value.
 _ZERO = {
     "replicas",
     "automountServiceAccountToken",
@@ -81,7 +80,7 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
 
 
 def _fields(data: bytes) -> Iterator[tuple[int, Any]]:
-    """Number and raw value of each field: an int, or bytes for everything with a length."""
+    """Yield number and raw value of each field: an int, or bytes for length-delimited ones."""
     at = 0
     while at < len(data):
         tag, at = _varint(data, at)
@@ -104,8 +103,10 @@ def _fields(data: bytes) -> Iterator[tuple[int, Any]]:
 
 
 def decode(body: bytes) -> JSON:
-    """A whole request body with its `k8s` envelope. Raises ValueError when it is none or of an unknown
-    kind."""
+    """Decode a whole request body with its `k8s` envelope.
+
+    Raises ValueError if it has none or is of an unknown kind.
+    """
     if not body.startswith(_MAGIC):
         raise ValueError("no k8s protobuf envelope")
     try:
@@ -122,7 +123,7 @@ def decode(body: bytes) -> JSON:
 
 
 def message_name(version: str, kind: str) -> str:
-    """The message behind an apiVersion and kind."""
+    """Return the message of an apiVersion and kind."""
     if kind == "DeleteOptions":
         return "meta.v1.DeleteOptions"
     name = f"{_PACKAGES.get(version, version.replace('/', '.'))}.{kind}"

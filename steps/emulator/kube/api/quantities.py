@@ -25,7 +25,7 @@ _QUANTITY = re.compile(r"^([+-]?\d+(?:\.\d*)?|[+-]?\.\d+)(?:(m|u|n|k|[MGTPE]i?|K
 
 
 def parse_quantity(value: Any) -> Fraction:
-    """Base units (cores, bytes, pieces). Raises ValueError for what is no quantity."""
+    """Return the value in base units (cores, bytes, items). Raises ValueError if it is not a quantity."""
     found = _QUANTITY.match(str(value))
     if not found:
         raise ValueError(f"quantities must match the regular expression '{_QUANTITY.pattern}'")
@@ -41,7 +41,7 @@ def format_cpu(value: Fraction) -> str:
 
 
 def format_memory(value: Fraction) -> str:
-    """The largest unit that divides evenly, binary before decimal."""
+    """Return the quantity in the largest unit that divides it evenly, binary before decimal."""
     whole = int(value)
     for unit in ("Gi", "Mi", "Ki", "G", "M", "k"):
         if whole and whole % _UNITS[unit] == 0:

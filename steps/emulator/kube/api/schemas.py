@@ -1,10 +1,8 @@
-"""Kubernetes' and KubeRay's own schemas as data, and the walk that checks an object against them.
+"""Kubernetes' and KubeRay's schemas as data, and the validation of objects against them.
 
-Nodes are JSON Schema with the descriptions left out; `any` accepts every scalar (quantities,
-int-or-string), `open`
-accepts unknown fields, `mk`/`lk`/`set` are the patch merge key, the list map keys and the set mark. Source
-and
-version stand in the files.
+Nodes are JSON Schema without descriptions; `any` accepts every scalar (quantities, int-or-string), `open`
+accepts unknown fields; `mk`, `lk` and `set` are the patch merge key, the list map keys and the set flag.
+Source and version are in the files.
 """
 
 from __future__ import annotations
@@ -36,7 +34,7 @@ _OPEN_SCHEMA: JSON = {"type": "object", "open": 1}
 
 @dataclass
 class SchemaErrors:
-    """What a walk found: unknown paths, (path, message) of wrong types and of broken rules, missing paths."""
+    """Errors of a validation: unknown paths, (path, message) of wrong types and broken rules, missing paths."""
 
     unknown_fields: list[str] = field(default_factory=list)
     wrong_types: list[tuple[str, str, str]] = field(default_factory=list)  # path, got, wanted
@@ -45,14 +43,14 @@ class SchemaErrors:
 
 
 def read_asset(name: str) -> Any:
-    """A data file of assets/kube, plain or gzipped JSON."""
+    """Read a data file of assets/kube, plain or gzipped JSON."""
     raw = resources.files("grpo_wizard.assets").joinpath("kube", name).read_bytes()
     return msgspec.json.decode(gzip.decompress(raw) if name.endswith(".gz") else raw)
 
 
 @cache
 def schema_types() -> dict[str, JSON]:
-    """All named types: Kubernetes' core types, the RayCluster and GKE's two network kinds."""
+    """Return all named types: Kubernetes' core types, the RayCluster and GKE's two network kinds."""
     core: dict[str, JSON] = read_asset("core-v1.33.json.gz")["types"]
     meta = {"$ref": "ObjectMeta"}
     for name, node in (
@@ -64,7 +62,7 @@ def schema_types() -> dict[str, JSON]:
 
 
 def resolve_ref(node: JSON) -> JSON:
-    """Follows a $ref; keeps the merge key that stands beside it."""
+    """Resolve a $ref; keeps the merge key next to it."""
     ref = node.get("$ref")
     if ref is None:
         return node
@@ -77,7 +75,7 @@ def schema_of(kind: Kind) -> JSON:
 
 
 def child_schema(node: JSON, key: str) -> JSON:
-    """The schema of a field or map value; an open one where the schema ends."""
+    """Return the schema of a field or map value; an open one where the schema ends."""
     node = resolve_ref(node)
     found = node.get("properties", {}).get(key)
     if found is None:
@@ -90,7 +88,7 @@ def item_schema(node: JSON) -> JSON:
 
 
 def validate(node: JSON, value: Any, path: str, found: SchemaErrors) -> Any:
-    """Walks a value; returns it without unknown fields and nulls. Findings are collected, not raised."""
+    """Validate a value; return it without unknown fields and nulls. Errors are collected, not raised."""
     node = resolve_ref(node)
     if node.get("any"):
         if isinstance(value, (dict, list, bool)):
@@ -164,7 +162,7 @@ def _rules(node: JSON, value: Any, path: str) -> Iterator[tuple[str, str, str]]:
 
 
 def with_defaults(node: JSON, value: Any) -> Any:
-    """Fills what the schema itself defaults (a CRD's `default`)."""
+    """Set the schema's own defaults (a CRD's `default`)."""
     node = resolve_ref(node)
     if isinstance(value, dict):
         for key, sub in node.get("properties", {}).items():

@@ -15,7 +15,7 @@ _SETS = re.compile(r"^(\S+)\s+(in|notin)\s*\(([^)]*)\)$")
 
 
 def matches_labels(selector: JSON | None, labels: dict[str, str]) -> bool:
-    """A metav1.LabelSelector against labels. None matches nothing, an empty one everything."""
+    """Match a metav1.LabelSelector against labels. None matches nothing, an empty one everything."""
     if selector is None:
         return False
     wanted = selector.get("matchLabels") or {}
@@ -25,7 +25,7 @@ def matches_labels(selector: JSON | None, labels: dict[str, str]) -> bool:
 
 
 def matches_expression(expression: JSON, labels: dict[str, str]) -> bool:
-    """One requirement: In, NotIn, Exists, DoesNotExist, Gt, Lt."""
+    """Evaluate one requirement: In, NotIn, Exists, DoesNotExist, Gt, Lt."""
     value, values = labels.get(expression["key"]), expression.get("values") or []
     match expression["operator"]:
         case "In":
@@ -44,7 +44,7 @@ def matches_expression(expression: JSON, labels: dict[str, str]) -> bool:
 
 
 def parse_labels(text: str) -> list[JSON]:
-    """`a=b,c in (d,e),!f` as requirements."""
+    """Parse `a=b,c in (d,e),!f` into requirements."""
     return [_requirement(part.strip()) for part in _SPLIT.split(text) if part.strip()]
 
 
@@ -64,7 +64,7 @@ def _requirement(part: str) -> JSON:
 
 
 def field_value(obj: JSON, path: str) -> str:
-    """The value behind a field selector's path, as text."""
+    """Return the value of a field selector's path as text."""
     value: Any = obj
     for part in path.split("."):
         value = value.get(part) if isinstance(value, dict) else None
@@ -74,7 +74,7 @@ def field_value(obj: JSON, path: str) -> str:
 
 
 def build_selector(labels: str, fields: str) -> ObjectPredicate:
-    """One test out of the two query parameters."""
+    """Return one predicate for both query parameters."""
     requirements = parse_labels(labels)
     terms = [
         (k.rstrip("!="), v, "!" in sign)

@@ -1,4 +1,4 @@
-"""Server-side apply: whose field is it. Sets of fields are kept in Kubernetes' own FieldsV1 form."""
+"""Server-side apply and field ownership. Field sets use Kubernetes' FieldsV1 format."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _UNTRACKED_METADATA = {
 
 
 def fields_of(node: JSON, obj: JSON) -> JSON:
-    """All leaf fields that an object names, as FieldsV1."""
+    """Return all leaf fields that an object sets, as FieldsV1."""
     body = {k: v for k, v in obj.items() if k not in _UNTRACKED_FIELDS and k != "status"}
     body["metadata"] = {k: v for k, v in obj.get("metadata", {}).items() if k not in _UNTRACKED_METADATA}
     fields: JSON = _fields(node, body)
@@ -58,7 +58,7 @@ def _fields(node: JSON, value: Any) -> JSON:
 
 
 def leaves(fields: JSON, path: tuple[str, ...] = ()) -> set[tuple[str, ...]]:
-    """Paths of a field set's leaves; an item's own mark `.` counts as one."""
+    """Return the paths of a field set's leaves; an item's own marker `.` counts as one."""
     found: set[tuple[str, ...]] = set()
     for key, below in fields.items():
         found |= leaves(below, (*path, key)) if below else {(*path, key)}
@@ -75,7 +75,7 @@ def fields_from_paths(paths: set[tuple[str, ...]]) -> JSON:
 
 
 def format_path(path: tuple[str, ...]) -> str:
-    """`.spec.containers[name="x"].image`, as conflicts are told."""
+    """Return `.spec.containers[name="x"].image`, as in conflict messages."""
     text = ""
     for part in path:
         if part.startswith("f:"):
@@ -88,7 +88,7 @@ def format_path(path: tuple[str, ...]) -> str:
 
 
 def value_at(node: JSON, obj: Any, path: tuple[str, ...]) -> Any:
-    """The value at a path, None when absent."""
+    """Return the value at a path; None if absent."""
     for part in path:
         if part.startswith("f:"):
             obj, node = (obj or {}).get(part[2:]), schemas.child_schema(node, part[2:])
@@ -126,18 +126,19 @@ def _remove(node: JSON, obj: Any, path: tuple[str, ...]) -> None:
 
 
 def _remove_unowned(node: JSON, result: JSON, lost: set[tuple[str, ...]], held: set[tuple[str, ...]]) -> None:
-    """Takes out what a manager no longer names: whole list items first, unless somebody holds a part of
-    one."""
+    """Remove what a manager no longer applies: whole list items first, unless another manager owns a part of
+    one.
+    """
     for path in sorted(lost, key=lambda p: (p[-1] != ".", -len(p))):
         if path[-1] == "." and any(other[: len(path) - 1] == path[:-1] for other in held):
             continue
         if len(path) > 1 and path[-2].startswith("k:") and path[-1][2:] in json.loads(path[-2][2:]):
-            continue  # the key of an item goes with the item only
+            continue  # the key of an item is removed with the item only
         _remove(node, result, path)
 
 
 def merge(node: JSON, live: Any, applied: Any) -> Any:
-    """Applied values over live ones: maps and keyed lists merge, all else is replaced."""
+    """Merge applied values into live ones: maps and keyed lists merge, everything else is replaced."""
     if isinstance(applied, dict) and isinstance(live, dict):
         result = dict(live)
         for key, value in applied.items():
@@ -158,7 +159,7 @@ def merge(node: JSON, live: Any, applied: Any) -> Any:
 
 
 def apply(node: JSON, live: JSON, applied: JSON, manager: str, force: bool, now: str) -> JSON:
-    """One server-side apply. Raises the 409 that names the other managers' fields."""
+    """Perform a server-side apply. Raises the 409 that names the other managers' fields."""
     managed: list[JSON] = deep_copy(live["metadata"].get("managedFields", []))
     mine = next((m for m in managed if m["manager"] == manager and m["operation"] == "Apply"), None)
     wanted = leaves(fields_of(node, applied))
@@ -198,7 +199,7 @@ def apply(node: JSON, live: JSON, applied: JSON, manager: str, force: bool, now:
 
 
 def track_update(node: JSON, old: JSON | None, new: JSON, manager: str, now: str) -> JSON:
-    """Books the fields that a plain write changed to its manager (operation Update)."""
+    """Assign the fields that a plain write changed to its manager (operation Update)."""
     changed = {
         p
         for p in leaves(fields_of(node, new))

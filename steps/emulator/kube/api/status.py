@@ -1,4 +1,4 @@
-"""Kubernetes' own error answers: Status bodies, worded as the API server words them."""
+"""Error responses as Status bodies, in the API server's own texts."""
 
 from __future__ import annotations
 
@@ -7,15 +7,17 @@ from grpo_wizard.steps.emulator.server.context import JSON
 
 
 class StatusError(Exception):
-    """An answer that is a Status. `code` is HTTP, `reason` the machine word, `details` as
-    metav1.StatusDetails."""
+    """An error response.
+
+    `code` is the HTTP status, `reason` the machine-readable one, `details` metav1.StatusDetails.
+    """
 
     def __init__(self, code: int, reason: str, message: str, details: JSON | None = None) -> None:
         super().__init__(message)
         self.code, self.reason, self.message, self.details = code, reason, message, details or {}
 
     def body(self) -> JSON:
-        """The metav1.Status that goes over the wire."""
+        """Return the metav1.Status."""
         body: JSON = {
             "kind": "Status",
             "apiVersion": "v1",
@@ -60,7 +62,7 @@ def conflict(kind: Kind, name: str, why: str = "") -> StatusError:
 
 
 def apply_conflict(found: list[tuple[str, str]]) -> StatusError:
-    """Server-side apply met fields of other managers: pairs of manager and path."""
+    """Return the conflict of a server-side apply with fields of other managers: pairs of manager and path."""
     managers = sorted({manager for manager, _ in found})
     paths = "\n".join(f"- {path}" for _, path in found)
     noun = "conflict" if len(found) == 1 else "conflicts"
@@ -78,7 +80,7 @@ def apply_conflict(found: list[tuple[str, str]]) -> StatusError:
 
 
 def invalid(kind: Kind, name: str, causes: list[tuple[str, str, str]]) -> StatusError:
-    """`causes` are (field, reason such as FieldValueInvalid, message)."""
+    """Return 422. `causes` are (field, reason such as FieldValueInvalid, message)."""
     lines = [f"{field}: {message}" for field, _, message in causes]
     text = lines[0] if len(lines) == 1 else "[" + ", ".join(lines) + "]"
     details = {
@@ -127,7 +129,7 @@ def unsupported_media(sent: str, allowed: list[str]) -> StatusError:
 
 
 def success(kind: Kind, name: str, uid: str) -> JSON:
-    """What a finished DELETE of a thing answers."""
+    """Return the Status of a finished DELETE."""
     return {
         "kind": "Status",
         "apiVersion": "v1",

@@ -1,8 +1,7 @@
 """The objects of one cluster: versions, conflicts, finalizers, history for watches. One asyncio thread, no
 locks.
 
-Stored objects are never changed in place: every write stores a new dict, so that readers may keep what
-they got.
+Stored objects are never modified in place: every write stores a new dict, so readers may keep theirs.
 """
 
 from __future__ import annotations
@@ -22,18 +21,18 @@ from grpo_wizard.steps.emulator.kube.api.encoded import EncodedObjects
 from grpo_wizard.steps.emulator.kube.api.kinds import Kind
 from grpo_wizard.steps.emulator.server.context import JSON, Clock
 
-HISTORY_LIMIT = 4096  # events kept for watches that come back; older versions are answered 410
+HISTORY_LIMIT = 4096  # events kept for watches that resume; older versions get 410
 _REMOVED_BY_CONTROLLER = (
     "pods",
     "namespaces",
-)  # a node, or the emptying of the namespace, decides when these go
+)  # deleted by their node, or when their namespace is emptied
 
-_VERSION_GAP_AFTER_RESTART = 100_000  # changes between two saves of the world's file
+_VERSION_GAP_AFTER_RESTART = 100_000  # changes between two saves of the state file
 
 
 @dataclass(frozen=True)
 class StoreEvent:
-    """One event of the store. `old` is what stood before (None when new)."""
+    """One change of the store. `old` is the previous version (None for a new object)."""
 
     version: int
     type: str  # ADDED | MODIFIED | DELETED
@@ -43,12 +42,12 @@ class StoreEvent:
 
 
 def format_timestamp(seconds: float) -> str:
-    """RFC 3339 in UTC with whole seconds, as Kubernetes writes times."""
+    """Return the time in RFC 3339, UTC, with whole seconds, as Kubernetes does."""
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 class ObjectStore:
-    """CRUD over the kinds, with resource versions and a ring of changes."""
+    """CRUD of all kinds, with resource versions and a ring buffer of changes."""
 
     def __init__(self, kinds: tuple[Kind, ...], clock: Clock) -> None:
         self.kinds, self.clock = kinds, clock
@@ -59,7 +58,9 @@ class ObjectStore:
         self._keys: dict[Kind, list[tuple[str, str]]] = {kind: [] for kind in kinds}  # sorted
         self._sorted: dict[Kind, list[JSON]] = {}
         self._encoded: dict[Kind, EncodedObjects] = {kind: EncodedObjects() for kind in kinds}
-        self.deletion_count = 0  # counts deletions, begun and done: the garbage collector looks when it moved
+        self.deletion_count = (
+            0  # counts deletions, requested and completed: the garbage collector runs when it changes
+        )
 
     def now(self) -> str:
         return format_timestamp(self.clock.now())
@@ -74,7 +75,7 @@ class ObjectStore:
         return found
 
     def list(self, kind: Kind, namespace: str = "") -> list[JSON]:
-        """All of a kind, sorted by namespace and name as etcd would give them."""
+        """Return all objects of a kind, sorted by namespace and name as etcd does."""
         found = self._sorted.get(kind)
         if found is None:
             rows = self._objects.get(kind, {})
@@ -90,7 +91,7 @@ class ObjectStore:
                 yield kind, obj
 
     def create(self, kind: Kind, obj: JSON, *, dry_run: bool = False) -> JSON:
-        """Stores a new object; fills uid, creationTimestamp, generation and resourceVersion."""
+        """Store a new object; sets uid, creationTimestamp, generation and resourceVersion."""
         new = deep_copy(obj)
         meta = new["metadata"]
         if (meta.get("namespace", ""), meta["name"]) in self._objects[kind]:
@@ -102,9 +103,10 @@ class ObjectStore:
         return self._commit("ADDED", kind, new, None, dry_run)
 
     def update(self, kind: Kind, obj: JSON, *, dry_run: bool = False, take_ownership: bool = False) -> JSON:
-        """Replaces an object. Its resourceVersion, when it carries one, must be the stored one (409).
+        """Replace an object. Its resourceVersion, if any, must be the stored one (409).
 
-        `own`: nobody else will change `obj` or its metadata, so it needs no copy; below that it may share parts with the stored one.
+        `take_ownership`: the caller gives up `obj` and its metadata, so no copy is needed; nested values may
+        be shared with the stored version.
         """
         meta = obj["metadata"]
         old = self.get(kind, meta.get("namespace", ""), meta["name"])
@@ -146,7 +148,7 @@ class ObjectStore:
         return {k: v for k, v in obj.items() if k not in ("metadata", "status")}
 
     def mark_deleted(self, kind: Kind, obj: JSON, grace: int, finalizers: Sequence[str]) -> JSON:
-        """Sets the deletionTimestamp; the object stays until its finalizers or its node let go."""
+        """Set the deletionTimestamp; the object stays until its finalizers or its node release it."""
         new = deep_copy(obj)
         meta = new["metadata"]
         if finalizers:
@@ -160,7 +162,7 @@ class ObjectStore:
         return self._commit("MODIFIED", kind, new, obj, False)
 
     def remove(self, kind: Kind, obj: JSON) -> JSON:
-        """Takes the object out for good."""
+        """Remove the object."""
         return self._delete(kind, obj, False)
 
     def _delete(self, kind: Kind, obj: JSON, dry_run: bool) -> JSON:
@@ -200,14 +202,14 @@ class ObjectStore:
             del keys[bisect.bisect_left(keys, key)]
 
     def changes_since(self, version: int) -> Sequence[StoreEvent]:
-        """Changes after `version`. 410 when the ring no longer reaches back that far."""
+        """Return the changes after `version`. Raises 410 if the ring buffer does not reach back that far."""
         oldest = self.history[0].version if self.history else self.version + 1
         if version < oldest - 1:
             raise status.resource_expired(version, oldest)
         return [change for change in self.history if change.version > version]
 
     def encoded(self, kind: Kind, obj: JSON) -> msgspec.Raw:
-        """An object as JSON, encoded once for all who ask while it is the newest."""
+        """Return an object as JSON, encoded once per version."""
         meta = obj["metadata"]
         key = (meta.get("namespace", ""), meta["name"])
         if self._objects[kind].get(key) is obj:
@@ -215,12 +217,14 @@ class ObjectStore:
         return msgspec.Raw(msgspec.json.encode(obj))
 
     def encode_pending(self) -> Iterator[None]:
-        """Encodes what a dump would have to encode, one object at a time."""
+        """Encode what a dump would have to encode, one object at a time."""
         for encoded in self._encoded.values():
             yield from encoded.encode_pending()
 
     def dump(self) -> JSON:
-        """Everything, for the world's file; objects as encoded JSON, so that only what changed is encoded again."""
+        """Return everything for the state file; objects as encoded JSON, so that only changes are encoded
+        again.
+        """
         return {
             "version": self.version,
             "objects": [
@@ -229,9 +233,9 @@ class ObjectStore:
         }
 
     def load(self, saved: JSON) -> None:
-        """Takes a dump back. Watches from before the restart get 410 and list anew.
+        """Restore a dump. Watches from before the restart get 410 and list again.
 
-        What a kill cut off may have been seen: versions go on well above all that can have been given out.
+        Versions issued before a kill may be unknown: new ones start well above any that can have been issued.
         """
         self.version = int(saved["version"]) + _VERSION_GAP_AFTER_RESTART
         by_name = {kind.qualified: kind for kind in self.kinds}

@@ -1,4 +1,4 @@
-"""Reviews and the small subresources: scale, eviction, token; the streams are handed on."""
+"""Reviews and small subresources: scale, eviction, token; streams are passed on to streams/."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def _json(body: JSON, code: int = 200) -> web.Response:
 
 
 def review(store: ObjectStore, kind: Kind, caller: auth.KubeCaller, body: JSON) -> JSON:
-    """SelfSubjectAccessReview, SelfSubjectRulesReview, SelfSubjectReview."""
+    """Answer a SelfSubjectAccessReview, SelfSubjectRulesReview or SelfSubjectReview."""
     answer: JSON = {
         "apiVersion": kind.api_version,
         "kind": kind.kind,
@@ -60,7 +60,7 @@ def review(store: ObjectStore, kind: Kind, caller: auth.KubeCaller, body: JSON) 
 async def serve(
     kube: ClusterContext, at: RequestTarget, request: web.Request, body: Any
 ) -> web.StreamResponse:
-    """A subresource other than status."""
+    """Serve a subresource other than status."""
     if at.subresource not in at.kind.subresources:
         return web.Response(status=404, text="404 page not found\n")
     obj = kube.store.get(at.kind, at.namespace, at.name)
@@ -77,7 +77,7 @@ async def serve(
             )
         case "log" | "exec" | "portforward":
             return await router.serve(kube, obj, at.subresource, request)
-    return _json(status.StatusError(501, "NotImplemented", f"not rehearsed: {request.path}").body(), 501)
+    return _json(status.StatusError(501, "NotImplemented", f"not emulated: {request.path}").body(), 501)
 
 
 def _scale(

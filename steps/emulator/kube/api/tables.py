@@ -1,4 +1,4 @@
-"""Tables: what `kubectl get` prints, computed here as the API server does."""
+"""Tables: the columns of `kubectl get`, computed on the server as by the API server."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def parse_seconds(text: str) -> float:
 
 
 def format_age(text: str, now: float) -> str:
-    """`5s`, `3m12s`, `4h2m`, `3d`: as duration.HumanDuration shortens."""
+    """Return `5s`, `3m12s`, `4h2m`, `3d`, as duration.HumanDuration does."""
     span = max(0, int(now - parse_seconds(text)))
     if span < 120:
         return f"{span}s"
@@ -52,7 +52,9 @@ def format_age(text: str, now: float) -> str:
 
 
 def pod_reason(pod: JSON) -> str:
-    """The STATUS column: init progress, the waiting or terminated reason, Terminating, else the phase."""
+    """Return the STATUS column: init progress, the waiting or terminated reason, Terminating, otherwise the
+    phase.
+    """
     state = pod.get("status", {})
     reason: str = state.get("reason") or state.get("phase", "")
     if "deletionTimestamp" in pod["metadata"]:
@@ -276,7 +278,7 @@ def _ray_columns() -> list[Column]:
 
 
 def columns(kind: Kind) -> list[Column]:
-    """A kind's columns after NAME; AGE is added where the kind has none of its own."""
+    """Return a kind's columns after NAME; AGE is added if the kind has none of its own."""
     found = _ray_columns() if kind is kinds.RAY_CLUSTER else list(_COLUMNS.get(kind, []))
     if kind is not kinds.EVENT and not any(c is _CREATED or c[1] == "date" for c in found):
         found.append(("Age", "date", 0, str))
@@ -294,7 +296,7 @@ def _value(column: Column, obj: JSON, now: float) -> Any:
 def render(
     kind: Kind, objects: list[JSON], now: float, version: str, include: str, headers: bool = True
 ) -> JSON:
-    """A metav1.Table. `include` is includeObject: None, Metadata (default) or Object."""
+    """Return a metav1.Table. `include` is includeObject: None, Metadata (default) or Object."""
     found = columns(kind)
     rows = []
     for obj in objects:

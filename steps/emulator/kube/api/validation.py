@@ -1,4 +1,4 @@
-"""Checks of an object before it is stored: schema first, then the rules that a schema cannot say."""
+"""Validation of an object before it is stored: the schema first, then rules that a schema cannot express."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _DNS_LABELS = (kinds.NAMESPACE, kinds.SERVICE)
 
 
 def check_schema(kind: Kind, obj: JSON, strictness: str) -> tuple[JSON, list[str]]:
-    """The object without unknown fields, and the warnings to send. Raises 400 or 422 Status."""
+    """Return the object without unknown fields, and the warnings to send. Raises a 400 or 422 Status."""
     found = schemas.SchemaErrors()
     clean: JSON = schemas.validate(schemas.schema_of(kind), obj, "", found)
     notes = [f'unknown field "{path}"' for path in found.unknown_fields]
@@ -61,7 +61,7 @@ def check_schema(kind: Kind, obj: JSON, strictness: str) -> tuple[JSON, list[str
 
 
 def check_rules(kind: Kind, obj: JSON, old: JSON | None) -> None:
-    """Names, labels, references inside the object, immutable fields. Raises 422."""
+    """Check names, labels, references inside the object and immutable fields. Raises 422."""
     causes = [*_meta(kind, obj["metadata"])]
     causes += [*_RULES[kind](obj)] if kind in _RULES else []
     causes += [*_immutable(kind, old, obj)] if old else []
@@ -95,7 +95,7 @@ def _pod(obj: JSON) -> Iterator[Cause]:
 
 
 def pod_spec(spec: JSON, path: str) -> Iterator[Cause]:
-    """The rules of a PodSpec, wherever it stands."""
+    """Check the rules of a PodSpec, in a pod or a template."""
     volumes = {v["name"] for v in spec.get("volumes", ())}
     seen: set[str] = set()
     if not spec.get("containers"):

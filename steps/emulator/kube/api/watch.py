@@ -1,4 +1,4 @@
-"""Watches: lists that go on. Bookmarks, sendInitialEvents (WatchList), 410 for versions long gone."""
+"""Watches: bookmarks, sendInitialEvents (WatchList), 410 for expired versions."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from grpo_wizard.steps.emulator.kube.api.selectors import ObjectPredicate
 from grpo_wizard.steps.emulator.kube.api.store import ObjectStore, StoreEvent
 from grpo_wizard.steps.emulator.server.context import JSON
 
-MAX_BACKLOG = 20000  # events that a slow reader may fall behind before it is cut off, as the watch cache does
+MAX_BACKLOG = 20000  # events that a slow client may lag before its watch is closed, as by the watch cache
 BOOKMARK_S = 60.0
 INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 _OVERFLOW = object()
@@ -25,13 +25,13 @@ _OVERFLOW = object()
 
 @dataclass
 class WatchRequest:
-    """One watch request. `shape` turns an object into what is sent (itself, or a one-row Table)."""
+    """One watch request. `shape` converts an object to what is sent (itself, or a one-row Table)."""
 
     store: ObjectStore
     kind: Kind
     namespace: str
     selector: ObjectPredicate
-    version: str  # resourceVersion asked for; "" and "0" mean: begin with what is there
+    version: str  # requested resourceVersion; "" and "0" start with the current objects
     send_initial_events: bool  # sendInitialEvents
     bookmarks: bool
     timeout: float
@@ -50,7 +50,9 @@ class WatchRequest:
             self._queue.put_nowait(change if self._queue.qsize() < MAX_BACKLOG else _OVERFLOW)
 
     def _events(self, change: StoreEvent) -> list[tuple[str, JSON]]:
-        """A change as seen through the selectors: what leaves them is DELETED, what enters them ADDED."""
+        """Return a change as the selectors see it: objects that leave are DELETED, objects that enter are
+        ADDED.
+        """
         now = change.type != "DELETED" and self.selector(change.object)
         before = change.previous is not None and self.selector(change.previous)
         if now:
@@ -82,7 +84,7 @@ class WatchRequest:
         return msgspec.json.encode({"type": what, "object": shown}) + b"\n"
 
     async def serve(self, request: web.Request) -> web.StreamResponse:
-        """Streams until the timeout, the client's end or the server's."""
+        """Stream events until the timeout, or until client or server closes the connection."""
         try:
             first = self._initial_events()
         except status.StatusError as error:

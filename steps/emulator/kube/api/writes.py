@@ -1,4 +1,4 @@
-"""The verbs that write: admission, defaulting, validation, then the store."""
+"""The write verbs: admission, defaulting, validation, storage."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _SERVER_OWNED = (
 
 @dataclass
 class WriteOptions:
-    """How to write: query parameters of the request, and the warnings that go back."""
+    """Options of a write: query parameters, and the warnings to return."""
 
     dry_run: bool = False
     field_validation: str = "Warn"  # fieldValidation: Ignore | Warn | Strict
@@ -37,7 +37,7 @@ class WriteOptions:
 
 
 def create(store: ObjectStore, kind: Kind, namespace: str, body: JSON, options: WriteOptions) -> JSON:
-    """POST of a new object."""
+    """POST a new object."""
     obj = _prepare(store, kind, namespace, body, options)
     obj["metadata"].pop("resourceVersion", None)
     defaults.set_defaults(kind, obj)
@@ -96,7 +96,7 @@ def replace(
     options: WriteOptions,
     sub: str = "",
 ) -> JSON:
-    """PUT of a whole object, or of its status."""
+    """PUT a whole object, or its status."""
     if isinstance(body, dict) and (body.get("metadata") or {}).get("name", name) != name:
         raise status.bad_request(
             f"the name of the object ({body['metadata']['name']}) does not match the name on the URL ({name})"
@@ -125,7 +125,7 @@ def _store_new(
     *,
     applied: bool = False,
 ) -> JSON:
-    """The common end of PUT and PATCH."""
+    """Store the new version; shared by PUT and PATCH."""
     clean, notes = validation.check_schema(kind, new, how.field_validation)
     how.warnings += notes
     obj: JSON = {"apiVersion": kind.api_version, "kind": kind.kind, **deep_copy(clean)}
@@ -151,7 +151,7 @@ def _store_new(
 
 
 def _keep_server_set_values(kind: Kind, old: JSON, obj: JSON) -> None:
-    """Values that the server chose at creation stay when a PUT leaves them out."""
+    """Keep values that the server chose at creation and that a PUT omits."""
     kept = {
         kinds.SERVICE: ("clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy", "internalTrafficPolicy"),
         kinds.PVC: ("volumeName",),
@@ -177,7 +177,7 @@ def patch(
     options: WriteOptions,
     sub: str = "",
 ) -> tuple[JSON, bool]:
-    """PATCH in any of the four languages; True when server-side apply made the object."""
+    """PATCH in any of the four formats; returns True if server-side apply created the object."""
     old = store.find(kind, namespace, name)
     node = schemas.schema_of(kind)
     if media == APPLY_PATCH:
@@ -201,7 +201,7 @@ def patch(
 
 
 def _check_patch(kind: Kind, body: JSON, how: WriteOptions) -> None:
-    """Unknown fields of a strategic merge patch; its `$` directives are no fields."""
+    """Check a strategic merge patch for unknown fields; its `$` directives are not fields."""
 
     def plain(value: Any) -> Any:
         if isinstance(value, dict):
@@ -263,7 +263,7 @@ def _apply(
 
 
 def _with_live_required_fields(body: JSON, old: JSON, kind: Kind) -> JSON:
-    """An applied configuration need not be a whole object; required parts are looked up in the live one."""
+    """Complete an applied configuration, which may be partial, with required fields of the live object."""
     found = schemas.SchemaErrors()
     schemas.validate(schemas.schema_of(kind), body, "", found)
     if not found.missing_fields:
@@ -281,8 +281,10 @@ def _with_live_required_fields(body: JSON, old: JSON, kind: Kind) -> JSON:
 def delete(
     store: ObjectStore, kind: Kind, namespace: str, name: str, options: JSON, dry_run: bool
 ) -> tuple[JSON, bool]:
-    """DELETE; True when the object is gone at once, False when it lingers (finalizers, a pod on a node, a
-    namespace)."""
+    """DELETE; returns True if the object is gone at once, False if it remains for now.
+
+    Finalizers, a pod's node or a namespace's contents can delay it.
+    """
     obj = store.get(kind, namespace, name)
     wanted = options.get("preconditions") or {}
     meta = obj["metadata"]

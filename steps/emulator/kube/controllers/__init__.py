@@ -1,1 +1,1 @@
-"""Controllers: they compare the desired with the actual state and change what differs."""
+"""Controllers: they compare desired and actual state and change what differs."""

@@ -1,4 +1,6 @@
-"""The cluster autoscaler: nodes for pods that wait, none for those that do not, and why not."""
+"""The cluster autoscaler: adds nodes for pending pods, removes unneeded ones, and reports why it cannot scale
+up.
+"""
 
 from __future__ import annotations
 
@@ -16,10 +18,10 @@ from grpo_wizard.steps.emulator.kube.node import failures, machines, nodes
 from grpo_wizard.steps.emulator.server.context import JSON
 
 _SOURCE = "cluster-autoscaler"
-SCALE_DOWN_DELAY_S = 600.0  # GKE's balanced profile removes a node that was not needed for 10 min
+SCALE_DOWN_DELAY_S = 600.0  # GKE's balanced profile removes a node that was unneeded for 10 min
 _OUT_OF_RESOURCES = "scale.up.error.out.of.resources: GCE out of resources"
-BACKOFF_S = 60.0  # a refused pool is asked again after about this long
-_MIN_REAL_SECONDS = 3.0  # with no durations at all a node must still live long enough to be used
+BACKOFF_S = 60.0  # backoff after a failed scale-up
+_MIN_REAL_SECONDS = 3.0  # without durations, a node must still exist long enough to be used
 
 
 @dataclass(frozen=True)
@@ -31,7 +33,7 @@ class ScaleUpFailure:
 
 
 def reconcile(kube: ClusterContext) -> Iterator[None]:
-    """Yields between pods, so that requests get their turn."""
+    """Yields between pods, so that requests can be served."""
     pools = [p for p in kube.cloud.pools(kube.cluster_key) if (p.get("autoscaling") or {}).get("enabled")]
     waiting = [
         p
@@ -47,7 +49,7 @@ def reconcile(kube: ClusterContext) -> Iterator[None]:
 
 
 def node_template(kube: ClusterContext, pool: JSON, zone: str) -> tuple[JSON, ResourceAmounts]:
-    """A node that the pool could grow by, with its GPUs and networks, and its room."""
+    """Return a node that the pool could add, with its GPUs, networks and free resources."""
     from grpo_wizard.steps.emulator.kube.controllers import gke_networks
 
     _, allocatable = machines.node_resources(pool)
@@ -92,7 +94,7 @@ def _size(kube: ClusterContext, pool: JSON) -> int:
 
 
 def _upcoming(kube: ClusterContext, pools: list[JSON]) -> list[tuple[JSON, ResourceAmounts]]:
-    """Nodes that were asked for and are not there, or not with their GPUs: pods may count on them."""
+    """Return the nodes that are requested but missing, or without their GPUs yet: pods may count on them."""
     found = []
     for pool in pools:
         ready = [
@@ -109,7 +111,10 @@ def _upcoming(kube: ClusterContext, pools: list[JSON]) -> list[tuple[JSON, Resou
 def _scale_up(
     kube: ClusterContext, pools: list[JSON], waiting: list[JSON], repeats: EventThrottle
 ) -> Iterator[None]:
-    """Coming nodes first, then new ones. A shape that no pool can grow for is judged once."""
+    """Use upcoming nodes first, then request new ones.
+
+    A pod shape that no pool can serve is evaluated once.
+    """
     virtual = _upcoming(kube, pools)
     judged: dict[str, ScaleUpFailure] = {}
     for pod in waiting:
@@ -158,7 +163,7 @@ def _scale_up_for(
 
 
 def _request_node(kube: ClusterContext, pool: JSON) -> str | None:
-    """One more node from the cloud, unless it just refused one."""
+    """Request one more node from the cloud, unless it has just failed."""
     refused = kube.controller_state_for("refused")
     key, known = f"refused/{pool['name']}", refused.get(pool["name"])
     if known is not None and not kube.timer_expired(key, BACKOFF_S, _MIN_REAL_SECONDS):
@@ -178,7 +183,9 @@ def _request_node(kube: ClusterContext, pool: JSON) -> str | None:
 
 
 def _in_backoff(why: str) -> str:
-    """What the autoscaler says of a pool after its failure was told once (kubernetes/autoscaler issues 1607, 5692)."""
+    """The autoscaler's message about a pool after its failure was reported once (kubernetes/autoscaler issues
+    1607, 5692).
+    """
     failed = why.startswith(("scale.up.error", "Node scale up"))
     return "in backoff after failed scale-up" if failed else why
 
@@ -203,7 +210,7 @@ def _record_scale_up(kube: ClusterContext, pod: JSON, pool: JSON, size: int) -> 
 
 
 def _scale_up_failure(pool: JSON, refused: str) -> ScaleUpFailure:
-    """What the cloud said, in the autoscaler's frame: an error is a failed scale-up, a limit none at all."""
+    """Format the cloud's reason as the autoscaler does: an error is a failed scale-up, a limit is none."""
     if refused.startswith("scale.up.error"):
         refused = (
             f"Node scale up in zones {_zone(pool)} associated with this pod failed: {refused}. "
@@ -216,7 +223,7 @@ def _scale_up_failure(pool: JSON, refused: str) -> ScaleUpFailure:
 
 
 def _report_failure(kube: ClusterContext, pod: JSON, refusal: ScaleUpFailure, repeats: EventThrottle) -> None:
-    """Tells it at once, and again about once a minute."""
+    """Report it at once, then about once a minute."""
     told, uid, shape = (
         kube.controller_state_for("refusals"),
         pod["metadata"]["uid"],
@@ -245,7 +252,7 @@ def _scale_down(kube: ClusterContext, pools: list[JSON], *, busy: bool) -> None:
     for node in standing:
         name, pool = node["metadata"]["name"], by_name.get(nodes.pool_of(node))
         key = f"idle/{node['metadata']['uid']}"
-        last = node in plain and len(plain) <= 1  # something must carry kube-system
+        last = node in plain and len(plain) <= 1  # kube-system needs a node
         if pool is None or name in used or busy or last or _size(kube, pool) <= _min_size(pool):
             kube.cancel_timers(key)
         elif kube.timer_expired(key, SCALE_DOWN_DELAY_S, _MIN_REAL_SECONDS):

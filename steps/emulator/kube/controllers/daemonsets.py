@@ -1,4 +1,4 @@
-"""DaemonSets: a pod on every node that their template fits; the counts that roll-outs wait for."""
+"""DaemonSets: a pod on every matching node, and the counts that rollouts wait for."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def _update_status(kube: ClusterContext, one: JSON, pods: list[JSON], desired: i
         "numberReady": ready,
         "observedGeneration": one["metadata"]["generation"],
     }
-    # Kubernetes leaves zero counts of these three out.
+    # Kubernetes omits these three counts when zero.
     current |= {
         k: v
         for k, v in (
@@ -111,7 +111,7 @@ def make_pod(
     name: str = "",
     labels: dict[str, str] | None = None,
 ) -> JSON:
-    """A pod out of a workload's template, owned by it."""
+    """Create a pod from a workload's template, owned by the workload."""
     meta, template = owner["metadata"], owner["spec"]["template"].get("metadata", {})
     name = name or f"{meta['name']}-{defaults.random_suffix(5)}"
     pod: JSON = {
@@ -147,5 +147,5 @@ def owner_reference(kind: Kind, owner: JSON) -> JSON:
 
 
 def is_ready(pod: JSON) -> bool:
-    """The pod's Ready condition."""
+    """Return the pod's Ready condition."""
     return any(c["type"] == "Ready" and c["status"] == "True" for c in pod["status"].get("conditions", ()))

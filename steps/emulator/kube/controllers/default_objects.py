@@ -1,4 +1,4 @@
-"""What a new GKE cluster holds before anybody applies anything."""
+"""The objects that a new GKE cluster contains."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _KUBERAY = "v1.4.2"
 
 
 def create_default_objects(kube: ClusterContext) -> None:
-    """Makes what is missing; a restored cluster has it already."""
+    """Create those that are missing; a restored cluster already has them."""
     fresh = not kube.store.list(kinds.NAMESPACE)
     for name in (
         "default",

@@ -1,4 +1,4 @@
-"""Deployments, by the shortest road: one ReplicaSet each, as many pods as asked for."""
+"""Deployments, simplified: one ReplicaSet each, with the requested number of pods."""
 
 from __future__ import annotations
 

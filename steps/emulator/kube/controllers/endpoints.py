@@ -1,4 +1,4 @@
-"""Endpoints behind services, the files of running heads, ServiceAccounts of namespaces."""
+"""Endpoints of services, mounted files of running heads, ServiceAccounts of namespaces."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def reconcile(kube: ClusterContext) -> None:
 
 
 def _ensure_service_account(kube: ClusterContext, namespace: str) -> None:
-    """Every namespace has its default ServiceAccount and the cluster's CA."""
+    """Ensure that every namespace has its default ServiceAccount and the cluster's CA."""
     if kube.store.find(kinds.SERVICE_ACCOUNT, namespace, "default") is None:
         kube.store.create(
             kinds.SERVICE_ACCOUNT,
@@ -98,7 +98,7 @@ def _service(kube: ClusterContext, service: JSON, pods: list[JSON]) -> None:
 
 
 def _refresh_mounted_files(kube: ClusterContext, pods: list[JSON]) -> None:
-    """Secrets and ConfigMaps that changed are written anew where a process of ours reads them."""
+    """Rewrite changed Secrets and ConfigMaps where one of our processes reads them."""
     versions = kube.controller_state_for("files")
     for pod in pods:
         if sidecars.is_head(pod) and mounts.pod_folder(kube, pod).exists():

@@ -1,4 +1,4 @@
-"""Deletion: owners and dependents, foreground and orphan, namespaces, protection of volumes."""
+"""Deletion: owners and dependents, foreground and orphan, namespaces, volume protection."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from grpo_wizard.steps.emulator.server.context import JSON
 _PVC_PROTECTION, _PV_PROTECTION = "kubernetes.io/pvc-protection", "kubernetes.io/pv-protection"
 
 
-# Kubernetes forgets events after an hour; here the oldest go when there are more than these. Fewer than what waiting
-# pods are told again and again would make events come and go for ever.
+# Kubernetes deletes events after an hour; here the oldest are deleted above this count. A limit below the number of
+# repeated events of pending pods would create and delete events forever.
 MAX_EVENTS, MAX_EVENTS_PER_POD = 3000, 6
 
 
 def reconcile(kube: ClusterContext) -> None:
-    """Only looks when something was deleted, is being deleted, or could have lost its owner."""
+    """Runs only if an object was deleted, is being deleted, or could have lost its owner."""
     _expire_events(kube)
     seen = kube.controller_state_for("garbage")
     if seen.get("departures") == kube.store.deletion_count and not seen.get("leaving"):
@@ -29,7 +29,7 @@ def reconcile(kube: ClusterContext) -> None:
     leaving = [(k, o) for k, o in everything if "deletionTimestamp" in o["metadata"]]
     for kind, obj in leaving:
         _finalize(kube, kind, obj, everything)
-    # Pods leave by themselves; what else lingers waits for its dependents or users.
+    # Pods are removed by their node; other objects wait for their dependents or users.
     seen.update(
         departures=kube.store.deletion_count, leaving=sum(1 for k, _ in leaving if k is not kinds.POD)
     )

@@ -1,5 +1,4 @@
-"""GKE's multi-networking: Network and GKENetworkParamSet become ready, nodes offer the networks they are
-wired to."""
+"""GKE's multi-networking: Network and GKENetworkParamSet become ready, nodes advertise their networks."""
 
 from __future__ import annotations
 
@@ -68,7 +67,7 @@ def _condition(
 
 
 def device_resource(network: str) -> str:
-    """The extended resource that a pod's interface on a Device network takes."""
+    """Return the extended resource that a pod's interface on a Device network consumes."""
     return f"networking.gke.io.networks/{network}.IP"
 
 
@@ -86,8 +85,9 @@ def _advertise_network(kube: ClusterContext, network: str, param: JSON) -> None:
 
 
 def interfaces(pod: JSON) -> list[JSON]:
-    """The interfaces a pod asks for: [{interfaceName, network}]; empty for the default one alone or
-    unreadable text."""
+    """Return the interfaces a pod requests: [{interfaceName, network}]; empty for the default one or invalid
+    text.
+    """
     text = (pod["metadata"].get("annotations") or {}).get(INTERFACES, "")
     try:
         rows = json.loads(text) if text else []
@@ -97,12 +97,12 @@ def interfaces(pod: JSON) -> list[JSON]:
 
 
 def additional_interfaces(pod: JSON) -> list[JSON]:
-    """The interfaces besides the pod network's."""
+    """Return the interfaces other than the pod network's."""
     return [r for r in interfaces(pod) if r["network"] != "default"]
 
 
 def missing_network(kube: ClusterContext, pod: JSON) -> str:
-    """The first network that a pod names and that does not exist; empty when all do."""
+    """Return the first network that a pod names and that does not exist; empty if all do."""
     return next(
         (
             r["network"]
@@ -114,7 +114,7 @@ def missing_network(kube: ClusterContext, pod: JSON) -> str:
 
 
 def pod_annotations(kube: ClusterContext, pod: JSON) -> dict[str, str]:
-    """What GKE writes when the interfaces are in: their networks and addresses."""
+    """Return the annotations that GKE writes once the interfaces exist: their networks and addresses."""
     rows = [
         {"networkName": r["network"], "ip": addressing.device_address(kube, pod, r["network"], i)}
         for i, r in enumerate(additional_interfaces(pod))

@@ -1,4 +1,4 @@
-"""KubeRay: a RayCluster becomes a head, workers, a service and a token; its status says how far that is."""
+"""KubeRay: creates a RayCluster's head, workers, service and token, and updates its status."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PORTS = (("gcs-server", 6379), ("dashboard", 8265), ("client", 10001), ("metrics
 
 
 def reconcile(kube: ClusterContext) -> None:
-    """Only on clusters with the Ray add-on, and only for RayClusters that nobody deletes."""
+    """Runs only in clusters with the Ray add-on, for RayClusters that are not being deleted."""
     if "ray" not in kube.addons:
         return
     clusters = kube.store.list(kinds.RAY_CLUSTER)
@@ -40,7 +40,7 @@ def _cluster(kube: ClusterContext, cluster: JSON, pods: list[JSON]) -> None:
     for pod in [p for p in live if p["status"].get("phase") in ("Failed", "Succeeded")]:
         _delete(
             kube, cluster, pod
-        )  # restartPolicy Always does not help a failed pod: the operator makes a new one
+        )  # restartPolicy Always does not restart a failed pod: the operator creates a new one
         live.remove(pod)
     if cluster["spec"].get("suspend"):
         for pod in live:
@@ -67,7 +67,7 @@ def _cluster(kube: ClusterContext, cluster: JSON, pods: list[JSON]) -> None:
 
 
 def desired_workers(group: JSON) -> int:
-    """Workers of a group: replicas within its bounds, times hosts; none while suspended."""
+    """Return a group's workers: replicas within its bounds, times hosts; none while suspended."""
     if group.get("suspend"):
         return 0
     least, most = int(group.get("minReplicas") or 0), int(group.get("maxReplicas") or 0)
@@ -117,7 +117,7 @@ def _delete(kube: ClusterContext, cluster: JSON, pod: JSON) -> None:
 
 
 def service_name(cluster: str) -> str:
-    """KubeRay's name of the head's service, shortened as the operator does (50 characters)."""
+    """Return KubeRay's name of the head's service, truncated as by the operator (50 characters)."""
     return f"{cluster[:41]}-head-svc"
 
 
@@ -163,7 +163,7 @@ def _service(kube: ClusterContext, cluster: JSON) -> None:
 
 
 def _token(kube: ClusterContext, cluster: JSON) -> None:
-    """Token authentication as KubeRay sets it up: a Secret of the RayCluster's name with key auth_token."""
+    """Set up token authentication as KubeRay does: a Secret named as the RayCluster, with key auth_token."""
     meta = cluster["metadata"]
     if kube.store.find(kinds.SECRET, meta["namespace"], meta["name"]) is None:
         kube.store.create(

@@ -1,4 +1,4 @@
-"""Replica arithmetic over a RayCluster's worker groups."""
+"""Replica counts over a RayCluster's worker groups."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ from grpo_wizard.steps.emulator.server.context import JSON
 
 
 def worker_totals(cluster: JSON) -> tuple[int, int, int]:
-    """Desired, least and most workers over all groups; the most is cut at what an int32 holds, as KubeRay
-    does."""
+    """Return the desired, minimum and maximum workers over all groups; the maximum is capped at int32, as by
+    KubeRay.
+    """
     from grpo_wizard.steps.emulator.kube.controllers.kuberay import desired_workers
 
     groups = cluster["spec"].get("workerGroupSpecs", ())

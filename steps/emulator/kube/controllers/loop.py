@@ -1,5 +1,4 @@
-"""The loop that lets things happen: every controller looks at the whole state, changes what it must, until
-nothing moves."""
+"""The control loop: runs every controller on the whole state until nothing changes."""
 
 from __future__ import annotations
 
@@ -25,12 +24,12 @@ from grpo_wizard.steps.emulator.kube.core import ClusterContext
 from grpo_wizard.steps.emulator.kube.node import kubelet, nodes, sidecars
 
 _LOG = logging.getLogger(__name__)
-_MAX_ROUNDS = 12  # one pass settles chains such as RayCluster -> pod -> node; the rest waits for the next
-_MIN_PAUSE_S = 0.02  # changes that come in a burst are looked at together
+_MAX_ROUNDS = 12  # one pass settles chains such as RayCluster -> pod -> node; the rest is left to the next
+_MIN_PAUSE_S = 0.02  # changes that arrive in a burst are handled together
 _MAX_PAUSE_S = 0.5
-_MAX_SLEEP_S = 20.0  # the longest sleep; capacity of the cloud below can come back without a word
+_MAX_SLEEP_S = 20.0  # the cloud's capacity can recover without a notification
 
-_SLICE_S = 0.002  # how long a controller that can be interrupted works before requests get their turn
+_SLICE_S = 0.002  # how long an interruptible controller runs before requests are served
 
 CONTROLLERS: tuple[Callable[[ClusterContext], Iterator[None] | None], ...] = (
     garbage_collection.reconcile,
@@ -48,7 +47,10 @@ CONTROLLERS: tuple[Callable[[ClusterContext], Iterator[None] | None], ...] = (
 
 
 class ControllerManager:
-    """Runs the controllers when something changed or a timer ran out."""
+    """Runs the controllers when something has changed or a timer has expired.
+
+    `completed_runs` counts its runs.
+    """
 
     def __init__(self, kube: ClusterContext) -> None:
         self.kube = kube
@@ -78,20 +80,24 @@ class ControllerManager:
         self._wake.set()
 
     async def _run(self) -> None:
-        looked = 0.0
+        reconciled_at = 0.0
         while not self._stopped:
             # asyncio.timeout and not wait_for: that one can swallow a cancellation (Python 3.11, gh-86296).
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(min(self.kube.next_timer(looked) + 0.005, _MAX_SLEEP_S)):
+                async with asyncio.timeout(min(self.kube.next_timer(reconciled_at) + 0.005, _MAX_SLEEP_S)):
                     await self._wake.wait()
             await asyncio.sleep(self._pause)
             self._wake.clear()
-            looked = self.kube.clock.now()  # a timer that runs out while they look is not theirs yet
+            reconciled_at = (
+                self.kube.clock.now()
+            )  # a timer that expires during this run belongs to the next one
             began = time.perf_counter()
             await run_until_stable(self.kube)
             self.completed_runs += 1
-            await _run_in_slices(self.kube.store.encode_pending())  # else the next save would do it at one go
-            # A crowded cluster is looked at less often, so that requests keep most of the time.
+            await _run_in_slices(
+                self.kube.store.encode_pending()
+            )  # otherwise the next save would do it in one go
+            # A large cluster is reconciled less often, so that requests keep most of the time.
             self._pause = max(_MIN_PAUSE_S, min(time.perf_counter() - began, _MAX_PAUSE_S))
 
 
@@ -104,13 +110,13 @@ async def _run_in_slices(work: Iterator[None] | None) -> None:
 
 
 async def run_until_stable(kube: ClusterContext) -> None:
-    """Runs all controllers until nothing changes any more; requests get their turn between any two."""
+    """Run all controllers until nothing changes; requests are served between any two."""
     for _ in range(_MAX_ROUNDS):
         before = kube.store.version
         for reconcile in CONTROLLERS:
             try:
                 await _run_in_slices(reconcile(kube))
-            except Exception:  # one controller's mistake must not stop the cluster; it is in the log
+            except Exception:  # one controller's error must not stop the cluster; it is logged
                 _LOG.exception("controller %s", reconcile.__module__)
             await asyncio.sleep(0)
         if kube.store.version == before:

@@ -1,6 +1,6 @@
-"""NetworkPolicy: may this pod open a connection to that pod's port? As the rules of networking.k8s.io/v1 say it.
+"""NetworkPolicy: whether a pod may connect to another pod's port, by the rules of networking.k8s.io/v1.
 
-Asked where a rehearsed pod waits for another (a Ray worker for its head). `ipBlock` peers match no pod.
+Used where an emulated pod waits for another (a Ray worker for its head). `ipBlock` peers match no pod.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from grpo_wizard.steps.emulator.server.context import JSON
 
 
 def is_reachable(kube: ClusterContext, source: JSON, target: JSON, port: int) -> bool:
-    """Both sides must agree: egress of the source's policies and ingress of the target's."""
+    """Both sides must allow it: egress of the source's policies and ingress of the target's."""
     return _is_direction_allowed(kube, target, source, port, "Ingress") and _is_direction_allowed(
         kube, source, target, port, "Egress"
     )
@@ -48,7 +48,7 @@ def _rule(kube: ClusterContext, rule: JSON, mine: JSON, other: JSON, port: int, 
 
 
 def _port(ports: list[JSON], port: int) -> bool:
-    """Ports by number; a named one is left to the cluster and counts as open."""
+    """Compare ports by number; a named port counts as open."""
     return not ports or any(
         not isinstance(row.get("port"), int) or row["port"] <= port <= int(row.get("endPort") or row["port"])
         for row in ports

@@ -1,4 +1,4 @@
-"""The pods that KubeRay builds out of a RayCluster's templates."""
+"""The pods that KubeRay builds from a RayCluster's templates."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ OVERWRITE_CMD_ANNOTATION = "ray.io/overwrite-container-cmd"
 
 
 def build_pod(cluster: JSON, group: JSON | None) -> JSON:
-    """A head pod (group None) or a worker pod."""
+    """Build a head pod (group None) or a worker pod."""
     spec = group or cluster["spec"]["headGroupSpec"]
     meta, template = cluster["metadata"], deep_copy(spec["template"])
     name, group_name = meta["name"], group["groupName"] if group else "headgroup"
@@ -69,7 +69,7 @@ def _head_address(cluster: JSON) -> str:
 
 
 def ray_start(cluster: JSON, group: JSON, container: JSON, *, head: bool) -> str:
-    """`ray start` as the operator writes it, with the group's rayStartParams and the container's limits."""
+    """Return the operator's `ray start` command, with the group's rayStartParams and the container's limits."""
     params = dict(group.get("rayStartParams") or {})
     limits = {
         **container.get("resources", {}).get("requests", {}),
@@ -90,8 +90,7 @@ def ray_start(cluster: JSON, group: JSON, container: JSON, *, head: bool) -> str
 
 
 def _command(cluster: JSON, group: JSON, container: JSON, *, head: bool, keep: bool) -> None:
-    """Environment of the operator; and, without the overwrite annotation, its flattening of the
-    container's command."""
+    """Set the operator's environment and, without the overwrite annotation, its flattened container command."""
     start, name = ray_start(cluster, group, container, head=head), cluster["metadata"]["name"]
     address = _head_address(cluster)
     env: list[tuple[str, JSON]] = [
@@ -121,7 +120,7 @@ def _command(cluster: JSON, group: JSON, container: JSON, *, head: bool, keep: b
 
 
 def _wait_init_container(cluster: JSON, ray: JSON) -> JSON:
-    """The operator's init container: the worker waits until the head's GCS answers."""
+    """Return the operator's init container: the worker waits until the head's GCS responds."""
     script = (
         f"SECONDS=0\nwhile true; do\n  if ray health-check --address {_head_address(cluster)}:6379 > "
         "/dev/null 2>&1; "

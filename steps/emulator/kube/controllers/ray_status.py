@@ -1,4 +1,4 @@
-"""A RayCluster's status, as KubeRay v1.4 writes it: `state` and RayClusterProvisioned never go back."""
+"""A RayCluster's status as KubeRay v1.4 sets it: `state` and RayClusterProvisioned never revert."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _ALL_PODS_READY_FIRST_TIME = "AllPodRunningAndReadyFirstTime"
 
 
 def update_status(kube: ClusterContext, cluster: JSON, live: list[JSON]) -> None:
-    """Computes the status from the live pods and stores it when it differs."""
+    """Compute the status from the live pods and store it if it differs."""
     old = cluster.get("status") or {}
     new = {
         **old,
@@ -63,7 +63,7 @@ def _counts(cluster: JSON, live: list[JSON]) -> JSON:
 
 
 def _resources(cluster: JSON) -> JSON:
-    """desiredCPU and its kind: limits of the head and of the wanted workers."""
+    """Return desiredCPU and the like: limits of the head and of the desired workers."""
     from grpo_wizard.steps.emulator.kube.controllers.kuberay import desired_workers
 
     total: dict[str, Fraction] = {}

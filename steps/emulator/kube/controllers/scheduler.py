@@ -1,4 +1,4 @@
-"""The scheduler: pods to nodes, or FailedScheduling with the reasons counted."""
+"""The scheduler: binds pods to nodes, or records FailedScheduling with the counted reasons."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from grpo_wizard.steps.emulator.kube.core import ClusterContext
 from grpo_wizard.steps.emulator.kube.node import machines
 from grpo_wizard.steps.emulator.server.context import JSON
 
-_EVENT_REPEAT_S = 300.0  # an unchanged verdict is told again after the scheduler's own flush interval
+_EVENT_REPEAT_S = 300.0  # an unchanged result is reported again after the scheduler's own flush interval
 
 
 def pending_pods(kube: ClusterContext) -> list[JSON]:
-    """Pods without a node that nobody deletes, oldest first."""
+    """Return pods without a node that are not being deleted, oldest first."""
     rows = [
         p
         for p in kube.store.list(kinds.POD)
@@ -33,7 +33,7 @@ def pending_pods(kube: ClusterContext) -> list[JSON]:
 
 
 def free_resources(kube: ClusterContext) -> dict[str, ResourceAmounts]:
-    """Allocatable minus requests, by node."""
+    """Return allocatable minus requests, by node."""
     room = {
         n["metadata"]["name"]: machines.parse_amounts(n["status"]["allocatable"])
         for n in kube.store.list(kinds.NODE)
@@ -51,7 +51,10 @@ def subtract(room: ResourceAmounts, wanted: ResourceAmounts) -> None:
 
 
 def reconcile(kube: ClusterContext) -> Iterator[None]:
-    """Yields between pods, so that requests get their turn. Room only shrinks meanwhile: a shape refused once stays refused."""
+    """Yields between pods, so that requests can be served.
+
+    Free resources only shrink meanwhile: a shape that was rejected once stays rejected.
+    """
     waiting = pending_pods(kube)
     repeats = EventThrottle(kube, "sched", _EVENT_REPEAT_S, len(waiting))
     if waiting:
@@ -74,7 +77,7 @@ def _place_all(kube: ClusterContext, waiting: list[JSON], repeats: EventThrottle
 
 
 def _place(kube: ClusterContext, pod: JSON, nodes: list[JSON], room: dict[str, ResourceAmounts]) -> str:
-    """Binds the pod, or says why no node takes it."""
+    """Bind the pod, or record why no node accepts it."""
     claim = volumes.pending_claim(kube, pod)
     if claim:
         return (
@@ -85,7 +88,7 @@ def _place(kube: ClusterContext, pod: JSON, nodes: list[JSON], room: dict[str, R
     for node in nodes:
         name = node["metadata"]["name"]
         if kube.store.find(kinds.NODE, "", name) is None:
-            continue  # it went while others had their turn
+            continue  # it was deleted meanwhile
         why = scheduling_predicates.unschedulable_reasons(pod, wanted, node, room[name])
         if not why:
             subtract(room[name], wanted)

@@ -1,5 +1,6 @@
-"""May this pod run on that node? Selectors, affinity, taints, room; each refusal in the scheduler's own
-words."""
+"""Whether a pod may run on a node: selectors, affinity, taints, resources; reasons in the scheduler's own
+texts.
+"""
 
 from __future__ import annotations
 
@@ -17,13 +18,11 @@ AFFINITY_MISMATCH = "node(s) didn't match Pod's node affinity/selector"
 
 
 _SCHEDULING_KEYS: dict[str, str] = {}
-_POD_REQUESTS: dict[
-    str, ResourceAmounts
-] = {}  # a pod's requests never change, and they are asked for in every pass
+_POD_REQUESTS: dict[str, ResourceAmounts] = {}  # a pod's requests never change and are needed in every pass
 
 
 def pod_requests(pod: JSON) -> ResourceAmounts:
-    """What a pod takes: the sum of its containers, or the largest init container where that is more."""
+    """Return a pod's requests: the sum of its containers, or the largest init container if that is more."""
     uid = pod["metadata"].get("uid", "")
     if uid not in _POD_REQUESTS:
         if len(_POD_REQUESTS) > 20000:
@@ -33,7 +32,9 @@ def pod_requests(pod: JSON) -> ResourceAmounts:
 
 
 def scheduling_key(pod: JSON) -> str:
-    """Pods of one shape are refused by the same nodes for the same reasons: thousands of them are looked at once."""
+    """Return the pod's shape: pods of one shape are rejected by the same nodes for the same reasons and
+    evaluated once.
+    """
     uid = pod["metadata"].get("uid", "")
     if uid not in _SCHEDULING_KEYS:
         if len(_SCHEDULING_KEYS) > 20000:
@@ -64,7 +65,7 @@ def _compute_requests(pod: JSON) -> ResourceAmounts:
 
 
 def matches_node_affinity(pod: JSON, labels: dict[str, str], name: str) -> bool:
-    """nodeSelector and required node affinity."""
+    """Evaluate nodeSelector and required node affinity."""
     spec = pod["spec"]
     if any(labels.get(k) != v for k, v in (spec.get("nodeSelector") or {}).items()):
         return False
@@ -81,7 +82,7 @@ def matches_node_affinity(pod: JSON, labels: dict[str, str], name: str) -> bool:
 
 
 def tolerates(pod: JSON, taint: JSON) -> bool:
-    """One taint against a pod's tolerations."""
+    """Match one taint against a pod's tolerations."""
     for toleration in pod["spec"].get("tolerations") or ():
         if toleration.get("effect") not in (None, "", taint["effect"]):
             continue
@@ -95,7 +96,7 @@ def tolerates(pod: JSON, taint: JSON) -> bool:
 
 
 def untolerated_taint(pod: JSON, taints: list[JSON]) -> str:
-    """The first taint that keeps the pod away, as the scheduler names it."""
+    """Return the first taint that the pod does not tolerate, in the scheduler's text."""
     for taint in taints:
         if taint["effect"] in ("NoSchedule", "NoExecute") and not tolerates(pod, taint):
             value = taint.get("value", "")
@@ -104,7 +105,7 @@ def untolerated_taint(pod: JSON, taints: list[JSON]) -> str:
 
 
 def can_run_on(pod: JSON, node: JSON) -> bool:
-    """Selectors and taints, without asking for room: enough for a DaemonSet."""
+    """Check selectors and taints, but not resources: enough for a DaemonSet."""
     meta = node["metadata"]
     return matches_node_affinity(pod, meta["labels"], meta["name"]) and not untolerated_taint(
         pod, node["spec"].get("taints", [])
@@ -112,7 +113,7 @@ def can_run_on(pod: JSON, node: JSON) -> bool:
 
 
 def insufficient_resources(wanted: ResourceAmounts, free: ResourceAmounts) -> list[str]:
-    """`Insufficient cpu` and its kind."""
+    """Return `Insufficient cpu` and the like."""
     return [
         "Too many pods" if key == "pods" else f"Insufficient {key}"
         for key, value in sorted(wanted.items())
@@ -121,7 +122,7 @@ def insufficient_resources(wanted: ResourceAmounts, free: ResourceAmounts) -> li
 
 
 def unschedulable_reasons(pod: JSON, wanted: ResourceAmounts, node: JSON, free: ResourceAmounts) -> list[str]:
-    """Why this node does not take this pod; empty when it does."""
+    """Return why this node rejects this pod; empty if it accepts it."""
     meta = node["metadata"]
     if node["spec"].get("unschedulable"):
         return ["node(s) were unschedulable"]

@@ -1,4 +1,4 @@
-"""Volumes: claims bind, Lustre mounts or says why not."""
+"""Volumes: binds claims, and mounts Lustre or reports why it cannot."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def _update_volume_phase(kube: ClusterContext, pv: JSON, claims: dict[str, JSON]
                 kinds.PV,
                 pv,
                 "VolumeFailedDelete",
-                "persistentvolume deletion is not rehearsed for dynamically managed instances",
+                "persistentvolume deletion is not emulated for dynamically managed instances",
                 "persistentvolume-controller",
                 warning=True,
             )
@@ -93,7 +93,7 @@ def _bind(kube: ClusterContext, claim: JSON) -> None:
 
 
 def _is_new_message(kube: ClusterContext, uid: str, text: str) -> bool:
-    """True the first time: the controller repeats itself, one event is enough."""
+    """Return True the first time: the controller repeats itself, but one event is enough."""
     told = kube.controller_state_for("told")
     if told.get(uid) == text:
         return False
@@ -102,7 +102,7 @@ def _is_new_message(kube: ClusterContext, uid: str, text: str) -> bool:
 
 
 def _mismatch(pv: JSON, claim: JSON) -> str | None:
-    """Why a volume does not fit a claim: "" fits, None is not meant for it at all."""
+    """Return why a volume does not fit a claim: "" if it fits, None if it is not a candidate."""
     ref, spec, meta = pv["spec"].get("claimRef"), claim["spec"], claim["metadata"]
     if "deletionTimestamp" in pv["metadata"] or pv["status"].get("phase") == "Released":
         return "volume already bound to a different claim." if spec.get("volumeName") else None
@@ -150,7 +150,7 @@ def _bind_to(kube: ClusterContext, pv: JSON, claim: JSON) -> None:
 
 
 def pending_claim(kube: ClusterContext, pod: JSON) -> str:
-    """Why the scheduler must wait for this pod's claims; empty when all are bound."""
+    """Return why the scheduler must wait for this pod's claims; empty if all are bound."""
     for volume in pod["spec"].get("volumes", ()):
         name = volume.get("persistentVolumeClaim", {}).get("claimName")
         if not name:
@@ -166,7 +166,7 @@ def pending_claim(kube: ClusterContext, pod: JSON) -> str:
 
 
 def volume_of(kube: ClusterContext, pod: JSON, volume: JSON) -> JSON | None:
-    """The PersistentVolume behind a pod's volume."""
+    """Return the PersistentVolume of a pod's volume."""
     name = volume.get("persistentVolumeClaim", {}).get("claimName")
     claim = kube.store.find(kinds.PVC, pod["metadata"]["namespace"], name) if name else None
     return kube.store.find(kinds.PV, "", claim["spec"].get("volumeName", "")) if claim else None
@@ -177,7 +177,7 @@ def is_lustre(pv: JSON) -> bool:
 
 
 def mount_error(kube: ClusterContext, pv: JSON) -> str:
-    """What the Lustre CSI node driver says when it cannot mount; empty when it can."""
+    """Return the Lustre CSI node driver's mount error; empty if the mount succeeds."""
     csi = pv["spec"].get("csi") or {}
     name = pv["metadata"]["name"]
     if not is_lustre(pv):
@@ -204,7 +204,7 @@ def mount_error(kube: ClusterContext, pv: JSON) -> str:
     )
     ip = str((instance or {}).get("mountPoint", "")).split("@")[0]
     served = instance is not None and instance.get("state", "ACTIVE") in ("ACTIVE", "UPDATING")
-    # An instance made for GKE's older nodes listens on 6988 (lustre-csi-driver issue 104: the nodes' port must be its).
+    # An instance created for GKE's older nodes listens on 6988; nodes must use the same port (lustre-csi-driver issue 104).
     port = 6988 if (instance or {}).get("gkeSupportEnabled") else 988
     if (
         instance is None

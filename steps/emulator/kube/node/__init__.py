@@ -1,1 +1,1 @@
-"""Nodes and what the kubelet does with the pods on them."""
+"""Nodes, and what the kubelet does with their pods."""

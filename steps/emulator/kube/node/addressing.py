@@ -1,7 +1,7 @@
-"""Names and addresses as the cloud's instance groups and ranges give them: to nodes, their pods, and a pod's devices.
+"""Names and addresses of nodes, their pods and devices, as assigned by instance groups and ranges.
 
-The ground names a pool's ranges in `rehearsalRanges`: "nodes", and each additional subnet by its name. Without them
-(a Kubernetes without a cloud below it) the tutorial's own ranges are taken.
+The cloud returns a pool's ranges in `rehearsalRanges`: "nodes", and each additional subnet by its name.
+Without them (a cluster without a cloud below it), the tutorial's ranges are used.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from grpo_wizard.steps.emulator.kube.core import ClusterContext
 from grpo_wizard.steps.emulator.server.context import JSON
 
 _DEFAULT_POD_RANGE, _DEFAULT_NODE_RANGE = "10.4.0.0/14", "10.128.0.0/20"
-_POD_CIDR_PREFIX = 24  # prefix length of one node's pods
-_EXTERNAL_RANGE = "203.0.113.0/24"  # RFC 5737: kept for examples, so that no stranger's machine is named
+_POD_CIDR_PREFIX = 24  # prefix length of a node's pod range
+_EXTERNAL_RANGE = "203.0.113.0/24"  # RFC 5737: reserved for documentation, so that no real host is named
 
 
 def instance_group_name(kube: ClusterContext, pool: JSON, zone: str) -> str:
-    """What a zone's instance group and its machines are called: `gke-CLUSTER-POOL-HASH`."""
+    """Return the name of a zone's instance group and the prefix of its instances: `gke-CLUSTER-POOL-HASH`."""
     for link in pool.get("instanceGroupUrls", ()):
         if f"/zones/{zone}/" in link:
             return str(link).rpartition("/")[2].removesuffix("-grp")
@@ -28,13 +28,13 @@ def instance_group_name(kube: ClusterContext, pool: JSON, zone: str) -> str:
 
 
 def _nth_address(cidr: str, number: int) -> str:
-    """The address of the `number`th machine: the first two and the last two of a range are Google's."""
+    """Return the address of instance `number`: Google reserves the first two and the last two of a range."""
     net = ipaddress.IPv4Network(cidr)
     return str(net[2 + number % max(net.num_addresses - 4, 1)])
 
 
 def pod_cidr(pool: JSON, number: int) -> str:
-    """The range of a node's pods, in the cluster's."""
+    """Return a node's pod range within the cluster's."""
     whole = ipaddress.IPv4Network(
         (pool.get("networkConfig") or {}).get("podIpv4CidrBlock") or _DEFAULT_POD_RANGE
     )
@@ -44,7 +44,7 @@ def pod_cidr(pool: JSON, number: int) -> str:
 
 
 def node_addresses(pool: JSON, number: int, name: str) -> list[JSON]:
-    """A node's `addresses`; one of a pool with private nodes has none outside."""
+    """Return a node's `addresses`; nodes of a pool with private nodes have no external one."""
     rows = [
         ("InternalIP", _nth_address(_range(pool, "nodes", _DEFAULT_NODE_RANGE), number)),
         ("Hostname", name),
@@ -59,7 +59,7 @@ def _range(pool: JSON, name: str, otherwise: str) -> str:
 
 
 def allocate_pod_ip(kube: ClusterContext, pod: JSON) -> str:
-    """The next address among those of the pod's node; the node's own for a pod on its network."""
+    """Return the next address in its node's pod range; the node's own for a pod on the host network."""
     if pod["spec"].get("hostNetwork"):
         return str(pod["status"].get("hostIP", ""))
     name = pod["spec"]["nodeName"]
@@ -70,12 +70,12 @@ def allocate_pod_ip(kube: ClusterContext, pod: JSON) -> str:
 
 
 def release_node(kube: ClusterContext, node: str) -> None:
-    """A node is gone."""
+    """Release the addresses of a deleted node."""
     kube.controller_state_for("pod_addresses").pop(node, None)
 
 
 def device_address(kube: ClusterContext, pod: JSON, network: str, index: int) -> str:
-    """The address of a node's card on a Device network: it has the node's number in that network's subnet."""
+    """Return the address of a node's NIC on a Device network: the node's number in that network's subnet."""
     known = kube.store.find(kinds.NETWORK, "", network)
     named = ((known or {}).get("spec", {}).get("parametersRef") or {}).get("name", network)
     param = kube.store.find(kinds.GKE_NETWORK_PARAM_SET, "", named)

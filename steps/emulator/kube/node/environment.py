@@ -1,4 +1,4 @@
-"""A container's environment with every reference resolved, and the PodView of a Ray pod."""
+"""A container's environment with all references resolved, and the PodView of a Ray pod."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from grpo_wizard.steps.emulator.server.context import JSON, PodView
 
 
 def resolve_env(kube: ClusterContext, pod: JSON, container: JSON) -> dict[str, str]:
-    """env and envFrom with valueFrom resolved and $(NAME) expanded."""
+    """Return env and envFrom with valueFrom resolved and $(NAME) expanded."""
     env: dict[str, str] = {}
     namespace = pod["metadata"]["namespace"]
     for source in container.get("envFrom", ()):
@@ -56,7 +56,7 @@ def _field_ref(pod: JSON, path: str) -> str:
 
 
 def pod_view(kube: ClusterContext, pod: JSON, container: JSON | None = None) -> PodView:
-    """What a process that stands for a container (default: the first) may see."""
+    """Return what a process that runs for a container (default: the first) may use."""
     container = container or pod["spec"]["containers"][0]
     meta = pod["metadata"]
     cluster = (meta.get("labels") or {}).get("ray.io/cluster", "")

@@ -1,4 +1,4 @@
-"""What befalls nodes: preemption with its taint, a kubelet that falls silent, the repair that follows."""
+"""Node failures: preemption with its taint, an unreachable kubelet, and the repair that follows."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from grpo_wizard.steps.emulator.kube.api import kinds
 from grpo_wizard.steps.emulator.kube.core import ClusterContext
 from grpo_wizard.steps.emulator.server.context import JSON
 
-# Seconds of the real thing: notice before a preemption, toleration of an unreachable node, GKE's auto-repair.
+# Real durations in seconds: notice before a preemption, toleration of an unreachable node, GKE's auto-repair.
 PREEMPTION_NOTICE_S, UNREACHABLE_TOLERATION_S, REPAIR_S = 30.0, 300.0, 600.0
 _SOURCE = "node-controller"
 _TERMINATION_TAINT = {
@@ -19,7 +19,7 @@ _UNREACHABLE_TAINT = {"key": "node.kubernetes.io/unreachable", "effect": "NoExec
 
 
 def is_preempted(kube: ClusterContext, node: JSON) -> bool:
-    """The drill `preempt`: GKE's taint first; True once the machine is to go."""
+    """The drill `preempt`: adds GKE's taint first, then returns True once the instance is to be removed."""
     if kubernetes.drill_of(node) != "preempt" and not _is_drilled_worker(kube, node):
         return False
     if not _add_taint(kube, node, _TERMINATION_TAINT):
@@ -31,7 +31,7 @@ def is_preempted(kube: ClusterContext, node: JSON) -> bool:
 
 
 def _is_drilled_worker(kube: ClusterContext, node: JSON) -> bool:
-    """The drill `worker-preempted` takes one machine: the first that carries a ready worker."""
+    """The drill `worker-preempted` takes one instance: the first with a ready worker."""
     taken, uid = kube.controller_state_for("preempted"), node["metadata"]["uid"]
     if not kubernetes.is_active("worker-preempted"):
         taken.clear()
@@ -41,12 +41,12 @@ def _is_drilled_worker(kube: ClusterContext, node: JSON) -> bool:
 
 
 def no_replacement_left(kube: ClusterContext) -> bool:
-    """Whether the zone has no machine to replace the one that `worker-preempted` took."""
+    """Return whether the zone has no capacity to replace the instance that `worker-preempted` took."""
     return kubernetes.is_active("worker-preempted") and bool(kube.controller_state_for("preempted"))
 
 
 def _has_ready_ray_pod(kube: ClusterContext, node: JSON, what: str) -> bool:
-    """A Ray pod of this sort that is ready."""
+    """Return whether a Ray pod of this type is ready on the node."""
     return any(
         p["spec"].get("nodeName") == node["metadata"]["name"]
         and (p["metadata"].get("labels") or {}).get("ray.io/node-type") == what
@@ -56,7 +56,7 @@ def _has_ready_ray_pod(kube: ClusterContext, node: JSON, what: str) -> bool:
 
 
 def _kubelet_drill(kube: ClusterContext, node: JSON) -> str:
-    """`lost` or `repair` while a drill silences the node."""
+    """Return `lost` or `repair` while a drill makes the node unreachable."""
     word = kubernetes.drill_of(node)
     if word in ("lost", "repair"):
         return word
@@ -68,7 +68,7 @@ def _kubelet_drill(kube: ClusterContext, node: JSON) -> str:
 
 
 def needs_repair(kube: ClusterContext, node: JSON) -> bool:
-    """The drills `lost` and `repair`: the node is NotReady; True once auto-repair is to replace it."""
+    """The drills `lost` and `repair`: the node becomes NotReady; returns True once auto-repair replaces it."""
     name, lost = node["metadata"]["name"], kube.controller_state_for("lost")
     word = _kubelet_drill(kube, node)
     if not word:
@@ -86,7 +86,9 @@ def needs_repair(kube: ClusterContext, node: JSON) -> bool:
 
 
 def _evict_pods(kube: ClusterContext, node: JSON) -> None:
-    """Pods of a silent node: not ready at once, deleted after their toleration, gone only with the node."""
+    """Evict the pods of an unreachable node: not ready at once, deleted after their toleration, gone with the
+    node.
+    """
     expired = kube.timer_expired(f"silent/{node['metadata']['uid']}", UNREACHABLE_TOLERATION_S)
     for pod in kube.store.list(kinds.POD):
         if pod["spec"].get("nodeName") != node["metadata"]["name"]:
@@ -115,7 +117,7 @@ def _evict_pods(kube: ClusterContext, node: JSON) -> None:
 
 
 def _restore(kube: ClusterContext, node: JSON) -> None:
-    """The drill was called off: the kubelet posts again and its pods are ready."""
+    """The drill has ended: the kubelet reports its status again and the pods are ready."""
     name, uid = node["metadata"]["name"], node["metadata"]["uid"]
     kube.controller_state_for("lost").pop(name)
     for timer in ("drill", "silent"):
@@ -144,7 +146,7 @@ def _set_ready_condition(kube: ClusterContext, node: JSON, status: str, reason: 
 
 
 def _add_taint(kube: ClusterContext, node: JSON, taint: JSON) -> bool:
-    """Adds a taint; True when it was there."""
+    """Add a taint; returns True if it existed."""
     if any(t["key"] == taint["key"] for t in node["spec"].get("taints", ())):
         return True
     kube.edit_object(

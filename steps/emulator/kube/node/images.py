@@ -1,4 +1,4 @@
-"""Which images exist, how long they take, and how a pull fails."""
+"""Which images exist, how long pulls take, and how they fail."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def _known_images() -> list[JSON]:
 
 
 def split_image(image: str) -> tuple[str, str]:
-    """Repository and tag; Docker Hub's prefixes left out, the tag is `latest` when none is given."""
+    """Return repository and tag, without Docker Hub's prefixes; the tag defaults to `latest`."""
     name, _, digest = image.partition("@")
     head, colon, tag = name.rpartition(":")
     if not colon or "/" in tag:
@@ -27,7 +27,10 @@ def split_image(image: str) -> tuple[str, str]:
 
 
 def pull_seconds(image: str, project: str) -> float | None:
-    """How long a pull takes; None when there is no such image. Images of the project's own registry exist."""
+    """Return the duration of a pull; None if the image does not exist.
+
+    Images of the project's own registry exist.
+    """
     name, tag = split_image(image)
     if re.match(rf"^[a-z0-9-]+-docker\.pkg\.dev/{re.escape(project)}/", name) or name.startswith(
         f"gcr.io/{project}/"
@@ -40,13 +43,13 @@ def pull_seconds(image: str, project: str) -> float | None:
 
 
 def image_size(image: str) -> int:
-    """Bytes of an image, for the event's text."""
+    """Return an image's size in bytes, for the event's text."""
     name, _ = split_image(image)
     return int(next((r["bytes"] for r in _known_images() if fnmatch.fnmatch(name, r["image"])), 100_000_000))
 
 
 def pull_error(image: str) -> str:
-    """containerd's word for an image that cannot be had."""
+    """Return containerd's error for an image that cannot be pulled."""
     name, tag = split_image(image)
     host = name.split("/")[0]
     full = name if "." in host else f"docker.io/{name if '/' in name else 'library/' + name}"

@@ -1,4 +1,4 @@
-"""When an init container ends. Nothing is executed: what it waits for is read off its pod."""
+"""When init containers finish. They are not executed: what they wait for is derived from the pod."""
 
 from __future__ import annotations
 
@@ -7,15 +7,18 @@ from grpo_wizard.steps.emulator.kube.controllers import daemonsets, network_poli
 from grpo_wizard.steps.emulator.kube.core import ClusterContext
 from grpo_wizard.steps.emulator.server.context import JSON
 
-HEAD_WAIT = "wait-gcs-ready"  # KubeRay's own init container of workers
+HEAD_WAIT = "wait-gcs-ready"  # KubeRay's init container of workers
 _INIT_RUN_S = 3.0
 _GCS = 6379
 _GIB, _DRIVER = "/home/kubernetes/bin/gib", "/home/kubernetes/bin/nvidia"
 
 
 def is_finished(kube: ClusterContext, pod: JSON, container: JSON, timer: str) -> bool:
-    """KubeRay's waits for the head; one that mounts the host's gIB or driver folder waits for those;
-    others run 3 s."""
+    """Return whether an init container has finished.
+
+    KubeRay's waits for the head; one that mounts the host's gIB or driver folder waits for those; others run
+    for 3 s.
+    """
     if container["name"] == HEAD_WAIT:
         return _head_ready(kube, pod)
     if not _is_gib_installer(container, pod):
@@ -28,7 +31,7 @@ def is_finished(kube: ClusterContext, pod: JSON, container: JSON, timer: str) ->
 
 
 def _is_gib_installer(container: JSON, pod: JSON) -> bool:
-    """The DaemonSet that puts gIB on the host is not the one that waits for it."""
+    """Return whether the pod belongs to the DaemonSet that installs gIB, which does not wait for itself."""
     return is_daemon_set_pod(pod) and _GIB in host_paths(pod, container)
 
 
@@ -37,7 +40,7 @@ def is_daemon_set_pod(pod: JSON) -> bool:
 
 
 def host_paths(pod: JSON, container: JSON) -> set[str]:
-    """Host folders that a container mounts."""
+    """Return the host folders that a container mounts."""
     volumes = {
         v["name"]: v["hostPath"]["path"].rstrip("/")
         for v in pod["spec"].get("volumes", ())
@@ -47,7 +50,7 @@ def host_paths(pod: JSON, container: JSON) -> set[str]:
 
 
 def is_gib_installed(kube: ClusterContext, node: str) -> bool:
-    """Whether a DaemonSet's pod that fills the gIB folder is ready on the node."""
+    """Return whether a DaemonSet's pod that fills the gIB folder is ready on the node."""
     return any(
         p["spec"].get("nodeName") == node
         and is_daemon_set_pod(p)

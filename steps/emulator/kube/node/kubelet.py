@@ -1,4 +1,4 @@
-"""What a node does with its pods: mounts, networks, images, init containers, starts, restarts, ends."""
+"""What a node does with its pods: mounts, networks, images, init containers, starts, restarts, termination."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from grpo_wizard.steps.emulator.kube.node import (
 )
 from grpo_wizard.steps.emulator.server.context import JSON
 
-# Seconds of the real thing. The head's and the worker's are for Ray and the image's own set-up (uv, apt).
+# Real durations in seconds. The head's and the worker's include Ray and the image's own setup (uv, apt).
 SANDBOX_S, START_S, READY_S, RAY_S = 2.0, 1.0, 1.0, 45.0
 BACKOFF_S = (10, 20, 40, 80, 160, 300)  # kubelet's restart and image back-off
 _SOURCE = "kubelet"
 
 
 def reconcile(kube: ClusterContext) -> Iterator[None]:
-    """Moves every pod that has a node one step on; yields between two, so that requests get their turn."""
+    """Advance every pod on a node by one stage; yields between pods, so that requests can be served."""
     for seen in kube.store.list(kinds.POD):
         meta = seen["metadata"]
         pod = kube.store.find(kinds.POD, meta["namespace"], meta["name"])
@@ -80,7 +80,7 @@ def _start_pod(kube: ClusterContext, pod: JSON) -> None:
 
 
 def _advance(kube: ClusterContext, pod: JSON) -> None:
-    """One stage at most: volumes, network, then containers."""
+    """Advance at most one stage: volumes, network, then containers."""
     uid, stage = pod["metadata"]["uid"], kube.controller_state_for("pods")[pod["metadata"]["uid"]]
     if stage == "volumes":
         trouble = mounts.mount_failure(kube, pod)
@@ -89,7 +89,7 @@ def _advance(kube: ClusterContext, pod: JSON) -> None:
                 _record_repeated(kube, pod, "FailedMount", trouble)
         elif kube.timer_expired(timer_key(pod, "mounted"), SANDBOX_S):
             kube.controller_state_for("pods")[uid] = "network"
-            _set_up_network(kube, pod)  # at once: a note alone wakes nobody
+            _set_up_network(kube, pod)  # at once: controller state alone triggers no reconciliation
     elif stage == "network":
         _set_up_network(kube, pod)
     else:
@@ -99,7 +99,7 @@ def _advance(kube: ClusterContext, pod: JSON) -> None:
 def _record_repeated(
     kube: ClusterContext, pod: JSON, reason: str, message: str, every: float = 120.0
 ) -> None:
-    """Tells a trouble at once and then every two minutes, as the kubelet's retries do."""
+    """Record a problem at once and then every two minutes, like the kubelet's retries."""
     key = timer_key(pod, f"told/{reason}")
     told = kube.controller_state_for("told")
     if told.get(key) == message and not kube.timer_expired(key, every, 5.0):
@@ -148,7 +148,7 @@ def _containers(kube: ClusterContext, pod: JSON) -> None:
 
 
 def _edit(kube: ClusterContext, pod: JSON, change: str, name: str, *args: str) -> None:
-    """Applies one of podstate's edits and settles phase and conditions."""
+    """Apply an edit of pod_status and update phase and conditions."""
     now = kube.timestamp()
 
     def edit(p: JSON) -> None:
@@ -216,7 +216,7 @@ def _readiness_delay(pod: JSON, container: JSON) -> float:
 
 
 def _crash(kube: ClusterContext, pod: JSON, name: str, row: JSON) -> None:
-    """The drill's end of a running container, and the kubelet's back-off."""
+    """Terminate a running container as a drill requires, with the kubelet's backoff."""
     reason, code = ("OOMKilled", "137") if kubernetes.drill_of(pod) == "oom" else ("Error", "1")
     meta = pod["metadata"]
     pause = BACKOFF_S[min(row["restartCount"], len(BACKOFF_S) - 1)]
@@ -240,7 +240,7 @@ def _crash(kube: ClusterContext, pod: JSON, name: str, row: JSON) -> None:
 
 
 def _ensure_image(kube: ClusterContext, pod: JSON, container: JSON, state: JSON) -> bool:
-    """Whether the image is there; pulls it, or fails and backs off."""
+    """Return whether the image is present; pull it, or fail and back off."""
     image, node = container["image"], pod["spec"]["nodeName"]
     cached: JSON = kube.controller_state_for("images").setdefault(node, {})
     takes = None if _image_removed(pod, image in cached) else images.pull_seconds(image, kube.project)
@@ -270,7 +270,7 @@ def _ensure_image(kube: ClusterContext, pod: JSON, container: JSON, state: JSON)
 
 
 def _image_removed(pod: JSON, cached: bool) -> bool:
-    """Whether a drill takes the image away; Ray's from its registry, so that what a node has stays."""
+    """Return whether a drill removes the image; Ray's is removed from its registry, so nodes keep theirs."""
     if kubernetes.drill_of(pod) == "image":
         return True
     return (
@@ -281,7 +281,7 @@ def _image_removed(pod: JSON, cached: bool) -> bool:
 
 
 def _pull_failed(kube: ClusterContext, pod: JSON, container: JSON, state: JSON) -> None:
-    """ErrImagePull, then ImagePullBackOff, in turn with growing pauses."""
+    """Alternate ErrImagePull and ImagePullBackOff, with growing pauses."""
     name, image = container["name"], container["image"]
     reason = (state.get("waiting") or {}).get("reason")
     tries = kube.controller_state_for("told").setdefault(timer_key(pod, f"tries/{name}"), 0)
@@ -333,7 +333,7 @@ def _evict(kube: ClusterContext, pod: JSON) -> None:
 
 
 def _terminate(kube: ClusterContext, pod: JSON) -> None:
-    """A pod that is being deleted ends soon after SIGTERM, well within its grace."""
+    """End a pod that is being deleted soon after SIGTERM, well within its grace period."""
     key = timer_key(pod, "ending")
     if key not in kube.controller_state_for("timers"):
         for container in pod["spec"]["containers"]:

@@ -1,4 +1,4 @@
-"""What a node of a pool looks like: size of its machine, what GKE keeps for itself, its labels and taints."""
+"""A pool's nodes: machine size, resources that GKE reserves, labels and taints."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from fractions import Fraction
 
 from grpo_wizard.steps.emulator.server.context import JSON
 
-# vCPU and GiB of the accelerator machines (Compute's machine type pages, read 2026-11-30; catalogue v8
-# agrees).
+# vCPU and GiB of the accelerator machine types (https://docs.cloud.google.com/compute/docs/accelerator-optimized-machines,
+# 2026-11-30).
 _ACCELERATED = {
     "a4-highgpu-8g": (224, 3968),
     "a3-ultragpu-8g": (224, 2952),
@@ -24,7 +24,7 @@ _EFFECTS = {"NO_SCHEDULE": "NoSchedule", "PREFER_NO_SCHEDULE": "PreferNoSchedule
 
 
 def machine_size(machine: str) -> tuple[int, float]:
-    """vCPU and GiB of a machine type; e2-medium's for an unknown one."""
+    """Return a machine type's vCPU and GiB; e2-medium's for an unknown one."""
     known = {**_ACCELERATED, **_SMALL}
     if machine in known:
         return known[machine]
@@ -33,14 +33,17 @@ def machine_size(machine: str) -> tuple[int, float]:
 
 
 def _reserved_cpu(cores: int) -> int:
-    """Millicores that GKE reserves: 6 % of the 1st, 1 % of the 2nd, 0.5 % of the next 2, 0.25 % of the
-    rest."""
+    """Return the millicores that GKE reserves: 6 % of the 1st, 1 % of the 2nd, 0.5 % of the next 2, 0.25 % of
+    the rest.
+    """
     return int(60 + 10 * (cores > 1) + 5 * min(max(cores - 2, 0), 2) + 2.5 * max(cores - 4, 0))
 
 
 def _reserved_memory(gib: float) -> float:
-    """MiB that GKE reserves, with the eviction threshold of 100 MiB (GKE "node sizes" page, read
-    2026-11-30)."""
+    """Return the MiB that GKE reserves, with the eviction threshold of 100 MiB.
+
+    Source: https://docs.cloud.google.com/kubernetes-engine/docs/concepts/plan-node-sizes, 2026-11-30.
+    """
     kept, left = 100.0, gib
     for span, share in ((4, 0.25), (4, 0.2), (8, 0.1), (112, 0.06), (float("inf"), 0.02)):
         part = min(left, span)
@@ -49,19 +52,19 @@ def _reserved_memory(gib: float) -> float:
 
 
 def accelerators(pool: JSON) -> tuple[str, int]:
-    """Type and number of GPUs a node; ("", 0) without."""
+    """Return type and number of GPUs per node; ("", 0) without GPUs."""
     found = pool.get("config", {}).get("accelerators") or []
     return (found[0]["acceleratorType"], int(found[0]["acceleratorCount"])) if found else ("", 0)
 
 
 def gke_installs_driver(pool: JSON) -> bool:
-    """Whether GKE installs the GPU driver itself."""
+    """Return whether GKE installs the GPU driver."""
     wanted = (pool["config"].get("accelerators") or [{}])[0].get("gpuDriverInstallationConfig") or {}
     return bool(wanted.get("gpuDriverVersion") != "INSTALLATION_DISABLED")
 
 
 def node_resources(pool: JSON) -> tuple[JSON, JSON]:
-    """Capacity and allocatable, GPUs not yet advertised."""
+    """Return capacity and allocatable, before the GPUs are advertised."""
     cores, gib = machine_size(pool["config"].get("machineType", "e2-medium"))
     disk = int(pool["config"].get("diskSizeGb") or 100)
     capacity = {
@@ -82,7 +85,7 @@ def node_resources(pool: JSON) -> tuple[JSON, JSON]:
 
 
 def node_labels(pool: JSON, name: str, zone: str) -> dict[str, str]:
-    """The labels of a GKE node."""
+    """Return the labels of a GKE node."""
     config = pool["config"]
     machine, region = config.get("machineType", "e2-medium"), zone.rsplit("-", 1)[0]
     gpu, count = accelerators(pool)
@@ -130,7 +133,7 @@ def node_labels(pool: JSON, name: str, zone: str) -> dict[str, str]:
 
 
 def node_taints(pool: JSON) -> list[JSON]:
-    """The pool's own taints and GKE's mark on GPU nodes."""
+    """Return the pool's taints and GKE's taint on GPU nodes."""
     found = [
         {"key": t["key"], "value": t.get("value", ""), "effect": _EFFECTS.get(t["effect"], t["effect"])}
         for t in pool["config"].get("taints") or ()
@@ -141,7 +144,7 @@ def node_taints(pool: JSON) -> list[JSON]:
 
 
 def parse_amounts(listed: JSON) -> dict[str, Fraction]:
-    """Quantities of a resource list as numbers."""
+    """Return the quantities of a resource list as numbers."""
     from grpo_wizard.steps.emulator.kube.api.quantities import parse_quantity
 
     return {key: parse_quantity(value) for key, value in listed.items()}

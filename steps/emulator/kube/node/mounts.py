@@ -1,4 +1,4 @@
-"""A pod's files: what its volumes hold, as folders of this machine, and why a mount fails."""
+"""A pod's files: the contents of its volumes as folders of this machine, and why a mount fails."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _TOKEN_S = 365 * 24 * 3600
 
 
 def _sources(volume: JSON) -> list[tuple[Kind, JSON, str]]:
-    """The Secrets and ConfigMaps of a volume: kind, source, name."""
+    """Return the Secrets and ConfigMaps of a volume: kind, source, name."""
     found = (
         [(kinds.SECRET, volume["secret"], volume["secret"].get("secretName", ""))]
         if "secret" in volume
@@ -41,7 +41,7 @@ def _sources(volume: JSON) -> list[tuple[Kind, JSON, str]]:
 
 
 def mount_failure(kube: ClusterContext, pod: JSON) -> str:
-    """Why this pod's volumes cannot be set up; empty when they can."""
+    """Return why this pod's volumes cannot be set up; empty if they can."""
     namespace = pod["metadata"]["namespace"]
     for volume in pod["spec"].get("volumes", ()):
         for kind, source, name in _sources(volume):
@@ -62,12 +62,12 @@ def mount_failure(kube: ClusterContext, pod: JSON) -> str:
 
 
 def pod_folder(kube: ClusterContext, pod: JSON) -> Path:
-    """The private folder of one pod."""
+    """Return the private folder of one pod."""
     return kube.root / "pods" / str(pod["metadata"]["uid"])
 
 
 def mounts(kube: ClusterContext, pod: JSON, container: JSON) -> dict[str, Path]:
-    """mountPath -> file or folder on this machine, written afresh."""
+    """Return mountPath -> file or folder on this machine; writes the files."""
     known = {v["name"]: v for v in pod["spec"].get("volumes", ())}
     found = {}
     for mount in container.get("volumeMounts", ()):
@@ -81,7 +81,7 @@ def mounts(kube: ClusterContext, pod: JSON, container: JSON) -> dict[str, Path]:
 
 
 def _safe_relative_path(path: str) -> str:
-    """A relative path that cannot leave its folder."""
+    """Return a relative path that stays within its folder."""
     parts = [p for p in path.split("/") if p not in ("", ".")]
     if ".." in parts:
         raise ValueError(f"subPath must not contain '..': {path}")
@@ -130,7 +130,7 @@ def _write_volume(kube: ClusterContext, pod: JSON, volume: JSON, place: Path) ->
 
 
 def data_bytes(obj: JSON) -> dict[str, bytes]:
-    """A Secret's or ConfigMap's entries as bytes."""
+    """Return the entries of a Secret or ConfigMap as bytes."""
     if obj["kind"] == "Secret":
         return {k: base64.b64decode(v) for k, v in (obj.get("data") or {}).items()}
     return {
@@ -140,7 +140,7 @@ def data_bytes(obj: JSON) -> dict[str, bytes]:
 
 
 def _write_if_changed(path: Path, data: bytes) -> None:
-    """Writes privately and only what changed; readers never see half a file."""
+    """Write a private file if it changed; readers never see a partial file."""
     if path.exists() and path.read_bytes() == data:
         return
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -151,7 +151,7 @@ def _write_if_changed(path: Path, data: bytes) -> None:
 
 
 def service_account_token(kube: ClusterContext, pod: JSON) -> str:
-    """The token of the pod's ServiceAccount, the same one as long as the pod lives."""
+    """Return the token of the pod's ServiceAccount, the same for the pod's lifetime."""
     issued = kube.controller_state_for("issued")
     uid = pod["metadata"]["uid"]
     if uid not in issued:
@@ -165,13 +165,13 @@ def service_account_token(kube: ClusterContext, pod: JSON) -> str:
 
 
 def remove_pod_folder(kube: ClusterContext, pod: JSON) -> None:
-    """The pod's own files go with it; Lustre's stay."""
+    """Delete the pod's own files; Lustre's stay."""
     shutil.rmtree(pod_folder(kube, pod), ignore_errors=True)
     kube.controller_state_for("issued").pop(pod["metadata"]["uid"], None)
 
 
 def data_versions(kube: ClusterContext, pod: JSON) -> str:
-    """Which versions of its Secrets and ConfigMaps a pod's files should show."""
+    """Return the versions of its Secrets and ConfigMaps that a pod's files should show."""
     found = [
         kube.store.find(kind, pod["metadata"]["namespace"], name)
         for volume in pod["spec"].get("volumes", ())

@@ -1,4 +1,4 @@
-"""Nodes follow the node pools: they join, advertise their GPUs, go, are preempted."""
+"""Nodes follow the node pools: they join, advertise their GPUs, and are removed or preempted."""
 
 from __future__ import annotations
 
@@ -8,9 +8,8 @@ from grpo_wizard.steps.emulator.kube.core import ClusterContext
 from grpo_wizard.steps.emulator.kube.node import addressing, failures, machines
 from grpo_wizard.steps.emulator.server.context import JSON
 
-# Seconds of the real thing: a GPU node joins about 4 min after it is asked for (aicr#2764), others in
-# about 90 s;
-# driver and device plugin take about another minute.
+# Real durations in seconds: a GPU node joins about 4 min after it is requested (NVIDIA/aicr issue 2764), others after
+# about 90 s; driver and device plugin take about another minute.
 JOIN_S, JOIN_GPU_S, DRIVER_S = 90.0, 240.0, 60.0
 
 
@@ -23,7 +22,7 @@ def zone_of(node: JSON) -> str:
 
 
 def reconcile(kube: ClusterContext) -> None:
-    """Makes and removes nodes until every pool and zone has what the cloud says."""
+    """Create and remove nodes until every pool and zone has the cloud's node count."""
     pools = {p["name"]: p for p in kube.cloud.pools(kube.cluster_key)}
     standing: dict[tuple[str, str], list[JSON]] = {}
     for node in kube.store.list(kinds.NODE):
@@ -54,16 +53,16 @@ def _scale_pool(
         if pool is not None and _may_join(kube, pool, key, index):
             _join(kube, pool, key[1])
     surplus = len(standing) - wanted
-    if surplus > 0:  # the emptiest go first; on a real resize the choice is the instance group's
+    if surplus > 0:  # the emptiest first; on a real resize the instance group chooses
         for node in sorted(standing, key=lambda n: len(pods_on_node(kube, n["metadata"]["name"])))[:surplus]:
             remove_node(kube, node)
 
 
 def _upgrade_nodes(kube: ClusterContext, pool: JSON) -> None:
-    """Replaces one node of another version than its pool's.
+    """Replace one node whose version differs from its pool's.
 
-    While an upgrade runs, the pool names its `target` and how many nodes it may have renewed by now; surge 1: the
-    new one joins before the old one goes with its pods.
+    During an upgrade, the pool contains its `target` and how many nodes may be renewed by now; surge 1: the
+    new node joins before the old one is removed with its pods.
     """
     ahead = pool.get("rehearsalUpgrade") or {}
     right = ahead.get("target") or pool.get("version")
@@ -77,7 +76,7 @@ def _upgrade_nodes(kube: ClusterContext, pool: JSON) -> None:
 def _may_join(kube: ClusterContext, pool: JSON, key: tuple[str, str], index: int) -> bool:
     first = pool["name"] not in kube.controller_state_for(
         "pools"
-    )  # nodes of a new pool came with the pool's own operation
+    )  # nodes of a new pool are created by the pool's own operation
     timer = f"join/{key[0]}/{key[1]}/{index}"
     if first or kube.timer_expired(timer, JOIN_GPU_S if machines.accelerators(pool)[0] else JOIN_S):
         kube.cancel_timers(timer)
@@ -177,7 +176,7 @@ def _conditions(kube: ClusterContext, ready: bool) -> list[JSON]:
 
 
 def _advertise_gpus(kube: ClusterContext, pool: JSON, node: JSON) -> None:
-    """The device plugin's word: GPUs become allocatable once the driver is in."""
+    """The device plugin: GPUs become allocatable once the driver is installed."""
     _, count = machines.accelerators(pool)
     if (
         count
@@ -194,7 +193,7 @@ def _advertise_gpus(kube: ClusterContext, pool: JSON, node: JSON) -> None:
 
 
 def pods_on_node(kube: ClusterContext, node: str) -> list[JSON]:
-    """Pods bound to a node, those of DaemonSets left out."""
+    """Return the pods bound to a node, except those of DaemonSets."""
     return [
         p
         for p in kube.store.list(kinds.POD)
@@ -207,7 +206,7 @@ def is_daemon_set_pod(pod: JSON) -> bool:
 
 
 def remove_node(kube: ClusterContext, node: JSON) -> None:
-    """The machine goes and takes its pods along."""
+    """Remove a node with its pods."""
     name = node["metadata"]["name"]
     for pod in [p for p in kube.store.list(kinds.POD) if p["spec"].get("nodeName") == name]:
         kube.store.remove(kinds.POD, pod)
@@ -227,7 +226,7 @@ def remove_node(kube: ClusterContext, node: JSON) -> None:
 
 
 def _apply_node_faults(kube: ClusterContext, node: JSON) -> None:
-    """Preemption takes the machine's place from the pool, a repair does not: a new machine joins."""
+    """A preemption releases the instance's slot in the pool; a repair does not: a new instance joins."""
     if failures.is_preempted(kube, node):
         kube.cloud.release_node(kube.cluster_key, pool_of(node), zone_of(node))
         remove_node(kube, node)

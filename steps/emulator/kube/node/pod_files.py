@@ -1,5 +1,4 @@
-"""A container's files as far as they exist: its mounts, and the folders that lead to them. Nothing else of
-this machine."""
+"""A container's files: its mounts, and the folders that lead to them. Nothing else of this machine."""
 
 from __future__ import annotations
 
@@ -10,16 +9,16 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class PodFiles:
-    """Paths of a container to paths of this machine."""
+    """Maps a container's paths to paths of this machine."""
 
     mounts: dict[str, Path]
 
     def absolute(self, path: str, folder: str = "/") -> str:
-        """Absolute and without dots, as seen in the container."""
+        """Return the absolute, normalized path in the container."""
         return "/" + posixpath.normpath(posixpath.join(folder, path)).lstrip("/")
 
     def resolve(self, path: str) -> Path | None:
-        """The file behind a container's path; None when there is none, or a link leads out of its mount."""
+        """Return the file at a container's path; None if it does not exist, or a link leads out of its mount."""
         best = max(
             (m for m in self.mounts if path == m or path.startswith(m.rstrip("/") + "/")),
             key=len,
@@ -43,7 +42,7 @@ class PodFiles:
         return self.resolve(path) is not None or self.is_folder(path)
 
     def children(self, path: str) -> list[str]:
-        """Names in a folder, mount points below it included; sorted as ls does without locale."""
+        """Return the names in a folder, including mount points below it; sorted as by ls in the C locale."""
         found = self.resolve(path)
         names = {p.name for p in found.iterdir()} if found and found.is_dir() else set()
         head = path.rstrip("/") + "/"
@@ -51,7 +50,7 @@ class PodFiles:
         return sorted(n for n in names if self.exists(head + n))
 
     def size(self, path: str) -> int:
-        """Bytes of a file, or of all files below a folder."""
+        """Return the bytes of a file, or of all files below a folder."""
         if self.is_folder(path):
             return sum(self.size(f"{path.rstrip('/')}/{name}") for name in self.children(path))
         found = self.resolve(path)

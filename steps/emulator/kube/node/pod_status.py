@@ -1,4 +1,4 @@
-"""A pod's status: containers' states, conditions, phase; edits that the kubelet makes."""
+"""A pod's status: container states, conditions, phase, and the kubelet's edits of them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ CONTAINER_GROUPS = (("initContainers", "initContainerStatuses"), ("containers", 
 
 
 def initial_status(spec: JSON) -> JSON:
-    """The first container statuses, all waiting."""
+    """Return the initial container statuses, all waiting."""
     inits = bool(spec.get("initContainers"))
     return {
         key: [_waiting(c, "PodInitializing" if inits else "ContainerCreating") for c in spec.get(group, ())]
@@ -33,7 +33,7 @@ def _waiting(container: JSON, reason: str) -> JSON:
 
 
 def container_status(pod: JSON, name: str) -> JSON:
-    """A container's status by name."""
+    """Return a container's status by name."""
     rows = (*pod["status"].get("initContainerStatuses", ()), *pod["status"].get("containerStatuses", ()))
     found: JSON = next(r for r in rows if r["name"] == name)
     return found
@@ -62,7 +62,7 @@ def set_running(pod: JSON, name: str, now: str) -> None:
 
 
 def set_terminated(pod: JSON, name: str, now: str, code: int, reason: str) -> None:
-    """A container's end; what was running becomes its start time."""
+    """Set a container to terminated; its start time is kept."""
     it = container_status(pod, name)
     began = (it["state"].get("running") or {}).get("startedAt", now)
     it.update(
@@ -81,7 +81,7 @@ def set_terminated(pod: JSON, name: str, now: str, code: int, reason: str) -> No
 
 
 def set_crash_loop_backoff(pod: JSON, name: str, message: str) -> None:
-    """After an end: it waits in back-off, its end is remembered."""
+    """Set a terminated container to waiting in backoff; its last state is kept."""
     it = container_status(pod, name)
     if "terminated" in it["state"]:
         it["lastState"] = it["state"]
@@ -91,7 +91,7 @@ def set_crash_loop_backoff(pod: JSON, name: str, message: str) -> None:
 
 
 def update_conditions(pod: JSON, now: str) -> None:
-    """Phase and conditions out of the containers' states."""
+    """Derive phase and conditions from the containers' states."""
     state = pod["status"]
     rows, inits = state.get("containerStatuses", []), state.get("initContainerStatuses", [])
     done = all((r["state"].get("terminated") or {}).get("exitCode") == 0 for r in inits)

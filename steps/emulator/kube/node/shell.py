@@ -1,5 +1,6 @@
-"""The closed list of commands that `kubectl exec` may run: read over the pod's own files, written here,
-never a host shell."""
+"""The commands that `kubectl exec` may run: reimplemented over the pod's own files, never run by a host
+shell.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ NOT_FOUND = 127
 
 @dataclass
 class CommandResult:
-    """What a command leaves: bytes and exit code."""
+    """A command's output and exit code."""
 
     stdout: bytes = b""
     stderr: bytes = b""
@@ -25,7 +26,7 @@ class CommandResult:
 
 
 def format_size(size: int) -> str:
-    """`4.0K`, `17G`: as -h prints."""
+    """Return `4.0K`, `17G`, as with -h."""
     if size < 1024:
         return str(size)
     value, unit = float(size), ""
@@ -37,7 +38,7 @@ def format_size(size: int) -> str:
 
 
 def _split(words: list[str]) -> tuple[set[str], list[str]]:
-    """Single-letter options (bundled or not) and operands."""
+    """Return single-letter options (bundled or not) and operands."""
     flags = {
         letter
         for w in words
@@ -179,7 +180,7 @@ def _du(files: PodFiles, words: list[str], stdin: bytes) -> CommandResult:
 
 
 def _usage(files: PodFiles, path: str, shown: str, flags: set[str]) -> Iterator[str]:
-    """du's lines: what is below first; files only with -a, nothing but the sum with -s."""
+    """Return du's lines, children first; files only with -a, only the sum with -s."""
     for name in files.children(path) if files.is_folder(path) and "s" not in flags else ():
         below = f"{path.rstrip('/')}/{name}"
         if files.is_folder(below) or "a" in flags:
@@ -222,7 +223,7 @@ def _apt(files: PodFiles, words: list[str], stdin: bytes) -> CommandResult:
 
 
 def _tar(files: PodFiles, words: list[str], stdin: bytes) -> CommandResult:
-    """`tar cf - PATH`, which is what kubectl cp reads."""
+    """`tar cf - PATH`, which kubectl cp reads."""
     if not words or "c" not in words[0] or "-" not in words[1:]:
         return CommandResult(b"", b"tar: only `tar cf - PATH` is known in a rehearsal\n", 2)
     paths = [w for w in words[1:] if w != "-" and not w.startswith("-")]
@@ -266,14 +267,14 @@ COMMANDS: dict[str, Callable[[PodFiles, list[str], bytes], CommandResult]] = {
 
 
 def reads_stdin(argv: list[str]) -> bool:
-    """Whether a command reads standard input to its end."""
+    """Return whether a command reads standard input to its end."""
     return argv[:2] == ["bash", "-s"] or (
         argv[:1] in (["cat"], ["head"], ["tail"]) and not _split(argv[1:])[1]
     )
 
 
 def run(files: PodFiles, argv: list[str], stdin: bytes = b"") -> CommandResult:
-    """One command of the closed list; `bash -s` takes a script of the same list from standard input."""
+    """Run one allowed command; `bash -s` takes a script of allowed commands from standard input."""
     if argv[:2] == ["bash", "-s"]:
         return _script(files, stdin.decode(errors="replace"))
     command = COMMANDS.get(argv[0].removeprefix("/bin/").removeprefix("/usr/bin/")) if argv else None
@@ -281,7 +282,7 @@ def run(files: PodFiles, argv: list[str], stdin: bytes = b"") -> CommandResult:
         name = argv[0] if argv else ""
         return CommandResult(
             b"",
-            f"rehearsal: {name}: not in the closed list ({', '.join(sorted(COMMANDS))}, bash -s)\n".encode(),
+            f"emulator: {name}: command not available ({', '.join(sorted(COMMANDS))}, bash -s)\n".encode(),
             NOT_FOUND,
         )
     try:

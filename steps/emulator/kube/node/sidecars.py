@@ -1,5 +1,4 @@
-"""Processes of this machine that stand for a head pod's containers: started when the pod is up, ended when
-it goes."""
+"""Local processes for a head pod's containers: started when the pod is running, ended with it."""
 
 from __future__ import annotations
 
@@ -15,7 +14,7 @@ from grpo_wizard.steps.emulator.kube.node import environment, mounts
 from grpo_wizard.steps.emulator.server.context import JSON
 
 _LOG = logging.getLogger(__name__)
-_IGNORED_SIDECARS = ("fluent-bit",)  # ships logs to a service that a rehearsal does not have
+_IGNORED_SIDECARS = ("fluent-bit",)  # ships logs to a service that is not emulated
 _TASKS: set[asyncio.Task[None]] = set()
 
 
@@ -27,7 +26,7 @@ def _run_in_background(work: Coroutine[Any, Any, None]) -> None:
     async def guarded() -> None:
         try:
             await work
-        except Exception:  # a sidecar that cannot start is told in the log; the pod's own life goes on
+        except Exception:  # a sidecar that cannot start is logged; the pod keeps running
             _LOG.exception("process of a pod")
 
     task = asyncio.get_running_loop().create_task(guarded())
@@ -36,7 +35,7 @@ def _run_in_background(work: Coroutine[Any, Any, None]) -> None:
 
 
 def start(kube: ClusterContext, pod: JSON) -> None:
-    """Runs the commands of a head's sidecars through Heads."""
+    """Run the commands of a head's sidecars."""
     if kube.heads is None or not is_head(pod):
         return
     for container in pod["spec"]["containers"][1:]:
@@ -47,28 +46,30 @@ def start(kube: ClusterContext, pod: JSON) -> None:
 
 
 def resume(kube: ClusterContext, pods: list[JSON]) -> None:
-    """After a restart of the server: heads that were up get their sidecars again."""
+    """Restart the sidecars of running heads after a restart of the server."""
     for pod in pods:
         if kube.controller_state_for("pods").get(pod["metadata"]["uid"]) == "up":
             start(kube, pod)
 
 
 def stop_processes(kube: ClusterContext, pod: JSON) -> None:
-    """The head's Ray container died: its process ends too. What the pod starts anew comes when it is ready
-    again."""
+    """End the process of a head whose Ray container died.
+
+    The restarted container starts another one once it is ready.
+    """
     meta = pod["metadata"]
     if kube.heads is not None and is_head(pod):
         _run_in_background(kube.heads.on_pod_deleted(kube.cluster_key, meta["namespace"], meta["name"]))
 
 
 def clean_up(kube: ClusterContext, pod: JSON) -> None:
-    """Ends what runs for a pod and takes its files away."""
+    """End a pod's processes and delete its files."""
     stop_processes(kube, pod)
     mounts.remove_pod_folder(kube, pod)
 
 
 def pod_deletion_listener(kube: ClusterContext) -> Callable[[StoreEvent], None]:
-    """A listener: whichever way a pod goes (its node, by force), what ran for it ends."""
+    """Return a listener that cleans up when a pod is deleted, by whatever cause."""
 
     def heard(change: StoreEvent) -> None:
         if change.kind is kinds.POD and change.type == "DELETED":
@@ -78,13 +79,13 @@ def pod_deletion_listener(kube: ClusterContext) -> Callable[[StoreEvent], None]:
 
 
 async def stop_all(kube: ClusterContext) -> None:
-    """The cluster itself ends: so do its heads."""
+    """Stop all heads with the cluster."""
     for pod in kube.store.list(kinds.POD):
         stop_processes(kube, pod)
     await wait_for_tasks(kube)
 
 
 async def wait_for_tasks(kube: ClusterContext) -> None:
-    """Waits for starts and ends under way."""
+    """Wait for starts and stops in progress."""
     if _TASKS:
         await asyncio.wait(_TASKS, timeout=5)

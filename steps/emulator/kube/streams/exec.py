@@ -1,4 +1,4 @@
-"""exec over a WebSocket: protocols v5 and v4 of remotecommand, channels 0 to 4 and the close signal."""
+"""exec over a WebSocket: remotecommand protocols v5 and v4, channels 0 to 4 and the close signal."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MAX_INPUT = 16 * 1024 * 1024
 
 
 async def serve(kube: ClusterContext, pod: JSON, container: JSON, request: web.Request) -> web.StreamResponse:
-    """Runs one command of the closed list and sends its exit code on the error channel."""
+    """Run one allowed command and send its exit code on the error channel."""
     if request.headers.get("Upgrade", "").lower() != "websocket":
         raise status.bad_request("Upgrade request required")
     if "running" not in pod_status.container_status(pod, container["name"])["state"]:
@@ -47,7 +47,7 @@ async def serve(kube: ClusterContext, pod: JSON, container: JSON, request: web.R
 
 
 async def _read_stdin(socket: web.WebSocketResponse) -> bytes:
-    """Standard input until its end: the close signal of v5, an empty frame or the client's close."""
+    """Read standard input to its end: v5's close signal, an empty frame or the client's close."""
     data = bytearray()
     while len(data) < MAX_INPUT:
         message = await socket.receive(_INPUT_S)
@@ -61,7 +61,7 @@ async def _read_stdin(socket: web.WebSocketResponse) -> bytes:
                 break
             data += frame[1:]
             if socket.ws_protocol == PROTOCOLS[1] and data.endswith((b"\nexit\n", b"\x04")):
-                break  # v4 cannot close standard input: a script says `exit` or sends end of transmission
+                break  # v4 cannot close standard input: a script ends with `exit` or end of transmission
     return bytes(data).removesuffix(b"\x04").removesuffix(b"exit\n") if data else b""
 
 

@@ -1,4 +1,4 @@
-"""What containers have to say: read off their state, since nothing but the head's Ray really runs."""
+"""Container logs, derived from their state: only the head's Ray actually runs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ContainerLogLine = tuple[str, str]  # time (RFC 3339), text
 
 
 def _startup_lines(pod: JSON, container: JSON) -> list[str]:
-    """What a container of this sort prints at its start."""
+    """Return what a container of this type prints when it starts."""
     name, ip = container["name"], pod["status"].get("podIP", "")
     kind = (pod["metadata"].get("labels") or {}).get("ray.io/node-type")
     if name == HEAD_WAIT:
@@ -34,7 +34,7 @@ def _startup_lines(pod: JSON, container: JSON) -> list[str]:
             "",
         )
         return [
-            f"rehearsal: this stands for `{start.strip()}`",
+            f"emulator: simulates `{start.strip()}`",
             f"INFO scripts.py:913 -- Local node IP: {ip}",
             "SUCC scripts.py:949 -- --------------------",
             "SUCC scripts.py:950 -- Ray runtime started.",
@@ -42,11 +42,14 @@ def _startup_lines(pod: JSON, container: JSON) -> list[str]:
             "INFO scripts.py:1060 -- --block",
             "INFO scripts.py:1062 -- This command will now block forever until terminated by a signal.",
         ]
-    return [f"rehearsal: container {name} of image {container['image']} is not executed"]
+    return [f"emulator: container {name} of image {container['image']} is not executed"]
 
 
 def log_lines(pod: JSON, container: JSON, previous: bool = False) -> list[ContainerLogLine]:
-    """The log of a container, or of its last end. Raises 400 as the kubelet does when there is none."""
+    """Return a container's log, or that of its previous instance.
+
+    Raises 400, as the kubelet does, if there is none.
+    """
     name, row = (
         container["name"],
         pod_status.container_status(pod, container["name"])
@@ -70,7 +73,7 @@ def log_lines(pod: JSON, container: JSON, previous: bool = False) -> list[Contai
         if name == HEAD_WAIT and end["exitCode"] == 0:
             found.append((end["finishedAt"], "GCS is ready."))
         elif end["reason"] == "Error":
-            found.append((end["finishedAt"], f"rehearsal drill: exit code {end['exitCode']}"))
+            found.append((end["finishedAt"], f"emulator drill: exit code {end['exitCode']}"))
     return found
 
 
@@ -98,7 +101,7 @@ async def serve(kube: ClusterContext, pod: JSON, container: JSON, request: web.R
 async def _follow(
     kube: ClusterContext, pod: JSON, container: JSON, response: web.StreamResponse, told: int
 ) -> None:
-    """New lines until the container ends or the pod goes."""
+    """Send new lines until the container ends or the pod is deleted."""
     meta = pod["metadata"]
     while True:
         await asyncio.sleep(_POLL_S)

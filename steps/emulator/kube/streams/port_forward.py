@@ -1,5 +1,7 @@
-"""Port-forward: one WebSocket, many connections. Ports of a head pod go to the real Ray head, others are
-refused."""
+"""Port-forward: many connections over one WebSocket.
+
+Ports of a head pod lead to its real Ray head; others are refused.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,7 @@ async def connect(kube: ClusterContext, pod: JSON, port: int) -> PodConnection:
 
 
 async def serve(kube: ClusterContext, pod: JSON, request: web.Request) -> web.StreamResponse:
-    """Both WebSocket protocols: kubectl's SPDY tunnel and the channels of the Python client."""
+    """Serve both WebSocket protocols: kubectl's SPDY tunnel and the channels of the Python client."""
     if request.headers.get("Upgrade", "").lower() != "websocket":
         raise status.bad_request("Upgrade request required")
     if pod["status"].get("phase") != "Running":
@@ -60,7 +62,7 @@ async def serve(kube: ClusterContext, pod: JSON, request: web.Request) -> web.St
 
 
 async def _channels(kube: ClusterContext, pod: JSON, socket: web.WebSocketResponse, ports: list[int]) -> None:
-    """Channel 2i carries port i's data, 2i+1 its errors; each begins with the port in two bytes."""
+    """Channel 2i carries port i's data, 2i+1 its errors; each starts with the port in two bytes."""
     for i, port in enumerate(ports):
         for channel in (2 * i, 2 * i + 1):
             await socket.send_bytes(bytes([channel]) + port.to_bytes(2, "little"))
@@ -85,7 +87,7 @@ async def _channels(kube: ClusterContext, pod: JSON, socket: web.WebSocketRespon
 
 
 async def _pod_to_client(socket: web.WebSocketResponse, channel: int, connection: PodConnection) -> None:
-    """From the pod to the client; the end of the pod's side closes the whole socket, as kubelets do."""
+    """Copy from the pod to the client; the end of the pod's stream closes the whole socket, as kubelets do."""
     with contextlib.suppress(ConnectionError):
         while data := await connection.read(CHUNK):
             await socket.send_bytes(bytes([channel]) + data)
@@ -95,7 +97,7 @@ async def _pod_to_client(socket: web.WebSocketResponse, channel: int, connection
 async def _client_to_pod(
     socket: web.WebSocketResponse, connections: dict[int, PodConnection], pumps: list[asyncio.Task[None]]
 ) -> None:
-    """From the client to the pods until one of them ends."""
+    """Copy from the client to the pods until one of them ends."""
     while pumps and not all(p.done() for p in pumps):
         message = await socket.receive()
         if message.type is not WSMsgType.BINARY:

@@ -1,4 +1,4 @@
-"""Logs, exec and port-forward of a pod: which of them, and may it."""
+"""Route a pod's logs, exec and port-forward requests, and check access."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ from grpo_wizard.steps.emulator.server.context import JSON
 
 
 def container_of(pod: JSON, name: str) -> JSON:
-    """The container a stream is about. 400 when the pod has several and none is named, or no such one."""
+    """Return the container of a stream.
+
+    Raises 400 if the pod has several and none, or an unknown one, is named.
+    """
     spec, title = pod["spec"], pod["metadata"]["name"]
     inits = spec.get("initContainers", [])
     if not name and len(spec["containers"]) == 1:
@@ -27,7 +30,7 @@ def container_of(pod: JSON, name: str) -> JSON:
 
 
 async def serve(kube: ClusterContext, pod: JSON, what: str, request: web.Request) -> web.StreamResponse:
-    """One stream request on a pod that exists."""
+    """Serve a stream request on an existing pod."""
     if not pod["spec"].get("nodeName"):
         raise status.bad_request(f"pod {pod['metadata']['name']} does not have a host assigned")
     if what == "portforward":

@@ -1,4 +1,4 @@
-"""SPDY/3.1 inside a WebSocket, as kubectl ≥ 1.31 forwards ports: just the frames that it sends and reads.
+"""SPDY/3.1 inside a WebSocket, which kubectl ≥ 1.31 uses for port-forward: only the frames that it needs.
 
 Frames and the header dictionary: the SPDY/3 draft (Chromium, 2012).
 """
@@ -50,19 +50,19 @@ def _control(kind: int, body: bytes, flags: int = 0) -> bytes:
 
 
 class SpdyTunnel:
-    """One kubectl port-forward: pairs of an error and a data stream, one pair a connection."""
+    """One kubectl port-forward: a pair of an error and a data stream per connection."""
 
     def __init__(self, socket: web.WebSocketResponse, connect: ConnectPort) -> None:
         self._socket, self._connect = socket, connect
         self._inflate = zlib.decompressobj(zdict=DICTIONARY)
         self._deflate = zlib.compressobj(zdict=DICTIONARY)
         self._buffer = bytearray()
-        self._errors: dict[str, int] = {}  # request id -> its error stream
+        self._errors: dict[str, int] = {}  # request id -> error stream
         self._inbox: dict[int, asyncio.Queue[bytes]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def serve(self) -> None:
-        """Until the client goes."""
+        """Serve until the client disconnects."""
         try:
             async for message in self._socket:
                 if message.type is WSMsgType.BINARY:
@@ -74,7 +74,7 @@ class SpdyTunnel:
                 task.cancel()
 
     def _read_frame(self) -> tuple[int, int, bytes] | None:
-        """First word, flags and body of the next whole frame."""
+        """Return first word, flags and body of the next complete frame."""
         if len(self._buffer) < 8:
             return None
         first, rest = struct.unpack_from(">II", self._buffer)
@@ -137,7 +137,7 @@ class SpdyTunnel:
             )
 
     async def _forward_connection(self, stream: int, errors: int, port: int) -> None:
-        """One connection from its opening to its end."""
+        """Forward one connection from its opening to its end."""
         try:
             connection = await self._connect(port)
         except ConnectionError as error:
@@ -159,7 +159,7 @@ class SpdyTunnel:
             await self._send(errors, b"", fin=True)
 
     def _drop_inbox(self, stream: int) -> None:
-        """Nobody reads this inbox any more: emptied, so that the one who fills it does not wait for ever."""
+        """Drop and empty an inbox that is no longer read, so that its writer does not wait forever."""
         inbox = self._inbox.pop(stream, None)
         while inbox is not None and not inbox.empty():
             inbox.get_nowait()
