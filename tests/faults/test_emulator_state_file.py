@@ -160,7 +160,7 @@ def test_ports_that_others_have_taken_meanwhile_are_given_up_and_the_world_comes
     assert now["status"] == "RUNNING" and now["endpoint"] != endpoint
     assert again.address.kube_urls == {"kept": f"https://{now['endpoint']}"}
     assert (
-        f"port {endpoint.rpartition(':')[2]} of cluster kept is taken"
+        f"port {endpoint.rpartition(':')[2]} of cluster kept is in use"
         in (tmp_path / "rehearsal" / "server.log").read_text()
     )
     assert emulator_process.stop(tmp_path)

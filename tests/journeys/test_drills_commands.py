@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -89,10 +90,10 @@ def test_any_command_of_a_rehearsal_begins_a_drill_and_says_that_it_runs(home: P
     assert [("sign-in has expired" in row["title"], row["fix"]) for row in blocks] == [(True, LOGIN)]
 
 
-def test_the_readme_names_every_drill_and_no_other() -> None:
-    text = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
-    listed = text.partition("until you end them: ")[2].partition(".")[0]
-    assert {name.strip() for name in listed.replace(";", ",").split(",")} == set(DRILL_NAMES)
+def test_the_emulators_readme_names_every_drill_and_no_other() -> None:
+    readme = Path(__file__).parents[2] / "steps" / "emulator" / "README.md"
+    listed = readme.read_text(encoding="utf-8").partition("switch on by name: ")[2].partition(".")[0]
+    assert set(re.findall(r"`([a-z-]+)`", listed)) == set(DRILL_NAMES)
 
 
 def test_plain_mode_has_them_in_its_menu_and_says_which_run(home: Path) -> None:
