@@ -1,4 +1,4 @@
-"""Address ranges: those of the GPU nodes' own networks, and what is free in a VPC."""
+"""CIDR ranges: those of the GPU networks, and which ranges of a VPC network are free."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from collections.abc import Iterable, Iterator
 
 Network = ipaddress.IPv4Network
 GVNIC_RANGE = "192.168.0.0/24"
-# What Google takes automatic ranges from; an auto-mode VPC keeps 10.128.0.0/9 for its subnets.
+# Google allocates automatic ranges from these; an auto mode VPC network reserves 10.128.0.0/9 for its subnets.
 _PRIVATE_RANGES = tuple(map(ipaddress.IPv4Network, ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16")))
 AUTO_MODE_RANGE = ipaddress.IPv4Network("10.128.0.0/9")
 
 
 def rdma_range(number: int) -> str:
-    """Of the RDMA subnet 0 to 7."""
+    """Return the range of RDMA subnet `number`, 0 to 7."""
     return f"192.168.{number + 1}.0/24"
 
 
 def parse_ranges(texts: Iterable[str]) -> Iterator[Network]:
-    """The IPv4 ranges among texts."""
+    """Yield the valid IPv4 ranges among `texts`; others are skipped."""
     for text in texts:
         try:
             found = ipaddress.ip_network(text, strict=False)
@@ -29,7 +29,7 @@ def parse_ranges(texts: Iterable[str]) -> Iterator[Network]:
 
 
 def first_free_range(prefix: int, taken: Iterable[Network]) -> Network | None:
-    """The first private range of that size that nothing overlaps; None when there is none."""
+    """Return the first private range with this prefix length that overlaps nothing in `taken`, or None."""
     held = list(taken)
     blocks = (
         block

@@ -1,4 +1,4 @@
-"""How things are named and pointed at, written once."""
+"""Resource IDs, paths and commands as Google Cloud writes them."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ def resource_id(step: str, kind: str, name: str) -> str:
 
 
 def api_id(service: str) -> str:
-    """The resource that switches on `service`.googleapis.com."""
+    """Return the ID of the resource that enables `service`.googleapis.com."""
     return resource_id("project", "api", f"{service}.googleapis.com")
 
 
 def network_path(project: str, network: str) -> str:
-    """As compute and Lustre take it; Google adds the host."""
+    """Return the relative resource name that Compute and Lustre accept."""
     return f"projects/{project}/global/networks/{network}"
 
 
@@ -30,7 +30,11 @@ def is_ai_zone(zone: str) -> bool:
 
 
 def workload_pool(project: str) -> str:
-    """`example.com:my-proj` (a domain-scoped id) becomes `my-proj.example.com`, as in service accounts' addresses [inferred]."""
+    """Return the Workload Identity pool of a project.
+
+    A domain-scoped ID (`example.com:my-proj`) is written `my-proj.example.com`, as in service account
+    addresses (inferred: no public page shows a pool of such a project).
+    """
     domain, colon, short = project.partition(":")
     return f"{short}.{domain}.svc.id.goog" if colon else f"{project}.svc.id.goog"
 
@@ -38,7 +42,10 @@ def workload_pool(project: str) -> str:
 def gcloud_command(
     subcommand: str, flags: Mapping[str, object] | Iterable[tuple[str, object]] = (), *names: str
 ) -> str:
-    """One gcloud command line, quoted for the shell. A flag whose value is True has no value; False and None leave it out."""
+    """Return one gcloud command line, quoted for the shell.
+
+    A flag set to True is written without a value; False and None leave it out.
+    """
     pairs = flags.items() if isinstance(flags, Mapping) else flags
     parts = ["gcloud", *subcommand.split(), *(shlex.quote(name) for name in names)]
     for flag, value in pairs:

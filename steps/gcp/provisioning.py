@@ -1,4 +1,4 @@
-"""Where the GPU machines come from: four ways, what each means, and what it asks of the node pool and of the pods."""
+"""Provisioning models: where GPU machines come from, and what each model needs of the node pool and the pods."""
 
 from __future__ import annotations
 
@@ -16,9 +16,11 @@ _NONE = {"consumeReservationType": "NO_RESERVATION"}
 
 @dataclass(frozen=True)
 class ProvisioningModel:
-    """One way. `price`, `waiting` and `loss` are one clause each; `quota` is the Cloud Quotas id that it counts against.
+    """One provisioning model.
 
-    `label` is what GKE writes on such nodes; `floor` the GKE version that it needs, with `source`.
+    `price`, `waiting` and `preemption` are one clause each, with their `source`. `quota_id` is the Cloud Quotas
+    quota that it counts against, `node_label` the label that GKE sets on such nodes, `min_gke_version` the
+    oldest GKE version that supports it.
     """
 
     price: str
@@ -30,25 +32,25 @@ class ProvisioningModel:
     auto_repair: bool = True
     node_label: str = ""
     min_gke_version: str = ""
-    billed_at_list_price: bool = True  # whether the list price of the machine is what it costs
+    billed_at_list_price: bool = True  # False: the machine's list price is not what it costs
 
     @property
     def description(self) -> str:
-        return f"price: {self.price}; waiting: {self.waiting}; loss: {self.preemption}"
+        return f"price: {self.price}; waiting time: {self.waiting}; preemption: {self.preemption}"
 
 
 _PREEMPTIBLE = "PREEMPTIBLE-GPUS-PER-GPU-FAMILY-per-project-region"
 PROVISIONING_MODELS: Mapping[str, ProvisioningModel] = {
     "reservation": ProvisioningModel(
-        "billed by the reservation, used or not, until it ends",
-        "none while it has machines free",
-        "none before it ends",
-        "Compute Engine reservations (google-cloud.md 3.5, read 2026-06)",
+        "billed through the reservation, used or not, until it ends",
+        "none while the reservation has free machines",
+        "none before the reservation ends",
+        "https://cloud.google.com/compute/docs/instances/reservations-overview, read 2026-06",
     ),
     "flex_start": ProvisioningModel(
-        "Dynamic Workload Scheduler's, below the list price; only while machines run",
-        "queued until machines come free, minutes to days",
-        "machines end after seven days at the latest, and are not repaired",
+        "Dynamic Workload Scheduler price, below the list price; billed only while machines run",
+        "queued until machines are available, minutes to days",
+        "machines stop after at most seven days and are not repaired",
         "https://cloud.google.com/kubernetes-engine/docs/concepts/dws, read 2026-11",
         _PREEMPTIBLE,
         {"flexStart": True, "reservationAffinity": _NONE},
@@ -58,20 +60,20 @@ PROVISIONING_MODELS: Mapping[str, ProvisioningModel] = {
         billed_at_list_price=False,
     ),
     "spot": ProvisioningModel(
-        "the spot price of the day, about 40 to 50 % below the list price; only while machines run",
+        "current spot price, about 40 to 50 % below the list price; billed only while machines run",
         "none, or a stock-out",
-        "machines may be taken back at any time, 30 s after a notice: the run goes on from its last checkpoint",
-        "Compute Engine Spot VMs; prices google-cloud.md 3.7, stamped 2026-10-13",
+        "machines can be preempted at any time with 30 s notice; the run resumes from its last checkpoint",
+        "https://cloud.google.com/compute/docs/instances/spot; prices of 2026-10-13",
         _PREEMPTIBLE,
         {"spot": True},
         node_label="cloud.google.com/gke-spot",
         billed_at_list_price=False,
     ),
     "on_demand": ProvisioningModel(
-        "the list price, only while machines run",
-        "none, or a stock-out: these machines are rarely free without a reservation",
+        "list price, billed only while machines run",
+        "none, or a stock-out: these machines are rarely available without a reservation",
         "none",
-        "Compute Engine on-demand machines",
+        "https://cloud.google.com/compute/all-pricing",
     ),
 }
 CHOICES = tuple(PROVISIONING_MODELS)
@@ -86,7 +88,7 @@ def is_reserved(answers: Answers) -> bool:
 
 
 def pool_config(answers: Answers) -> dict[str, Any]:
-    """What the node pool's config says of it, in GKE's JSON."""
+    """Return the part of the node pool's config that selects the model, as GKE JSON."""
     if not is_reserved(answers):
         return dict(provisioning_model(answers).node_config)
     return {
@@ -99,12 +101,12 @@ def pool_config(answers: Answers) -> dict[str, Any]:
 
 
 def reservation_affinity(answers: Answers) -> str:
-    """The value that a node pool takes."""
+    """Return the reservation as a node pool's `reservationAffinity` expects it."""
     return affinity_value(answers.quotas.reservation, answers.project.project_id)
 
 
 def pool_flags(answers: Answers) -> list[tuple[str, object]]:
-    """The same for gcloud."""
+    """Return the gcloud flags that select the model."""
     chosen = answers.quotas.capacity
     if is_reserved(answers):
         return [("reservation-affinity", "specific"), ("reservation", reservation_affinity(answers))]
@@ -114,12 +116,12 @@ def pool_flags(answers: Answers) -> list[tuple[str, object]]:
 
 
 def node_selector(answers: Answers) -> dict[str, str]:
-    """Keeps the workers on these nodes, should the cluster have others with the same GPU."""
+    """Return the node selector that keeps workers off other node pools with the same GPU."""
     label = provisioning_model(answers).node_label
     return {label: "true"} if label else {}
 
 
 def tolerations(answers: Answers) -> list[dict[str, str]]:
-    """Administrators taint such nodes with their own label, as Google's pages advise."""
+    """Return tolerations for the taint that Google recommends for such nodes (key: the node label)."""
     label = provisioning_model(answers).node_label
     return [{"key": label, "operator": "Exists"}] if label else []

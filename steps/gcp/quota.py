@@ -1,4 +1,4 @@
-"""Quotas: how a row is read, and where more is asked for."""
+"""Quotas: whether they suffice, and where to request more."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from grpo_wizard.steps.core.model import CheckFinding
 
 
 def quota_request_hint(project: str) -> str:
-    return f"ask for more: https://console.cloud.google.com/iam-admin/quotas?project={project}"
+    return f"request more quota: https://console.cloud.google.com/iam-admin/quotas?project={project}"
 
 
 @dataclass(frozen=True)
 class QuotaRequirement:
-    """So much of a metric is asked for; `what` says by whom."""
+    """An amount of one quota metric that `consumer` needs."""
 
     metric: str
     amount: int
@@ -38,7 +38,7 @@ def check_quota(
             yield CheckFinding(
                 "block",
                 f"{need.metric} quota of {location}: {need.consumer} needs {need.amount:,}, {max(left, 0):,.0f} are left of {row['limit']:,.0f}",
-                "this is a quota shortage: neither a stock-out nor a missing permission",
+                "this is a quota limit, not a stock-out and not a missing permission",
                 quota_request_hint(project),
             )
         else:

@@ -1,4 +1,4 @@
-"""Reservations: the forms in which the API names them."""
+"""Reservations: the forms in which the Compute API names them."""
 
 from __future__ import annotations
 
@@ -16,23 +16,26 @@ _RESERVATION_PATTERN = re.compile(
 
 
 def parse_reservation(value: str) -> dict[str, str | None]:
-    """The parts of a reservation in any form that the API takes: project, zone, name, block, sub."""
+    """Split a reservation, in any form that the API accepts, into project, zone, name, block and sub.
+
+    Raises InvalidValue.
+    """
     match = _RESERVATION_PATTERN.fullmatch(value.strip())
     if not match:
         raise InvalidValue(
-            "a reservation's name, projects/P/reservations/N, either with /reservationBlocks/B and /reservationSubBlocks/S, or its URL"
+            "must be a reservation name or projects/P/reservations/N, optionally with /reservationBlocks/B and /reservationSubBlocks/S, or a URL"
         )
     return match.groupdict()
 
 
 def validate_reservation(raw: Any) -> str:
-    """The parser of the field: any form that the API takes, kept as it was typed."""
+    """Validate a reservation and return it as it was typed. Raises InvalidValue."""
     parse_reservation(str(raw))
     return str(raw).strip()
 
 
 def affinity_value(value: str, project: str) -> str:
-    """What a node pool's reservationAffinity takes: the bare name, or the full path once a project or a block is named."""
+    """Return the value for a node pool's `reservationAffinity`: the name, or the full path if a project or block is given."""
     parts = parse_reservation(value)
     owner = parts["project"] or project
     if owner == project and not parts["block"]:

@@ -38,7 +38,7 @@ ROWS = (
     Row(9, "cluster-toolkit/pull/5040", "quotas.reservation", f"is not shared with {P}", {"quotas__reservation": f"projects/{OWNER}/reservations/res-own"}),
     Row(10, "cluster-toolkit/pull/5043", "quotas.reservation", "has no block nemo-res-block-0002", {"quotas__reservation": "nemo-res/reservationBlocks/nemo-res-block-0002"}),
     Row(12, "cluster-toolkit/pull/5767", "quotas.reservation", "has no sub-block s-9", {"quotas__reservation": "nemo-res/reservationBlocks/nemo-res-block-0001/reservationSubBlocks/s-9"}),
-    Row(13, "xpk/issues/476", "", "a reservation's name, projects/P/reservations/N", {"quotas__reservation": "nemo-res/blocks/1"}),
+    Row(13, "xpk/issues/476", "", "must be a reservation name or projects/P/reservations/N", {"quotas__reservation": "nemo-res/blocks/1"}),
     Row(14, "xpk/pull/1057", "quotas.reservation", "keeps a3-ultragpu-8g, not a4-highgpu-8g", {"quotas__reservation": "nemo-res-h200"}),
     Row(15, "JAX-Toolbox/pull/1609", "quotas.reservation", "set cluster.placement_policy=compact-1", {"quotas__reservation": "res-placed"}),
     Row(17, "karpenter-provider-gcp/issues/169", "quotas.reservation", "has 0 machines free", {"quotas__reservation": "res-busy"}),

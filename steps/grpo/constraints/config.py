@@ -1,4 +1,4 @@
-"""R11 to R16, R18, R21 and R22: switches that go together, sampling, validation, saving, lengths, licences."""
+"""Constraints R11 to R16, R18, R21 and R22: backends, sampling, validation, checkpoints, lengths, licences."""
 
 from __future__ import annotations
 
@@ -24,9 +24,13 @@ def _training_backend(run: RunLayout) -> Iterator[Violation]:
     dtensor = run.config.is_enabled(f"{DTENSOR}.enabled")
     if dtensor == run.uses_megatron:
         off = MEGATRON if dtensor else DTENSOR
-        other = "neither DTensor nor Megatron is to train" if not dtensor else "both DTensor and Megatron"
+        other = (
+            "neither DTensor nor Megatron is enabled"
+            if not dtensor
+            else "both DTensor and Megatron are enabled"
+        )
         yield Violation(
-            f"{other}: exactly one backend trains" if not dtensor else f"{other} are on: exactly one trains",
+            f"{other}; exactly one training backend is required",
             run.suggest_setting(f"{off}.enabled", not dtensor),
         )
     if not dtensor or run.uses_megatron or run.config.is_enabled(f"{DTENSOR}._v2"):
@@ -34,23 +38,25 @@ def _training_backend(run: RunLayout) -> Iterator[Violation]:
     form = run.config["checkpointing.model_save_format"]
     if form is not None and run.config.is_enabled("checkpointing.enabled"):
         yield Violation(
-            f"DTensor v1 saves in its own form, not as {form}: the first save would fail",
+            f"DTensor v1 saves in its own format, not as {form}, so the first checkpoint would fail",
             run.suggest_setting("checkpointing.model_save_format", None),
         )
     if run.config.is_enabled(f"{DTENSOR}.lora_cfg.enabled"):
-        yield Violation("DTensor v1 knows no LoRA", run.suggest_setting(f"{DTENSOR}.lora_cfg.enabled", False))
+        yield Violation(
+            "DTensor v1 does not support LoRA", run.suggest_setting(f"{DTENSOR}.lora_cfg.enabled", False)
+        )
 
 
 def _sampling(run: RunLayout) -> Iterator[Violation]:
     top_p, top_k = run.config["policy.generation.top_p"], run.config["policy.generation.top_k"]
     if isinstance(top_p, int | float) and top_p < _TOP_P:
         yield Violation(
-            f"top_p of {top_p}: vLLM returns no probabilities of what it filtered",
+            f"top_p is {top_p}: vLLM does not return the probabilities of filtered tokens",
             run.suggest_setting("policy.generation.top_p", 1.0),
         )
     if isinstance(top_k, int) and top_k != -1 and top_k < _TOP_K:
         yield Violation(
-            f"top_k of {top_k}: vLLM returns no probabilities of what it filtered",
+            f"top_k is {top_k}: vLLM does not return the probabilities of filtered tokens",
             run.suggest_setting("policy.generation.top_k", None),
         )
 
@@ -65,7 +71,7 @@ def _validation_samples(run: RunLayout) -> Iterator[Violation]:
     rows, batch = run.config.number("grpo.max_val_samples", 0), run.config.number("grpo.val_batch_size")
     if rows < max(1, batch):
         yield Violation(
-            f"{rows} validation samples are less than one batch of {batch}: validation has no batch and fails",
+            f"{rows} validation samples are fewer than one batch of {batch}, so validation fails",
             run.suggest_setting("grpo.val_batch_size", rows)
             if rows > 0
             else run.suggest_setting("grpo.max_val_samples", batch),
@@ -80,18 +86,18 @@ def _dynamic_sampling(run: RunLayout) -> Iterator[Violation]:
     if not run.config.is_enabled("grpo.use_dynamic_sampling"):
         if more != 1:
             yield Violation(
-                f"a batch multiplier of {more} works with dynamic sampling only",
+                f"a batch multiplier of {more} requires dynamic sampling",
                 run.suggest_setting("grpo.batch_multiplier", 1),
             )
         return
     if isinstance(batches, int) and batches < 1:
         yield Violation(
-            "dynamic sampling needs at least one batch to draw",
+            "dynamic sampling needs at least one generation batch",
             run.suggest_setting("grpo.dynamic_sampling_max_gen_batches", 10),
         )
     if run.config.is_enabled("grpo.async_grpo.enabled"):
         yield Violation(
-            "dynamic sampling does not work with asynchronous GRPO",
+            "dynamic sampling is not compatible with asynchronous GRPO",
             run.suggest_setting("grpo.use_dynamic_sampling", False),
         )
 
@@ -102,7 +108,7 @@ def _on_policy_ratio(run: RunLayout) -> Iterator[Violation]:
         and run.samples_per_step != run.train_global_batch_size
     ):
         yield Violation(
-            f"an on-policy ratio needs one update a step: {run.samples_per_step} answers, batches of {run.train_global_batch_size}",
+            f"force_on_policy_ratio requires one update per step, but {run.samples_per_step} samples are trained in batches of {run.train_global_batch_size}",
             run.suggest_setting(TRAIN_BATCH, run.samples_per_step),
         )
 
@@ -112,30 +118,30 @@ def _async_and_fp8(run: RunLayout) -> Iterator[Violation]:
     is_async, corrected = run.config.is_enabled("grpo.async_grpo.enabled"), run.config.is_enabled(correction)
     if is_async and run.colocated:
         yield Violation(
-            "asynchronous GRPO cannot share GPUs",
+            "asynchronous GRPO cannot run with colocated generation",
             run.suggest_setting("policy.generation.colocated.enabled", False),
         )
     if is_async and not run.config.is_enabled(engine):
         yield Violation(
-            "asynchronous GRPO needs vLLM's asynchronous engine", run.suggest_setting(engine, True)
+            "asynchronous GRPO requires the vLLM asynchronous engine", run.suggest_setting(engine, True)
         )
     form, cache = str(run.config[f"{VLLM}.precision"]), str(run.config[f"{VLLM}.kv_cache_dtype"])
     if (is_async or form == "fp8") and not corrected:
         yield Violation(
-            f"{'asynchronous GRPO' if is_async else 'fp8 generation'} needs importance sampling correction",
+            f"{'asynchronous GRPO' if is_async else 'fp8 generation'} requires importance sampling correction",
             run.suggest_setting(correction, True),
         )
     if not cache.startswith("fp8"):
         return
     bad = {
         "fp8 weights": form == "fp8",
-        "Megatron": not run.config.is_enabled(f"{DTENSOR}.enabled"),
-        "the synchronous engine": not run.config.is_enabled(engine),
-        "one pipeline stage": run.pipeline_parallel == 1,
+        "the Megatron backend": not run.config.is_enabled(f"{DTENSOR}.enabled"),
+        "the synchronous vLLM engine": not run.config.is_enabled(engine),
+        "a single pipeline stage": run.pipeline_parallel == 1,
     }
-    for need in (name for name, there in bad.items() if not there):
+    for need in (name for name, holds in bad.items() if not holds):
         yield Violation(
-            f"an fp8 key-value cache needs {need}", run.suggest_setting(f"{VLLM}.kv_cache_dtype", "auto")
+            f"an fp8 KV cache requires {need}", run.suggest_setting(f"{VLLM}.kv_cache_dtype", "auto")
         )
         return
 
@@ -146,7 +152,7 @@ def _checkpoint_metric(run: RunLayout) -> Iterator[Violation]:
         return
     if not str(name).startswith(("val:", "train:")):
         yield Violation(
-            f"{name} does not start with val: or train:: the first save would fail",
+            f'{name} does not start with "val:" or "train:", so the first checkpoint would fail',
             run.suggest_setting(
                 key, f"val:{name}" if f"val:{name}" in _VALIDATION_METRICS else "val:accuracy"
             ),
@@ -156,7 +162,7 @@ def _checkpoint_metric(run: RunLayout) -> Iterator[Violation]:
         return
     if name not in _VALIDATION_METRICS:
         yield Violation(
-            f"{name} is no metric of a math validation ({', '.join(_VALIDATION_METRICS)}): the first save would fail",
+            f"{name} is not a validation metric of the math environment ({', '.join(_VALIDATION_METRICS)}), so the first checkpoint would fail",
             run.suggest_setting(key, "val:accuracy"),
         )
     yield from _save_period(run)
@@ -171,13 +177,13 @@ def _save_period(run: RunLayout) -> Iterator[Violation]:
         return
     if period < 1:
         yield Violation(
-            "checkpoints are ranked by a validation that never runs: the newest are kept",
+            "checkpoints are ranked by a validation metric, but validation never runs; the newest are kept",
             run.suggest_setting("checkpointing.metric_name", None),
             "warn",
         )
     elif saves % period:
         yield Violation(
-            f"a save every {saves} steps falls between validations every {period}: such a checkpoint ranks last",
+            f"checkpoints every {saves} steps fall between validations every {period} steps and rank last",
             run.suggest_setting("grpo.val_period", largest_divisor(saves, period)),
             "warn",
         )
@@ -194,17 +200,17 @@ def _sequence_lengths(run: RunLayout) -> Iterator[Violation]:
     context = run.config.number(room, length)
     if context > length:
         yield Violation(
-            f"vLLM may write {context} tokens, and a sequence has {length}",
+            f"vLLM's context of {context} tokens exceeds the maximum sequence length of {length}",
             run.suggest_setting(room, length),
         )
     if run.config.number(new, 0) > min(context, length):
         yield Violation(
-            f"{run.config.number(new)} new tokens do not fit into vLLM's {min(context, length)}",
+            f"{run.config.number(new)} new tokens exceed vLLM's context of {min(context, length)} tokens",
             run.suggest_setting(new, min(context, length)),
         )
     if run.config.number(asked, 0) > length:
         yield Violation(
-            f"prompts of {run.config.number(asked)} tokens are let in, and a sequence has {length}",
+            f"prompts may have {run.config.number(asked)} tokens, which exceeds the maximum sequence length of {length}",
             run.suggest_setting(asked, length),
             "warn",
         )
@@ -213,8 +219,8 @@ def _sequence_lengths(run: RunLayout) -> Iterator[Violation]:
 def _gated_model(run: RunLayout) -> Iterator[Violation]:
     if run.model_name.startswith(_GATED_MODEL_PREFIXES):
         yield Violation(
-            f"{run.model_name} is gated: it needs an HF_TOKEN whose owner has accepted its licence",
-            f"accept it on https://huggingface.co/{run.model_name} and export HF_TOKEN",
+            f"{run.model_name} is a gated model: HF_TOKEN must belong to an account that has accepted its licence",
+            f"accept the licence at https://huggingface.co/{run.model_name} and export HF_TOKEN",
             "info",
         )
 
@@ -223,7 +229,7 @@ _GRPO_SOURCE = "algorithms/grpo.py"
 CONSTRAINTS = (
     Constraint(
         "R11",
-        "exactly one training backend; DTensor v1 saves in its own form and has no LoRA",
+        "exactly one training backend; DTensor v1 has its own checkpoint format and no LoRA",
         "models/policy/lm_policy.py:84-125, 812-818",
         _training_backend,
     ),
@@ -235,17 +241,19 @@ CONSTRAINTS = (
     ),
     Constraint(
         "R13",
-        "validation has at least one whole batch",
+        "validation has at least one full batch",
         f"{_GRPO_SOURCE}:277, 1704-1713",
         _validation_samples,
     ),
     Constraint(
-        "R14", "a batch multiplier goes with dynamic sampling only", f"{_GRPO_SOURCE}:250", _dynamic_sampling
+        "R14", "a batch multiplier requires dynamic sampling", f"{_GRPO_SOURCE}:250", _dynamic_sampling
     ),
-    Constraint("R15", "an on-policy ratio needs one update a step", f"{_GRPO_SOURCE}:604", _on_policy_ratio),
+    Constraint(
+        "R15", "force_on_policy_ratio requires one update per step", f"{_GRPO_SOURCE}:604", _on_policy_ratio
+    ),
     Constraint(
         "R16",
-        "asynchronous GRPO and fp8 bring their own needs",
+        "the requirements of asynchronous GRPO and fp8 are met",
         f"{_GRPO_SOURCE}:500-523, 1857-1905",
         _async_and_fp8,
     ),
@@ -257,13 +265,13 @@ CONSTRAINTS = (
     ),
     Constraint(
         "R21",
-        "new tokens fit into vLLM's context, and that into a sequence",
+        "new tokens fit into vLLM's context, and the context into a sequence",
         "experience/rollouts.py:431; examples/configs/grpo_math_1B.yaml",
         _sequence_lengths,
     ),
     Constraint(
         "R22",
-        "gated models need a token with an accepted licence",
+        "gated models need a token of an account that accepted the licence",
         "huggingface.co model cards",
         _gated_model,
     ),

@@ -1,4 +1,4 @@
-"""R1 to R5 and R20: GPUs, nodes, and how a model is parted among them."""
+"""Constraints R1 to R5 and R20: GPUs, nodes, and how the model is split over them."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ def _separate_generation_nodes(run: RunLayout) -> Iterator[Violation]:
         return
     if run.generation_nodes < 1:
         yield Violation(
-            "no node is left to generate", run.suggest_setting(f"{GENERATION_RESOURCES}.num_nodes", 1)
+            "no nodes are left for generation", run.suggest_setting(f"{GENERATION_RESOURCES}.num_nodes", 1)
         )
     elif run.generation_nodes >= run.nodes:
         yield Violation(
-            f"{run.nodes} GPU nodes leave none for training when {run.generation_nodes} generate",
+            f"{run.generation_nodes} of {run.nodes} GPU nodes generate, so none is left for training",
             run.suggest_setting(f"{GENERATION_RESOURCES}.num_nodes", run.nodes - 1),
         )
     if run.generation_gpus_per_node != run.gpus_per_node:
         yield Violation(
-            f"a generating node is to use {run.generation_gpus_per_node} GPUs, and not all of its {run.gpus_per_node}",
+            f"generation nodes use {run.generation_gpus_per_node} of their {run.gpus_per_node} GPUs; they must use all of them",
             run.suggest_setting(f"{GENERATION_RESOURCES}.gpus_per_node", run.gpus_per_node),
         )
 
@@ -41,7 +41,7 @@ def _single_node(run: RunLayout) -> Iterator[Violation]:
         return
     if not 0 < run.generation_gpus_per_node < run.gpus_per_node:
         yield Violation(
-            f"{run.generation_gpus_per_node} of {run.gpus_per_node} GPUs generate: both training and generation need some",
+            f"{run.generation_gpus_per_node} of {run.gpus_per_node} GPUs generate; training and generation each need at least one",
             run.suggest_setting(
                 f"{GENERATION_RESOURCES}.gpus_per_node",
                 max(1, min(run.generation_gpus_per_node, run.gpus_per_node - 1)),
@@ -49,7 +49,7 @@ def _single_node(run: RunLayout) -> Iterator[Violation]:
         )
     if run.config[f"{GENERATION_RESOURCES}.num_nodes"] not in (None, 1):
         yield Violation(
-            "on one node no other node can generate",
+            "a single node cannot have separate generation nodes",
             run.suggest_setting(f"{GENERATION_RESOURCES}.num_nodes", 1),
         )
 
@@ -61,7 +61,7 @@ def _training_gpus(run: RunLayout) -> Iterator[Violation]:
     )
     if run.train_gpus < 1 or run.train_gpus % whole == 0:
         return
-    text = f"{run.train_gpus} training GPUs cannot be parted by {whole} (tensor {run.tensor_parallel} x pipeline {run.pipeline_parallel} x context {run.context_parallel})"
+    text = f"{run.train_gpus} training GPUs are not divisible by {whole} (tensor {run.tensor_parallel} x pipeline {run.pipeline_parallel} x context {run.context_parallel})"
     if run.train_gpus % rest == 0:
         fix = run.suggest_setting(
             run.tensor_parallel_key, largest_divisor(run.train_gpus // rest, run.tensor_parallel)
@@ -90,7 +90,7 @@ def _attention_heads(run: RunLayout) -> Iterator[Violation]:
     if run.train_gpus > 0 and run.train_gpus % (run.pipeline_parallel * run.context_parallel) == 0:
         both = gcd(both, run.train_gpus // (run.pipeline_parallel * run.context_parallel))
     yield Violation(
-        f"{run.model_name} has {heads} attention heads and {groups} key-value heads, not multiples of a tensor parallel size of {run.tensor_parallel}",
+        f"{run.model_name} has {heads} attention heads and {groups} key-value heads, which are not multiples of the tensor parallel size {run.tensor_parallel}",
         run.suggest_setting(run.tensor_parallel_key, largest_divisor(both, run.tensor_parallel)),
     )
 
@@ -105,7 +105,7 @@ def _generation_gpus(run: RunLayout) -> Iterator[Violation]:
     )
     if run.generation_gpus % each:
         at = run.generation_gpus // gcd(run.generation_gpus, run.vllm_pipeline_parallel)
-        text = f"{run.generation_gpus} generating GPUs cannot be parted by a vLLM parallel size of {each}"
+        text = f"{run.generation_gpus} generation GPUs are not divisible by the vLLM parallel size {each}"
         if run.generation_gpus % run.vllm_pipeline_parallel:
             yield Violation(
                 text,
@@ -123,7 +123,7 @@ def _generation_gpus(run: RunLayout) -> Iterator[Violation]:
             )
     elif each > run.gpus_per_node:
         yield Violation(
-            f"one vLLM copy on {each} GPUs spans nodes of {run.gpus_per_node}: NVLink ends at the node, generation is slow",
+            f"one vLLM replica on {each} GPUs spans several nodes of {run.gpus_per_node} GPUs; without NVLink between nodes, generation is slow",
             run.suggest_setting(
                 f"{VLLM}.tensor_parallel_size", largest_divisor(run.generation_gpus, run.gpus_per_node)
             ),
@@ -131,23 +131,23 @@ def _generation_gpus(run: RunLayout) -> Iterator[Violation]:
         )
     if run.vllm_pipeline_parallel > 1 and not is_async:
         yield Violation(
-            "vLLM's pipeline parallelism needs its asynchronous engine",
+            "vLLM pipeline parallelism requires the asynchronous engine",
             run.suggest_setting(f"{VLLM}.async_engine", True),
         )
     if expert > 1 and expert % run.vllm_tensor_parallel:
         yield Violation(
-            f"vLLM's expert parallel size of {expert} is no multiple of its tensor parallel size of {run.vllm_tensor_parallel}",
+            f"the vLLM expert parallel size {expert} is not a multiple of the tensor parallel size {run.vllm_tensor_parallel}",
             run.suggest_setting(f"{VLLM}.expert_parallel_size", run.vllm_tensor_parallel),
         )
     elif expert > 1 and expert != run.vllm_tensor_parallel and is_async and run.vllm_pipeline_parallel == 1:
         yield Violation(
-            "vLLM's asynchronous engine does not work with data parallelism inside vLLM",
+            "the vLLM asynchronous engine does not support data parallelism inside vLLM",
             run.suggest_setting(f"{VLLM}.async_engine", False),
         )
 
 
 def _ray_resources(run: RunLayout) -> Iterator[Violation]:
-    """What is asked of Ray against what the RayCluster's own pods bring."""
+    """Compare the requested GPUs and CPUs with what the pods of the RayCluster provide."""
     spec = raycluster(run.answers)["spec"]
     [workers], head = spec["workerGroupSpecs"], spec["headGroupSpec"]["template"]["spec"]["containers"][0]
     each = workers["template"]["spec"]["containers"][0]["resources"]["limits"]
@@ -156,18 +156,18 @@ def _ray_resources(run: RunLayout) -> Iterator[Violation]:
     asked = run.nodes * run.gpus_per_node
     if run.gpus_per_node > gpus:
         yield Violation(
-            f"{run.gpus_per_node} GPUs a node are asked for, and a worker pod has {gpus}",
+            f"{run.gpus_per_node} GPUs per node are requested, but a worker pod has {gpus}",
             run.suggest_setting("cluster.gpus_per_node", gpus),
         )
     elif asked > nodes * gpus:
         yield Violation(
-            f"{asked} GPUs are asked for, and the {nodes} worker pods have {nodes * gpus}",
+            f"{asked} GPUs are requested, but the {nodes} worker pods have {nodes * gpus}",
             run.suggest_setting("cluster.num_nodes", nodes),
         )
     needed = asked * (2 if run.colocated else 1)  # a CPU for each worker: two share a GPU when colocated
     if needed > cpus:
         yield Violation(
-            f"{needed} CPUs are asked for, and the pods have {cpus}",
+            f"{needed} CPUs are requested, but the pods have {cpus}",
             run.suggest_setting("cluster.gpus_per_node", gpus),
         )
 
@@ -175,7 +175,7 @@ def _ray_resources(run: RunLayout) -> Iterator[Violation]:
 CONSTRAINTS = (
     Constraint(
         "R1",
-        "colocated: all GPUs train; else whole nodes generate and at least one trains",
+        "colocated: all GPUs train; otherwise whole nodes generate and at least one trains",
         "algorithms/grpo.py:393-407",
         _separate_generation_nodes,
     ),
@@ -199,14 +199,14 @@ CONSTRAINTS = (
     ),
     Constraint(
         "R5",
-        "generating GPUs are a multiple of vLLM's TP x PP",
+        "generation GPUs are a multiple of vLLM's TP x PP",
         "models/generation/vllm/vllm_generation.py:63-90",
         _generation_gpus,
     ),
 )
 RAY_RESOURCES = Constraint(
     "R20",
-    "Ray shows the GPUs and CPUs that are asked for",
+    "the RayCluster provides the requested GPUs and CPUs",
     "distributed/virtual_cluster.py:286-307",
     _ray_resources,
 )
