@@ -97,7 +97,9 @@ def _provisioning_model(answers: Answers, world: CloudReader) -> Iterable[CheckF
         else "; whether machines are free shows only when they are asked for"
     )
     yield CheckFinding(
-        "info", f"capacity {chosen}: {way.price}", f"waiting time: {way.waiting}; preemption: {way.preemption}{doubt}"
+        "info",
+        f"capacity {chosen}: {way.price}",
+        f"waiting time: {way.waiting}; preemption: {way.preemption}{doubt}",
     )
 
 

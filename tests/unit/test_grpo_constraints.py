@@ -279,7 +279,10 @@ def test_every_rule_has_a_neighbour_on_each_side() -> None:
 
 def test_the_tutorial_itself_is_told_of_its_micro_batches_and_warned_of_nothing() -> None:
     found = list(violation_findings(answers()))
-    assert [each.level for each in found] == ["info", "info"] and "micro batches of 1 (training) and 2 (logprob)" in found[0].title
+    assert [each.level for each in found] == [
+        "info",
+        "info",
+    ] and "micro batches of 1 (training) and 2 (logprob)" in found[0].title
 
 
 RUNS = st.fixed_dictionaries(
