@@ -42,9 +42,11 @@ class CloudError(WizardError):
         *,
         transient: bool = False,
         status: int = 0,
+        service: str = "",
     ) -> None:
         super().__init__(title, detail, fix, command)
         self.kind, self.transient, self.status = kind, transient, status
+        self.service = service  # the API that is disabled
         self.operation_ended = False  # an operation has ended with this: asking after it again says the same
 
 
@@ -200,6 +202,7 @@ def _access_error(service: str, status: int, message: str, reason: str) -> Cloud
             "enable it, then wait a few minutes",
             f"gcloud services enable {service}",
             transient=True,
+            service=service,
         )
     if status == 401:
         return CloudError(

@@ -1,4 +1,4 @@
-"""Preflight: all checks of all steps side by side. Creates nothing; one that cannot run warns, it does not block."""
+"""Preflight: run the checks of all steps. Nothing is created; a check that cannot run warns, it does not block."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ import asyncio
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from grpo_wizard.state.errors import WizardError
 from grpo_wizard.steps.clients.queries.cached import CachedCloudReader
 from grpo_wizard.steps.core.model import Check, CheckFinding, CloudReader, Step
+from grpo_wizard.steps.core.text import end_with_period
 from grpo_wizard.steps.deployment.session import Session
 from grpo_wizard.steps.engine import backoff
 from grpo_wizard.steps.engine.result import failure
@@ -19,132 +20,166 @@ if TYPE_CHECKING:
     from grpo_wizard.steps.answers import Answers
 
 _MAX_CONCURRENCY = 24
-_PENDING_SUFFIX = ": cannot be looked up yet"
-_PROJECT_PENDING = "looked up once the project is there"
+_MAX_SERVICES_NAMED = 3
+_SKIP = "Correct the settings, or skip the checks with --skip-checks."
+_RETRY = "A new API can take minutes to take effect: re-run apply, or skip the checks with --skip-checks."
+_BLOCKING_CAUSES = {
+    "auth": "Sign-in",
+    "clock": "System clock",
+    "quota_project": "Quota project",
+    "billing": "Billing",
+}
+"""Kinds of errors without whose fix nothing can be created -> the title of the finding."""
+
+
+@dataclass(frozen=True)
+class Pending:
+    """Why a check cannot run yet: its project does not exist, or an API is disabled or not in effect yet."""
+
+    reason: Literal["project", "api"]
+    service: str = ""
+    """The API's name, such as `compute.googleapis.com`, if known."""
+
+    @property
+    def detail(self) -> str:
+        if self.reason == "project":
+            return "Runs once the project exists."
+        return f"Waits for {self.service or 'an API'}, which apply enables."
 
 
 @dataclass(frozen=True)
 class CheckResult:
-    """What one check of one step saw."""
+    """One finding of a check, or why the check is pending."""
 
     step: str
     check: Check
     finding: CheckFinding
+    pending: Pending | None = None
 
     @property
     def id(self) -> str:
         return f"{self.step}.{self.check.id}"
 
     def to_json(self) -> dict[str, str]:
-        seen = self.finding
+        finding = self.finding
         return {
             "id": self.id,
             "step": self.step,
-            "level": seen.level,
-            "title": seen.title,
-            "detail": seen.detail,
-            "fix": seen.fix,
+            "level": finding.level,
+            "title": finding.title,
+            "detail": finding.detail,
+            "fix": finding.fix,
         }
 
 
 class _ProjectProbe:
-    """A world that remembers whether it was asked what only an existing project can answer."""
+    """A CloudReader that remembers whether it was asked anything that only an existing project can answer."""
 
     def __init__(self, reader: CloudReader, answers: Answers) -> None:
-        self._world, self._answers, self.mode = reader, answers, reader.mode
+        self._reader, self._answers, self.mode = reader, answers, reader.mode
         self.depends_on_project = False
 
     @property
     def _project(self) -> str:
-        """Read when it is needed: while answers are still given, what asks nothing of it must not wait for it."""
+        """Read when needed: checks that do not depend on the project run before its ID is known."""
         return str(self._answers.project.project_id)
 
     def ask(self, question: str, **about: Any) -> Any:
         if question != "project" and "project" in about:
             self.depends_on_project |= about["project"] == self._project
-        return self._world.ask(question, **about)
+        return self._reader.ask(question, **about)
 
     def project_missing(self) -> bool:
-        """The answers came from a project that is not there, or that may not be seen: they say nothing."""
+        """Return whether the answers are meaningless because the project does not exist or is not visible."""
         try:
-            return self.depends_on_project and self._world.ask("project", project=self._project) is None
+            return self.depends_on_project and self._reader.ask("project", project=self._project) is None
         except WizardError:
-            return False  # the check of the project says what is wrong with the question
+            return False  # reported by the project's own check
 
 
 def run_check(step: str, check: Check, answers: Answers, reader: CloudReader) -> list[CheckResult]:
-    """Blocking; run it in a thread."""
-    watched = _ProjectProbe(reader, answers)
+    """Run one check. Blocks on network calls; run it in a thread."""
+    probe = _ProjectProbe(reader, answers)
+    pending: Pending | None = None
     try:
-        found = list(check.run(answers, watched))
+        findings = list(check.run(answers, probe))
     except WizardError as error:
-        found = [_inconclusive_finding(check.title, error)]
-    if watched.project_missing():
-        found = [CheckFinding("info", f"{check.title}{_PENDING_SUFFIX}", _PROJECT_PENDING)]
-    return [CheckResult(step, check, finding) for finding in found]
+        if getattr(error, "kind", "") == "api_disabled":
+            pending = Pending("api", getattr(error, "service", ""))
+        findings = [_inconclusive_finding(check.title, error)]
+    if probe.project_missing():
+        pending = Pending("project")
+    if pending:
+        findings = [CheckFinding("info", check.title, pending.detail)]
+    return [CheckResult(step, check, finding, pending) for finding in findings]
 
 
 def _inconclusive_finding(title: str, error: WizardError) -> CheckFinding:
-    """Of a check that could not run. Without a valid sign-in, or a payer, nothing at all can be done, and that blocks."""
+    """Return the finding of a check that failed to run: a warning, unless the cause stops everything else too."""
     kind = getattr(error, "kind", "")
-    if kind in ("auth", "clock", "quota_project", "billing"):
-        return CheckFinding("block", error.title, error.detail, error.command or error.fix)
-    if kind == "api_disabled":
-        again = "it is looked up again before anything billable is made"
-        return CheckFinding("info", f"{title}{_PENDING_SUFFIX}", f"{error.title}; {again}")
-    # Of a missing permission `check` names the role: here that advice would lead in a circle.
+    detail = " ".join(end_with_period(text) for text in (error.title, error.detail) if text)
+    if kind in _BLOCKING_CAUSES:
+        return CheckFinding("block", _BLOCKING_CAUSES[kind], detail, error.command or error.fix)
+    # If a permission is missing, the fix would be to run `check`, which is what is running.
     fix = "" if kind == "denied" else error.fix
-    return CheckFinding("warn", f"{title}: could not be looked up", error.detail or error.title, fix)
+    return CheckFinding("warn", title, f"Could not be checked: {detail}", fix)
 
 
-def _deduplicate(found: Iterable[CheckResult]) -> list[CheckResult]:
-    """One trouble that stops several checks stands in the first of them."""
+def _deduplicate(results: Iterable[CheckResult]) -> list[CheckResult]:
+    """Keep the first of several checks that are blocked by the same cause."""
     blocked: set[tuple[str, str]] = set()
     kept = []
-    for checked in found:
-        seen = checked.finding
-        if seen.level != "block" or (seen.title, seen.fix) not in blocked:
-            kept.append(checked)
-        if seen.level == "block":
-            blocked.add((seen.title, seen.fix))
+    for result in results:
+        finding = result.finding
+        if finding.level != "block" or (finding.title, finding.fix) not in blocked:
+            kept.append(result)
+        if finding.level == "block":
+            blocked.add((finding.title, finding.fix))
     return kept
 
 
-def _collapse_pending(found: Iterable[CheckResult]) -> list[CheckResult]:
-    """All that waits for the project is one line, behind what the first step says of the project itself."""
-    listed = list(found)
-    waiting = [checked for checked in listed if checked.finding.detail == _PROJECT_PENDING]
-    if len(waiting) < 2:
-        return listed
-    last = [checked for checked in waiting if checked.step == waiting[0].step][-1]
-    title = f"{len(waiting)} checks of what is in the project{_PENDING_SUFFIX}"
-    one = CheckResult(last.step, last.check, CheckFinding("info", title, _PROJECT_PENDING))
-    return [
-        one if checked is last else checked for checked in listed if checked is last or checked not in waiting
-    ]
+def fold_pending(results: Sequence[CheckResult]) -> tuple[list[CheckResult], list[str]]:
+    """Separate checks that wait for the same reason: return the other results and one line per reason."""
+    groups: dict[str, list[CheckResult]] = {}
+    for result in results:
+        if result.pending:
+            groups.setdefault(result.pending.reason, []).append(result)
+    folded = {reason: group for reason, group in groups.items() if len(group) > 1}
+    others = [result for result in results if not result.pending or result.pending.reason not in folded]
+    return others, [_format_pending(reason, group) for reason, group in folded.items()]
+
+
+def _format_pending(reason: str, group: Sequence[CheckResult]) -> str:
+    if reason == "project":
+        return f"{len(group)} checks wait until the project exists."
+    services = {result.pending.service.partition(".")[0]: None for result in group if result.pending}
+    names = [name for name in services if name]
+    more = ", …" if len(names) > _MAX_SERVICES_NAMED else ""
+    listed = f" ({', '.join(names[:_MAX_SERVICES_NAMED])}{more})" if names else ""
+    return f"{len(group)} checks wait for APIs that apply enables{listed}."
 
 
 async def run_checks(steps: Iterable[Step], answers: Answers, reader: CloudReader) -> list[CheckResult]:
-    """All of them, in the order of steps."""
+    """Run every check of the steps at the same time. Return the results in the order of the steps."""
     loop = asyncio.get_running_loop()
-    # A pool of its own: asyncio's has no more threads than processors and four.
+    # A pool of its own: asyncio's default has only four threads more than the machine has processors.
     with ThreadPoolExecutor(_MAX_CONCURRENCY, "check") as pool:
-        looks = [
+        running = [
             loop.run_in_executor(pool, run_check, step.name, check, answers, reader)
             for step in steps
             for check in step.checks
         ]
-        found = await asyncio.gather(*looks)
-    return _deduplicate(_collapse_pending(checked for group in found for checked in group))
+        results = await asyncio.gather(*running)
+    return _deduplicate(result for group in results for result in group)
 
 
-def blocking(found: Sequence[CheckResult]) -> list[CheckResult]:
-    return [checked for checked in found if checked.finding.level == "block"]
+def blocking(results: Sequence[CheckResult]) -> list[CheckResult]:
+    return [result for result in results if result.finding.level == "block"]
 
 
-def inconclusive(found: Sequence[CheckResult]) -> list[CheckResult]:
-    """What an API that is off, or enabled a moment ago and not in effect yet, left unknown."""
-    return [checked for checked in found if checked.finding.title.endswith(_PENDING_SUFFIX)]
+def inconclusive(results: Sequence[CheckResult]) -> list[CheckResult]:
+    """Return the checks that wait for the project or for an API."""
+    return [result for result in results if result.pending]
 
 
 async def preflight_gate(session: Session) -> list[dict[str, str]]:
@@ -160,15 +195,17 @@ async def preflight_gate(session: Session) -> list[dict[str, str]]:
         if blocking(results) or not inconclusive(results) or loop.time() > until:
             break
         await asyncio.sleep(delay)
-    default_fix = (
-        "A new API can take minutes to take effect: re-run apply, or skip the checks with --skip-checks."
-    )
-    return [
-        failure(
-            f"check {result.id}",
-            result.finding.title,
-            result.finding.detail,
-            result.finding.fix or default_fix,
-        )
-        for result in blocking(results) or inconclusive(results)
-    ]
+    if blocked := blocking(results):
+        return [
+            failure(f"check {one.id}", one.finding.title, one.finding.detail, one.finding.fix or _SKIP)
+            for one in blocked
+        ]
+    return [_pending_failure(one) for one in inconclusive(results)]
+
+
+def _pending_failure(result: CheckResult) -> dict[str, str]:
+    """Word the failure alike for all checks that wait for the same API, so that front ends can group them."""
+    if result.pending and result.pending.reason == "project":
+        return failure(f"check {result.id}", "The project does not exist yet", "", _RETRY)
+    service = (result.pending and result.pending.service) or "An API"
+    return failure(f"check {result.id}", f"{service} is not in effect yet", "", _RETRY)

@@ -94,7 +94,7 @@ def run_async(journey: Callable[[], Awaitable[None]]) -> None:
     asyncio.run(journey())  # type: ignore[arg-type]
 
 
-@pytest.fixture
+@pytest.fixture(name="joined")
 def shared_home(shared_rehearsal: object, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     """A home folder of its own whose rehearsals live on the module's server."""
     for name, value in shared_rehearsal.address.env.items():  # type: ignore[attr-defined]

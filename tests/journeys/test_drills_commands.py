@@ -87,7 +87,7 @@ def test_any_command_of_a_rehearsal_begins_a_drill_and_says_that_it_runs(home: P
     seen = typed(home, "check", "--rehearse", "--speed", "max", "--drill", "expired-credentials", "--json")
     assert seen.returncode == 1 and "Drill: expired-credentials." in seen.stderr
     blocks = [row for row in json.loads(seen.stdout)["checks"] if row["level"] == "block"]
-    assert [("sign-in has expired" in row["title"], row["fix"]) for row in blocks] == [(True, LOGIN)]
+    assert [("sign-in has expired" in row["detail"], row["fix"]) for row in blocks] == [(True, LOGIN)]
 
 
 def test_the_emulators_readme_names_every_drill_and_no_other() -> None:

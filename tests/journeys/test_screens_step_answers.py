@@ -239,7 +239,7 @@ def test_f6_enables_the_apis_after_a_question_and_the_checks_look_again(joined: 
     async def journey() -> None:
         async with run_wizard(joined, start="alpha") as pilot:
             screen = await wait_for_step(pilot, "cluster")
-            assert "cannot be looked up yet" in screen_text(pilot) and screen.checks.needs_apis
+            assert "checks wait for APIs" in screen_text(pilot) and screen.checks.needs_apis
             await pilot.press("f6")
             await wait_until(
                 pilot,
@@ -256,7 +256,7 @@ def test_f6_enables_the_apis_after_a_question_and_the_checks_look_again(joined: 
                 pilot, lambda: not screen.checks.needs_apis and screen.checks.is_settled, "the APIs"
             )
             await wait_until(pilot, lambda: "GKE 1.35" in screen_text(pilot), "the versions")
-            assert "cannot be looked up yet" not in screen_text(pilot)
+            assert "wait for APIs" not in screen_text(pilot)
             assert not screen.check_action("enable_apis", ()), "nothing is hidden any more"
             kinds = {record.kind for record in screen.controller.draft.deployment.resources.values()}
             assert kinds == {"api"} and screen.controller.initial_screen() == "cluster"

@@ -18,7 +18,15 @@ from grpo_wizard.state.errors import WizardError
 from grpo_wizard.steps.clients.errors import CloudError
 from grpo_wizard.steps.clients.queries.cached import CachedCloudReader
 from grpo_wizard.steps.core.model import Check, CheckFinding
-from grpo_wizard.steps.engine.preflight import CheckResult, blocking, inconclusive, run_check, run_checks
+from grpo_wizard.steps.engine.preflight import (
+    CheckResult,
+    Pending,
+    blocking,
+    fold_pending,
+    inconclusive,
+    run_check,
+    run_checks,
+)
 from grpo_wizard.steps.registry import step
 
 ANSWERS = answers()
@@ -69,40 +77,45 @@ def _only(found: list[CheckResult]) -> CheckFinding:
 
 
 @pytest.mark.parametrize(
-    "kind,level",
+    "kind,level,title",
     [
-        ("auth", "block"),
-        ("clock", "block"),
-        ("quota_project", "block"),
-        ("billing", "block"),
-        ("api_disabled", "info"),
-        ("denied", "warn"),
-        ("transient", "warn"),
-        ("refused", "warn"),
-        ("not_found", "warn"),
+        ("auth", "block", "Sign-in"),
+        ("clock", "block", "System clock"),
+        ("quota_project", "block", "Quota project"),
+        ("billing", "block", "Billing"),
+        ("api_disabled", "info", "GPU quota"),
+        ("denied", "warn", "GPU quota"),
+        ("transient", "warn", "GPU quota"),
+        ("refused", "warn", "GPU quota"),
+        ("not_found", "warn", "GPU quota"),
     ],
 )  # fmt: skip
-def test_what_an_error_of_the_cloud_means_for_a_check(reader: Any, kind: str, level: str) -> None:
-    error = CloudError(kind, "the title", "the detail", "the fix", "the command")
+def test_what_an_error_of_the_cloud_means_for_a_check(reader: Any, kind: str, level: str, title: str) -> None:
+    error = CloudError(
+        kind, "the title", "the detail", "the fix", "the command", service="lustre.googleapis.com"
+    )
     found = run_check("quotas", _check(_fails(error)), ANSWERS, reader())
     finding = _only(found)
-    assert finding.level == level
+    assert (finding.level, finding.title) == (level, title)
     assert bool(blocking(found)) == (level == "block") and bool(inconclusive(found)) == (level == "info")
     if level == "block":
-        assert (finding.title, finding.detail, finding.fix) == ("the title", "the detail", "the command")
-    else:
-        assert finding.title.startswith("GPU quota")
+        assert (finding.detail, finding.fix) == ("the title. the detail.", "the command")
     if level == "info":
-        assert "the title" in finding.detail and not finding.fix
+        assert finding.detail == "Waits for lustre.googleapis.com, which apply enables." and not finding.fix
     if level == "warn":
-        assert finding.detail == "the detail" and finding.fix == ("" if kind == "denied" else "the fix")
+        assert finding.detail == "Could not be checked: the title. the detail."
+        assert finding.fix == ("" if kind == "denied" else "the fix")
 
 
 def test_an_error_without_a_kind_warns_and_one_without_a_command_names_its_fix(reader: Any) -> None:
     finding = _only(
         run_check("quotas", _check(_fails(WizardError("the title", "", "the fix"))), ANSWERS, reader())
     )
-    assert (finding.level, finding.detail, finding.fix) == ("warn", "the title", "the fix")
+    assert (finding.level, finding.detail, finding.fix) == (
+        "warn",
+        "Could not be checked: the title.",
+        "the fix",
+    )
     blocked = run_check(
         "quotas", _check(_fails(CloudError("auth", "no sign-in", "", "sign in"))), ANSWERS, reader()
     )
@@ -170,18 +183,57 @@ def test_the_same_warning_of_two_checks_is_reported_twice(reader: Any) -> None:
     assert [result.finding.level for result in mixed] == ["block", "warn"]
 
 
-def test_what_waits_for_the_project_is_one_line_that_counts_them(reader: Any) -> None:
+def test_checks_that_wait_for_the_project_keep_an_entry_each_and_fold_into_one_line(reader: Any) -> None:
     free, waits = _reports(CheckFinding("pass", "free")), _lists_networks()
     steps = {
         "project": [_check(free, "first"), _check(waits, "x"), _check(waits, "y")],
         "quotas": [_check(waits, "z"), _check(free, "last")],
     }
     found = _run(steps, reader())
-    assert [result.id for result in found] == ["project.first", "project.y", "quotas.last"]
-    assert (
-        found[1].finding.level == "info"
-        and "3" in found[1].finding.title
-        and inconclusive(found) == [found[1]]
-    )
-    one = _run({"quotas": [_check(waits, "z")]}, reader())
-    assert [result.finding.title.startswith("GPU quota") for result in one] == [True]
+    assert [result.id for result in found] == [
+        "project.first", "project.x", "project.y", "quotas.z", "quotas.last",
+    ]  # fmt: skip
+    waiting = inconclusive(found)
+    assert [result.pending for result in waiting] == [Pending("project")] * 3
+    assert {(result.finding.level, result.finding.title) for result in waiting} == {("info", "GPU quota")}
+    others, lines = fold_pending(found)
+    assert [result.id for result in others] == ["project.first", "quotas.last"]
+    assert lines == ["3 checks wait until the project exists."]
+
+
+def _off(*services: str) -> list[CheckResult]:
+    return [
+        result
+        for service in services
+        for result in run_check(
+            "quotas",
+            _check(_fails(CloudError("api_disabled", "off", service=service))),
+            ANSWERS,
+            _NO_QUESTION,
+        )
+    ]
+
+
+class _NoReader:
+    """For checks that ask nothing."""
+
+    mode = "rehearsal"
+
+    def ask(self, question: str, **about: Any) -> Any:
+        raise AssertionError(question)
+
+
+_NO_QUESTION = _NoReader()
+
+
+def test_checks_that_wait_for_apis_fold_into_one_line_that_names_them() -> None:
+    found = _off("compute.googleapis.com", "container.googleapis.com", "compute.googleapis.com")
+    assert fold_pending(found) == ([], ["3 checks wait for APIs that apply enables (compute, container)."])
+    many = _off(*(f"{name}.googleapis.com" for name in "abcde"))
+    assert fold_pending(many)[1] == ["5 checks wait for APIs that apply enables (a, b, c, …)."]
+
+
+def test_a_single_check_that_waits_keeps_its_own_line() -> None:
+    [found] = _off("compute.googleapis.com")
+    assert fold_pending([found]) == ([found], [])
+    assert found.finding.title == "GPU quota" and "compute.googleapis.com" in found.finding.detail

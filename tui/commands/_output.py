@@ -6,13 +6,22 @@ import argparse
 import json
 import math
 import shlex
+import shutil
 import sys
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from grpo_wizard.state.errors import WizardError
+from grpo_wizard.tui.style.text import wrap_text
 
 SCHEMA = 1
+
+
+def print_wrapped(text: str, hanging: int = 0) -> None:
+    """Print text; on a terminal, wrapped between words. `hanging` indents continuation lines."""
+    if sys.stdout.isatty():
+        text = wrap_text(text, shutil.get_terminal_size().columns, hanging)
+    print(text, flush=True)
 
 
 def json_safe(value: Any) -> Any:

@@ -207,5 +207,5 @@ def run_single_check(
     except NotAnswered as missing:
         where, _dot, name = missing.key.partition(".")
         label = step(where).field(name).label
-        title = _("{check}: waits for {field}").format(check=check.title, field=label)
-        return [CheckResult(step_name, check, CheckFinding("info", title))]
+        detail = _("Runs once {field} is set.").format(field=label)
+        return [CheckResult(step_name, check, CheckFinding("info", check.title, detail))]

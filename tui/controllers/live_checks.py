@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from grpo_wizard.state.errors import WizardError
 from grpo_wizard.steps.core.model import Check, Step
 from grpo_wizard.steps.engine import backoff as feeling
-from grpo_wizard.steps.engine.preflight import inconclusive
+from grpo_wizard.steps.engine.preflight import CheckResult, fold_pending, inconclusive
 from grpo_wizard.tui.controllers.threads import in_thread
 from grpo_wizard.tui.widgets.checks import CheckRow
 
@@ -25,7 +25,7 @@ class LiveChecks:
         self._screen, self._step = screen, step
         self._results: dict[str, list[CheckRow]] = {}
         self._pending: set[str] = set()
-        self._inconclusive: set[str] = set()  # checks that an API which is off left unanswered
+        self._inconclusive: dict[str, list[CheckResult]] = {}  # results of checks that wait for an API
         self._activity = ""
 
     @property
@@ -50,9 +50,23 @@ class LiveChecks:
         for check in self._step.checks:
             if check.id in self._pending and not self._results.get(""):
                 listed.append(CheckRow(check.id, "look", check.title))
-            else:
+            elif check.id not in self._inconclusive:
                 listed += self._results.get(check.id, [])
-        return listed
+        return listed + self._inconclusive_rows()
+
+    def _inconclusive_rows(self) -> list[CheckRow]:
+        """One row for all checks that wait for the same reason."""
+        waiting = [
+            result
+            for check_id, results in self._inconclusive.items()
+            if check_id not in self._pending
+            for result in results
+        ]
+        single, folded = fold_pending(waiting)
+        return [
+            *(CheckRow(result.id, "info", result.finding.title, result.finding.detail) for result in single),
+            *(CheckRow(f"pending.{n}", "info", text) for n, text in enumerate(folded)),
+        ]
 
     def mark_stale(self, changed: Iterable[str]) -> None:
         """What looked at these answers holds no more; looks that are under way are dropped."""
@@ -116,7 +130,9 @@ class LiveChecks:
                 CheckRow("outside", "block", error.title, error.detail, error.command or error.fix)
             ]
         else:
-            (self._inconclusive.add if inconclusive(seen) else self._inconclusive.discard)(check.id)
+            self._inconclusive.pop(check.id, None)
+            if waiting := inconclusive(seen):
+                self._inconclusive[check.id] = waiting
             self._results[check.id] = [
                 CheckRow(
                     f"{check.id}.{n}",

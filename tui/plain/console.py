@@ -12,14 +12,13 @@ import getpass
 import re
 import shutil
 import sys
-import textwrap
 from collections.abc import Mapping, Sequence
 
 from grpo_wizard.tui.style.i18n import _
 from grpo_wizard.tui.style.icons import terminal_supports_unicode, to_ascii
+from grpo_wizard.tui.style.text import wrap_text
 
 _ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|.)")
-_COMMAND = re.compile(r"[^:]*: (?:grpo-wizard|gcloud|kubectl|ray|bash|curl|export|pip|python3?|cd|echo) ")
 _CONTROL_CHARS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 HELP = "?"
@@ -102,28 +101,9 @@ class Console:
         return wrap_text(shown, shutil.get_terminal_size().columns) if sys.stdout.isatty() else shown
 
 
-def wrap_text(text: str, width: int) -> str:
-    """Lines that end between words. A command stays one line, however long: it is there to be copied."""
-    return "\n".join(
-        line if _COMMAND.match(line) else _fill_line(line, width - 1) for line in text.split("\n")
-    )
-
-
-def _fill_line(line: str, width: int) -> str:
-    indent = " " * (len(line) - len(line.lstrip()))
-    return textwrap.fill(
-        line, max(width, 20), subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
-    )
-
-
 def _match_option(typed: str, options: Mapping[str, str]) -> str:
     """By key, or by the label's words."""
     lowered = typed.lower()
     if lowered in options:
         return lowered
     return next((key for key, label in options.items() if lowered and label.lower() == lowered), "")
-
-
-def end_with_period(text: str) -> str:
-    """With a full stop, unless it has an end of its own."""
-    return text if not text or text[-1] in ".!?:" else text + "."

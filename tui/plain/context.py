@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from grpo_wizard.state.errors import WizardError
 from grpo_wizard.state.home import Home
 from grpo_wizard.steps.core.durations import format_duration
-from grpo_wizard.tui.plain.console import Console, end_with_period
+from grpo_wizard.steps.core.text import end_with_period
+from grpo_wizard.tui.plain.console import Console
 from grpo_wizard.tui.style.i18n import _
 
 if TYPE_CHECKING:

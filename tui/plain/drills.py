@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from grpo_wizard.state.errors import WizardError
-from grpo_wizard.tui.plain.console import HELP, end_with_period
+from grpo_wizard.steps.core.text import end_with_period
+from grpo_wizard.tui.plain.console import HELP
 from grpo_wizard.tui.plain.context import PlainSession
 from grpo_wizard.tui.style.i18n import _
 

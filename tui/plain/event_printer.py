@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from grpo_wizard.steps.core.durations import format_duration, format_duration_range
+from grpo_wizard.steps.core.text import end_with_period
 from grpo_wizard.tui.commands._output import format_hourly_price, format_plan_counts
 from grpo_wizard.tui.commands._output import resource_label as thing_name
-from grpo_wizard.tui.plain.console import end_with_period
 from grpo_wizard.tui.style.i18n import _
 from grpo_wizard.tui.viewmodels import failures
 from grpo_wizard.tui.viewmodels.deployments import parse_time

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from grpo_wizard.state.errors import WizardError
 from grpo_wizard.steps.core.durations import format_duration
+from grpo_wizard.steps.core.text import end_with_period
 from grpo_wizard.tui.controllers.job_monitor import (
     JobMonitor,
     JobSnapshot,
@@ -17,7 +18,6 @@ from grpo_wizard.tui.controllers.job_monitor import (
     seconds_left,
 )
 from grpo_wizard.tui.plain import drills
-from grpo_wizard.tui.plain.console import end_with_period
 from grpo_wizard.tui.plain.context import PlainSession, Quit
 from grpo_wizard.tui.style.i18n import _
 from grpo_wizard.tui.style.icons import status_icon

@@ -7,8 +7,9 @@ from typing import Any
 
 from grpo_wizard.state.errors import WizardError
 from grpo_wizard.steps.core.answers import Field, InvalidValue
+from grpo_wizard.steps.core.text import end_with_period
 from grpo_wizard.tui.controllers.draft import Draft
-from grpo_wizard.tui.plain.console import BACK, HELP, NONE, SKIP, end_with_period
+from grpo_wizard.tui.plain.console import BACK, HELP, NONE, SKIP
 from grpo_wizard.tui.plain.context import PlainSession
 from grpo_wizard.tui.style.i18n import _
 

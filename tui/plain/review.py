@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from grpo_wizard.state.errors import WizardError
+from grpo_wizard.steps.core.text import end_with_period
 from grpo_wizard.steps.engine.apply import plan
 from grpo_wizard.steps.engine.estimate import format_estimate
 from grpo_wizard.steps.engine.options import ApplyOptions
@@ -16,7 +17,6 @@ from grpo_wizard.steps.pricing.book import hourly_cost
 from grpo_wizard.steps.registry import STEP_NAMES, STEPS, all_resources
 from grpo_wizard.tui.commands._output import format_hourly_price
 from grpo_wizard.tui.plain import drills
-from grpo_wizard.tui.plain.console import end_with_period
 from grpo_wizard.tui.plain.context import PlainSession, Quit
 from grpo_wizard.tui.plain.step import LEVEL_LABELS
 from grpo_wizard.tui.style.i18n import _

@@ -10,15 +10,16 @@ from typing import Any
 from grpo_wizard.state.errors import WizardError
 from grpo_wizard.steps.core.answers import Field, NotAnswered
 from grpo_wizard.steps.core.model import Step
+from grpo_wizard.steps.core.text import end_with_period
 from grpo_wizard.steps.engine import backoff
-from grpo_wizard.steps.engine.preflight import CheckResult, inconclusive
+from grpo_wizard.steps.engine.preflight import CheckResult, fold_pending, inconclusive
 from grpo_wizard.steps.registry import STEP_NAMES, step
 from grpo_wizard.tui.controllers.deployment import run_single_check
 from grpo_wizard.tui.controllers.enable_apis import enable
 from grpo_wizard.tui.controllers.launch import cli_command
 from grpo_wizard.tui.controllers.threads import in_thread
 from grpo_wizard.tui.plain import drills
-from grpo_wizard.tui.plain.console import BACK, SKIP, end_with_period
+from grpo_wizard.tui.plain.console import BACK, SKIP
 from grpo_wizard.tui.plain.context import PlainSession, Quit
 from grpo_wizard.tui.plain.question import FieldPrompt, as_typed
 from grpo_wizard.tui.style.i18n import _, ngettext
@@ -127,8 +128,11 @@ class StepView:
         except WizardError as error:
             self.check_error = error
             self.ui.print_error(error)
-        for checked in self.results:
-            self.console.print(format_check(checked))
+        ran, waiting = fold_pending(self.results)
+        for result in ran:
+            self.console.print(format_check(result))
+        for text in waiting:
+            self.console.print(_("Check: {level}: {title}").format(level=LEVEL_LABELS["info"], title=text))
 
     @property
     def _blocking_count(self) -> int:
