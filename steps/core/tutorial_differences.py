@@ -1,7 +1,4 @@
-"""What is deliberately done better than the tutorial.
-
-One table that Review, `plan`, `export` and the README draw from.
-"""
+"""The deliberate differences from Google's tutorial: one table for Review, `plan` and `export`."""
 
 from __future__ import annotations
 
@@ -13,12 +10,12 @@ if TYPE_CHECKING:
     from grpo_wizard.steps.answers import Answers
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Difference:
-    """One row. `switch` is (step.field, the value that switches it off), None where there is no way back.
+    """One difference, with what the tutorial does and why that fails.
 
-    `where` are the `step.kind` of the resources in which it shows; empty for what shows in how the
-    wizard works.
+    `opt_out` is (step.field, value that turns it off), or None if it cannot be turned off. `resource_kinds`
+    are the `step.kind` of the resources that it changes; empty if it changes how the wizard works.
     """
 
     name: str
@@ -35,7 +32,7 @@ class Difference:
 
     @property
     def opt_out_setting(self) -> str | None:
-        """As `--set` takes it, for instance `networks.mtu=0`."""
+        """The setting that turns it off, as `--set` accepts it, for example `networks.mtu=0`."""
         if self.opt_out is None:
             return None
         value = self.opt_out[1]
@@ -46,95 +43,94 @@ _PODS = "raycluster.raycluster"
 
 DIFFERENCES: tuple[Difference, ...] = (
     Difference(
-        "one_cpu_node",
-        "one CPU node, in the GPU nodes' zone",
-        "in a regional cluster the tutorial's one node is one in each of three zones; one carries the head",
-        ("cluster.one_cpu_node", False),
-        ("cluster.cluster",),
+        name="one_cpu_node",
+        what="one CPU node, in the zone of the GPU nodes",
+        why="in a regional cluster the tutorial's node count applies to each of three zones; one node carries the Ray head",
+        opt_out=("cluster.one_cpu_node", False),
+        resource_kinds=("cluster.cluster",),
     ),
     Difference(
-        "gke_version",
-        "GKE 1.35 instead of whatever the channel serves",
-        "the tutorial names no version, and RDMA and Lustre each need a minimum",
-        ("cluster.version", ""),
-        ("cluster.cluster",),
+        name="gke_version",
+        what="GKE 1.35 instead of the default of the release channel",
+        why="the tutorial sets no version, but RDMA and Lustre each require a minimum",
+        opt_out=("cluster.version", ""),
+        resource_kinds=("cluster.cluster",),
     ),
     Difference(
-        "mtu",
-        "an MTU of 8896 in the cluster's network",
-        "the tutorial leaves 1460; Managed Lustre is about 10 % faster with large frames",
-        ("networks.mtu", 0),
-        ("networks.network",),
+        name="mtu",
+        what="MTU 8896 on the cluster's network",
+        why="the tutorial keeps 1460; Managed Lustre is about 10 % faster with jumbo frames",
+        opt_out=("networks.mtu", 0),
+        resource_kinds=("networks.network",),
     ),
     Difference(
-        "narrow_firewall",
-        "the gVNIC rule admits its own subnet only",
-        "the tutorial's 192.168.0.0/16 spans the RDMA ranges too, where such a rule cannot reach",
-        ("networks.narrow_firewall", False),
-        ("networks.firewall",),
+        name="narrow_firewall",
+        what="the gVNIC firewall rule allows its own subnet only",
+        why="the tutorial's 192.168.0.0/16 also covers the RDMA ranges, where such a rule has no effect",
+        opt_out=("networks.narrow_firewall", False),
+        resource_kinds=("networks.firewall",),
     ),
     Difference(
-        "lustre_firewall",
-        "a firewall rule for Lustre's port, from its own range only",
-        "the tutorial has none, so that mounting depends on rules that others made",
-        ("lustre.firewall", False),
-        ("lustre.firewall",),
+        name="lustre_firewall",
+        what="a firewall rule for the Lustre port, from the Lustre range only",
+        why="the tutorial has none, so mounting depends on rules created by others",
+        opt_out=("lustre.firewall", False),
+        resource_kinds=("lustre.firewall",),
     ),
     Difference(
-        "lustre_port",
-        "Lustre on port 988, without the legacy port",
-        "both of the tutorial's flags are deprecated and hold cluster and instance to port 6988",
-        ("lustre.legacy_port", True),
-        ("cluster.cluster", "lustre.lustre"),
+        name="lustre_port",
+        what="Lustre on port 988 instead of the legacy port",
+        why="both legacy flags of the tutorial are deprecated and bind cluster and instance to port 6988",
+        opt_out=("lustre.legacy_port", True),
+        resource_kinds=("cluster.cluster", "lustre.lustre"),
     ),
     Difference(
-        "rdma_interfaces",
-        "worker pods ask for the gVNIC and the eight RDMA cards",
-        "the tutorial's chart drops the annotations, so that its pods have no RDMA card",
-        ("raycluster.rdma_interfaces", False),
-        (_PODS,),
+        name="rdma_interfaces",
+        what="worker pods request the gVNIC and the eight RDMA interfaces",
+        why="the tutorial's chart drops the annotations, so its pods have no RDMA interface",
+        opt_out=("raycluster.rdma_interfaces", False),
+        resource_kinds=(_PODS,),
     ),
     Difference(
-        "own_start_command",
-        "annotation ray.io/overwrite-container-cmd: our start script runs as it is written",
-        "without it KubeRay flattens the script, loses `set -e` and prints every variable to the log",
-        ("raycluster.overwrite_container_cmd", False),
-        (_PODS,),
+        name="own_start_command",
+        what="the annotation ray.io/overwrite-container-cmd, so that the start script runs as written",
+        why="without it KubeRay flattens the script, loses `set -e` and prints every variable to the log",
+        opt_out=("raycluster.overwrite_container_cmd", False),
+        resource_kinds=(_PODS,),
     ),
     Difference(
-        "network_policy",
-        "only the RayCluster's own pods may reach its pods",
-        "Ray takes jobs from anyone in the cluster who can reach it; the tutorial has no policy",
-        ("raycluster.network_policy", False),
-        ("raycluster.network_policy",),
+        name="network_policy",
+        what="only pods of the RayCluster may connect to its pods",
+        why="Ray accepts jobs from anyone in the cluster who can connect; the tutorial has no policy",
+        opt_out=("raycluster.network_policy", False),
+        resource_kinds=("raycluster.network_policy",),
     ),
     Difference(
-        "fluentbit_off",
-        "logs are not shipped unless asked for",
-        "the tutorial always ships them, without the role that lets fluent-bit write",
-        ("raycluster.fluentbit", True),
-        (_PODS,),
+        name="fluentbit_off",
+        what="logs are shipped only on request",
+        why="the tutorial always ships them, but without the role that fluent-bit needs to write them",
+        opt_out=("raycluster.fluentbit", True),
+        resource_kinds=(_PODS,),
     ),
     Difference(
-        "fluentbit_pinned",
-        "a pinned fluent-bit with its role, that reads where Ray writes and leaves runtime_env files alone",
-        "the tutorial takes :latest, gives it no Google identity, and shows it an empty folder on the head",
-        None,
-        (_PODS, "raycluster.configmap", "raycluster.iam_binding"),
+        name="fluentbit_pinned",
+        what="a pinned fluent-bit with its IAM role, which reads Ray's log folder and skips runtime_env files",
+        why="the tutorial uses :latest, gives it no Google identity, and mounts an empty folder on the head",
+        resource_kinds=(_PODS, "raycluster.configmap", "raycluster.iam_binding"),
     ),
     Difference(
-        "final_number_answers",
-        "gold answers are the numbers behind ####",
-        "with the tutorial's raw answer column every reward is 0 and nothing is learned",
-        ("grpo.final_number_answers", False),
-        ("grpo.job",),
+        name="final_number_answers",
+        what="gold answers are the numbers after ####",
+        why="with the tutorial's raw answer column every reward is 0 and nothing is learned",
+        opt_out=("grpo.final_number_answers", False),
+        resource_kinds=("grpo.job",),
     ),
     Difference(
-        "ownership_marks",
-        "everything bears this deployment's mark",
-        "the tutorial knows its things by name only, and so cannot tell them from somebody else's",
-        ("project.ownership_marks", False),
-        (
+        name="ownership_marks",
+        what="every resource is labelled with the deployment's ID",
+        why="the tutorial identifies its resources by name only and cannot tell them from those of others",
+        opt_out=("project.ownership_marks", False),
+        resource_kinds=(
             "networks.network",
             "networks.subnet",
             "networks.firewall",
@@ -145,23 +141,22 @@ DIFFERENCES: tuple[Difference, ...] = (
         ),
     ),
     Difference(
-        "owned_cleanup",
-        "clean-up deletes what this deployment made, and nothing else",
-        "the tutorial's filter network:NAME also hits other networks' rules, and its loops may never end",
+        name="owned_cleanup",
+        what="clean-up deletes only what this deployment created",
+        why="the tutorial's filter network:NAME also matches rules of other networks, and its loops may never end",
     ),
     Difference(
-        "shared_peering",
-        "clean-up takes only our range out of the peering",
-        "the tutorial deletes the whole connection while Lustre may still use it",
-        None,
-        ("lustre.peering",),
+        name="shared_peering",
+        what="clean-up removes only our range from the peering",
+        why="the tutorial deletes the whole connection while Lustre may still use it",
+        resource_kinds=("lustre.peering",),
     ),
     Difference(
-        "release_after_job",
-        "the GPU nodes go when the job has ended",
-        "the tutorial keeps them until somebody remembers",
-        ("grpo.after_job", "keep"),
-        (
+        name="release_after_job",
+        what="GPU nodes are released after the job ends",
+        why="the tutorial keeps them until somebody deletes them",
+        opt_out=("grpo.after_job", "keep"),
+        resource_kinds=(
             _PODS,
             "raycluster.configmap",
             "raycluster.service_account",
@@ -170,108 +165,96 @@ DIFFERENCES: tuple[Difference, ...] = (
         ),
     ),
     Difference(
-        "time_limit",
-        "the job is stopped after a limit, whatever happens",
-        "the tutorial's run may hang for ever on machines that cost",
-        ("grpo.max_hours", 0),
-        (_PODS,),
+        name="time_limit",
+        what="the job is stopped after a time limit in any case",
+        why="a hanging run of the tutorial keeps its GPU nodes billed indefinitely",
+        opt_out=("grpo.max_hours", 0),
+        resource_kinds=(_PODS,),
     ),
     Difference(
-        "missing_apis",
-        "all APIs that are used are enabled first",
-        "the tutorial enables three and fails at Lustre or at the peering",
-        None,
-        ("project.api",),
+        name="missing_apis",
+        what="all required APIs are enabled first",
+        why="the tutorial enables three and fails at Lustre or at the peering",
+        resource_kinds=("project.api",),
     ),
     Difference(
-        "secrets_as_files",
-        "tokens are one Kubernetes Secret, mounted as files",
-        "the tutorial's script echoes them; as environment they show in Ray's state API and logs",
-        None,
-        ("raycluster.secret", _PODS),
+        name="secrets_as_files",
+        what="tokens are stored in one Kubernetes Secret and mounted as files",
+        why="the tutorial's script prints them; as environment variables they show in Ray's state API and logs",
+        resource_kinds=("raycluster.secret", _PODS),
     ),
     Difference(
-        "ray_job",
-        "the run is a Ray job",
-        "the tutorial's kubectl exec ends with the terminal, and nobody can ask how it went",
-        None,
-        ("grpo.job",),
+        name="ray_job",
+        what="the run is a Ray job",
+        why="the tutorial's kubectl exec ends with the terminal and leaves no record of the result",
+        resource_kinds=("grpo.job",),
     ),
     Difference(
-        "no_git_pull",
-        "the code is that of the image, on head and workers alike",
-        "the tutorial pulls main on the head only, from which its script has been removed",
-        None,
-        ("grpo.job",),
+        name="no_git_pull",
+        what="head and workers run the code of the image",
+        why="the tutorial pulls main on the head only, where its script no longer exists",
+        resource_kinds=("grpo.job",),
     ),
     Difference(
-        "resume_guard",
-        "a folder that already holds the last step is said before the job starts",
-        "run again, the tutorial sets everything up, takes no step and ends with success",
-        None,
-        ("grpo.job",),
+        name="resume_guard",
+        what="a checkpoint folder that already contains the last step is reported before the job starts",
+        why="run again, the tutorial sets everything up, trains no step and reports success",
+        resource_kinds=("grpo.job",),
     ),
     Difference(
-        "hf_home",
-        "models and data are kept on Lustre",
-        "the tutorial keeps them on each node's own disk: downloaded on every node, lost with the pod",
-        None,
-        ("grpo.job",),
+        name="hf_home",
+        what="models and data are cached on Lustre",
+        why="the tutorial caches them on local disks: downloaded by every node, lost with the pod",
+        resource_kinds=("grpo.job",),
     ),
     Difference(
-        "h200_boot_disk",
-        "H200 nodes boot from hyperdisk-balanced",
-        "their machine takes no other, and the tutorial's command names none",
-        ("cluster.gpu_boot_disk", ""),
-        ("cluster.node_pool",),
+        name="h200_boot_disk",
+        what="H200 nodes boot from hyperdisk-balanced",
+        why="their machine type supports no other boot disk, and the tutorial's command sets none",
+        opt_out=("cluster.gpu_boot_disk", ""),
+        resource_kinds=("cluster.node_pool",),
     ),
     Difference(
-        "gpu_follows",
-        "node selector and NCCL tuner follow the chosen GPU",
-        "the tutorial's chart stays on B200, so that H200 workers stay Pending",
-        None,
-        (_PODS,),
+        name="gpu_follows",
+        what="node selector and NCCL tuner match the selected GPU",
+        why="the tutorial's chart is fixed to B200, so H200 workers stay Pending",
+        resource_kinds=(_PODS,),
     ),
     Difference(
-        "no_installs",
-        "nothing is installed when a pod starts",
-        "the tutorial's apt-get and pip lines need the net at every start and fail on this image",
-        None,
-        (_PODS,),
+        name="no_installs",
+        what="no packages are installed when a pod starts",
+        why="the tutorial's apt-get and pip commands need network access at every start and fail on this image",
+        resource_kinds=(_PODS,),
     ),
     Difference(
-        "wait_for_gib",
-        "an init container waits, at most 15 minutes, for NCCL's plug-in and the driver",
-        "both land on a new node at the same time as the worker, which would otherwise start without them",
-        None,
-        (_PODS,),
+        name="wait_for_gib",
+        what="an init container waits up to 15 minutes for the NCCL plug-in and the GPU driver",
+        why="both are installed on a new node while the worker starts, which would otherwise run without them",
+        resource_kinds=(_PODS,),
     ),
     Difference(
-        "worker_limit",
-        "at most as many workers as there are GPU nodes",
-        "the tutorial's chart sets no limit: more replicas than machines stay Pending",
-        None,
-        (_PODS,),
+        name="worker_limit",
+        what="at most one worker per GPU node",
+        why="the tutorial's chart sets no limit: surplus replicas stay Pending",
+        resource_kinds=(_PODS,),
     ),
     Difference(
-        "no_unused_volume",
-        "no second volume in memory that nothing mounts",
-        "the tutorial's chart gives each worker one that it never uses",
-        None,
-        (_PODS,),
+        name="no_unused_volume",
+        what="no unused in-memory volume",
+        why="the tutorial's chart gives each worker a second one that nothing mounts",
+        resource_kinds=(_PODS,),
     ),
     Difference(
-        "pull_if_absent",
-        "images are pulled only where they are absent",
-        "the tutorial pulls a very large image anew at each restart",
-        None,
-        (_PODS,),
+        name="pull_if_absent",
+        what="images are pulled only if they are not present",
+        why="the tutorial pulls a very large image again at each restart",
+        resource_kinds=(_PODS,),
     ),
 )
 
 
 def rows(answers: Answers) -> list[dict[str, Any]]:
-    """The table for these answers: name, what, why, on, and switch (`step.field=value` turns it off)."""
+    """Return the table for these answers: name, what, why, on, and switch (`step.field=value` turns it off)."""
     return [
         {
             "name": d.name,
@@ -285,7 +268,7 @@ def rows(answers: Answers) -> list[dict[str, Any]]:
 
 
 def opt_out_answers() -> dict[str, dict[str, Any]]:
-    """Answers that, laid over others, switch off all that can be."""
+    """Return answers that turn off every difference that can be turned off."""
     answers: dict[str, dict[str, Any]] = {}
     for difference in DIFFERENCES:
         if difference.opt_out is not None:
@@ -295,7 +278,7 @@ def opt_out_answers() -> dict[str, dict[str, Any]]:
 
 
 def differences_for(answers: Answers, step: str, kind: str) -> Iterator[Difference]:
-    """Differences that are on and show in resources of this step and kind."""
+    """Yield the enabled differences that change resources of this step and kind."""
     for difference in DIFFERENCES:
         if f"{step}.{kind}" in difference.resource_kinds and difference.is_enabled(answers):
             yield difference
