@@ -1,1 +1,1 @@
-"""Data only: manifests, scripts, catalogues."""
+"""Data files only: catalogs, scripts, schemas, the toy trainer."""

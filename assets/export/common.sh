@@ -7,17 +7,17 @@ trap 'rm -rf "${private}"; [[ -z "${forward:-}" ]] || kill "${forward}" 2>/dev/n
 
 say() { printf '%s\n' "$*" >&2; }
 
-# This cluster and no other, whatever the current context is.
+# kubectl for this cluster, whatever the current context is.
 k() { kubectl --context="gke_${PROJECT_ID}_${REGION}_${CLUSTER}" "$@"; }
 
-# wait_for SECONDS WHAT COMMAND...: until the command succeeds, for so long at most.
+# wait_for SECONDS WHAT COMMAND...: wait until the command succeeds, up to a time limit.
 wait_for() {
   local limit="$1" what="$2" start="${SECONDS}"
   shift 2
   say "waiting for ${what}"
   until "$@"; do
     if ((SECONDS - start > limit)); then
-      say "${what}: not there after ${limit} s"
+      say "${what}: not ready after ${limit} s"
       return 1
     fi
     sleep "${POLL_SECONDS}"

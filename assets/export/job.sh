@@ -1,11 +1,11 @@
 head="$(k get pods --namespace="${NAMESPACE}" --output=name \
   --selector="ray.io/cluster=${RAYCLUSTER},ray.io/node-type=head")"
-# kubectl's forward ends when a connection fails, so it is begun anew where it has.
+# kubectl's port-forward ends when a connection fails, so it is restarted.
 forward_head() {
   k port-forward --namespace="${NAMESPACE}" "${head}" :8265 >"${private}/forward" 2>&1 &
   forward=$!
 }
-# Ray's own token, where it asks for one, goes by a private file.
+# Ray's token, if it requires one, is passed in a private file.
 {
   token="$(k get secret --namespace="${NAMESPACE}" "${RAYCLUSTER}" --ignore-not-found \
     --output=jsonpath='{.data.auth_token}' | base64 -d)"
@@ -19,9 +19,9 @@ ray() {
   curl --silent --show-error --fail-with-body --noproxy '*' --config "${private}/curl" "$@" \
     "http://127.0.0.1:${port}${path}"
 }
-head_answers() {
+head_is_ready() {
   kill -0 "${forward}" 2>/dev/null || forward_head
   ray /api/version --output /dev/null 2>/dev/null
 }
 forward_head
-wait_for 600 "Ray's Jobs API" head_answers
+wait_for 600 "Ray's Jobs API" head_is_ready

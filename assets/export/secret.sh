@@ -1,4 +1,4 @@
-# From the environment into private files and from there into the Secret, never on a command line.
+# The tokens go from the environment to private files and into the Secret, never onto a command line.
 # (`kubectl apply` would keep the values in an annotation, so the Secret is created.)
 from_files=()
 if [[ -n "${HF_TOKEN:-}" ]]; then
@@ -11,5 +11,5 @@ if [[ -n "${WANDB_API_KEY:-}" ]]; then
   printf 'machine api.wandb.ai\n  login user\n  password %s\n' "${WANDB_API_KEY}" >"${private}/netrc"
   from_files+=(--from-file="${private}/netrc")
 fi
-# An empty list is an unset variable for bash before 4.4.
+# bash before 4.4 treats an empty array as unset.
 k create secret generic "${TOKENS}" --namespace="${NAMESPACE}" ${from_files[@]+"${from_files[@]}"}

@@ -1,8 +1,9 @@
-"""GSM8K as NeMo RL's ResponseDataset can score it: one JSON object a line, `question` and `answer`.
+"""Convert GSM8K to what NeMo RL's ResponseDataset can score: JSON lines with `question` and `answer`.
 
 Usage: python - FOLDER number|raw < prepare_gsm8k.py
-`number` keeps only what stands behind ####. Its gold is then checked: a gold that is a rationale scores 0
-for every answer, and the run learns nothing. `raw` keeps the column as it is.
+
+`number` keeps only the number after ####, and checks it: a gold answer that is a rationale scores 0 for every
+response, and the run learns nothing. `raw` keeps the column unchanged.
 """
 
 import json
@@ -13,22 +14,22 @@ from pathlib import Path
 
 
 def final_number(answer):
-    """What stands behind the last ####, without thousands' commas and a dollar sign."""
+    """Return the number after the last ####, without thousands separators and dollar sign."""
     return answer.split("####")[-1].strip().replace(",", "").removeprefix("$")
 
 
 def gold(answer, form):
-    """What the reward compares with, as it is written into the file."""
+    """Return the text that is written to the file and that the reward compares with."""
     return final_number(answer) if form == "number" else answer
 
 
 def refused(gold):
-    """Whether no answer of a model can equal it."""
+    """Return whether no response of a model can match it."""
     return "####" in gold or "\n" in gold or len(gold) > 40 or not re.fullmatch(r"-?[0-9]+(\.[0-9]+)?", gold)
 
 
 def main(folder, form):
-    """Writes train.jsonl and test.jsonl, each whole or not at all."""
+    """Write train.jsonl and test.jsonl, each completely or not at all."""
     from datasets import load_dataset
 
     folder.mkdir(parents=True, exist_ok=True)
@@ -38,8 +39,8 @@ def main(folder, form):
         wrong = [number for number, each in enumerate(golds) if form == "number" and refused(each)]
         if wrong or not golds:
             sys.exit(
-                f"GSM8K {split}: {len(wrong)} of {len(golds)} gold answers are no final number "
-                f"(rows {wrong[:5]}). Nothing is trained on them."
+                f"GSM8K {split}: {len(wrong)} of {len(golds)} gold answers are not a final number "
+                f"(rows {wrong[:5]}). The files were not written."
             )
         part = folder / f".{split}.jsonl.{os.getpid()}"
         lines = [

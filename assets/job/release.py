@@ -1,23 +1,22 @@
-"""Lets the GPU nodes go when the job has ended, so that they do not cost money while nobody looks.
+"""Release the GPU nodes once the job has ended, so that idle nodes are not billed.
 
-Runs beside the Ray head (a sidecar of its pod; in a rehearsal as a process of the same file). Standard
-library only.
-It may get and patch one RayCluster and nothing else.
+Runs as a sidecar of the Ray head's pod (in a rehearsal, as a local process of the same file). Standard library
+only. It may get and patch one RayCluster and nothing else.
 
   AFTER_JOB            release: RELEASE_MINUTES after the newest job has ended, worker
-                       replicas go to 0. keep: they stay.
+                       replicas are set to 0. keep: they stay.
   RELEASE_MINUTES      minutes between the job's end and the release
-  MAX_HOURS            hours after the job's start (without a job that can be seen:
-                       after this script's) at which the job is stopped
-                       and the workers go, whatever AFTER_JOB says; 0: no limit
-                       These three also as a JSON object in settings.json beside this file (a ConfigMap: it may change while this
-                       runs); the file wins.
+  MAX_HOURS            hours after the job's start (or, if no job is found, this
+                       script's) at which the job is stopped and the workers are
+                       released, whatever AFTER_JOB is; 0: no limit
+                       All three can also be set in settings.json next to this file (a
+                       ConfigMap, which may change at runtime); the file takes precedence.
   RAYCLUSTER NAMESPACE the one resource that is patched
   RAY_URL              default http://127.0.0.1:8265; RAY_AUTH_TOKEN_PATH or
-                       RAY_AUTH_TOKEN where Ray asks for a token
+                       RAY_AUTH_TOKEN if Ray requires a token
   KUBERNETES_SERVICE_HOST, KUBERNETES_SERVICE_PORT, SERVICE_ACCOUNT_DIR   the API
-                       server and who we are (set by Kubernetes)
-  TIME_DIVISOR         a rehearsal's minutes are shorter; 1 elsewhere
+                       server and this pod's identity (set by Kubernetes)
+  TIME_DIVISOR         shortens the durations of a rehearsal; 1 otherwise
 """
 
 from __future__ import annotations
@@ -36,12 +35,12 @@ from typing import Any
 ANNOTATION = "grpo-wizard/released"
 RUNNING = ("PENDING", "RUNNING")
 _TRIES = 8
-_NO_PROXY = urllib.request.ProxyHandler({})  # both servers are inside the cluster
+_NO_PROXY = urllib.request.ProxyHandler({})  # both servers are inside the cluster: no proxy
 
 
 @dataclass(frozen=True)
 class Settings:
-    """What was asked for, in seconds."""
+    """The settings, in seconds."""
 
     release: bool
     release_s: float
@@ -49,15 +48,17 @@ class Settings:
 
     @classmethod
     def read(cls, env: dict[str, str]) -> Settings:
-        """A value that cannot be read counts as its default, and an unknown AFTER_JOB as release: the side
-        on which nothing costs."""
+        """Parse settings.
+
+        An unreadable value counts as its default, an unknown AFTER_JOB as release, which costs less.
+        """
         divisor = max(_number(env, "TIME_DIVISOR", 1.0), 1e-9)
         minutes, hours = _number(env, "RELEASE_MINUTES", 30), _number(env, "MAX_HOURS", 24)
         return cls(env.get("AFTER_JOB", "release") != "keep", minutes * 60 / divisor, hours * 3600 / divisor)
 
 
 def asked_now(env: dict[str, str], beside: Path) -> Settings:
-    """The environment's, with what settings.json says instead. A file that cannot be read changes nothing."""
+    """Return the settings of the environment, overridden by settings.json. An unreadable file is ignored."""
     try:
         told = json.loads((beside / "settings.json").read_text(encoding="utf-8"))
         return Settings.read({**env, **{key: str(value) for key, value in told.items()}})
@@ -75,7 +76,7 @@ def _number(env: dict[str, str], name: str, default: float) -> float:
 
 @dataclass(frozen=True)
 class Decision:
-    """`reason` to release, and the jobs to stop first."""
+    """Why to release, and the jobs to stop first."""
 
     reason: str
     stop: tuple[str, ...] = ()
@@ -84,11 +85,11 @@ class Decision:
 def decide(
     settings: Settings, jobs: list[dict[str, Any]] | None, now: float, began: float
 ) -> Decision | None:
-    """None: nothing to do yet. `jobs` as Ray lists them (None: Ray did not answer); `now` and `began` in
+    """Return None if there is nothing to do yet. `jobs` is Ray's list (None: Ray did not respond); times in
     seconds.
 
-    `began` is this pod's start, and the clock of max_hours where no job can be seen: better released than
-    paid for.
+    `began` is this pod's start, and the start of max_hours if no job is found: releasing early is better than
+    paying.
     """
     known = jobs or []
     running = [job for job in known if job.get("status") in RUNNING]
@@ -99,11 +100,7 @@ def decide(
             return Decision(f"job {newest.get('submission_id')} ended {newest.get('status')}")
     counted = min(running, key=_start, default=newest)
     if settings.max_s and now - (_start(counted) / 1000 if counted else began) >= settings.max_s:
-        what = (
-            f"after the start of job {counted.get('submission_id')}"
-            if counted
-            else "without a job that can be seen"
-        )
+        what = f"after the start of job {counted.get('submission_id')}" if counted else "without a known job"
         return Decision(f"max_hours {what}", tuple(str(job.get("submission_id")) for job in running))
     return None
 
@@ -113,17 +110,19 @@ def _start(job: dict[str, Any]) -> float:
 
 
 def released_patch(cluster: dict[str, Any], reason: str, now: float) -> dict[str, Any] | None:
-    """The merge patch that takes every worker group to 0. None when there is nothing to take away, or when
-    workers that were
-    released for this reason have been raised again: somebody is about to submit the next job."""
+    """Return the merge patch that scales every worker group to 0.
+
+    None if they are at 0, or if workers released for this reason were scaled up again: the next job is about
+    to be submitted.
+    """
     groups = cluster.get("spec", {}).get("workerGroupSpecs") or []
     before = (cluster["metadata"].get("annotations") or {}).get(ANNOTATION, "")
     if before.endswith(f" {reason}") or not any(
         group.get("replicas") or group.get("minReplicas") for group in groups
     ):
         return None
-    # A merge patch replaces a list whole, so each group is sent as it was read; resourceVersion makes a
-    # change in between a conflict.
+    # A merge patch replaces whole lists, so each group is sent as it was read; with resourceVersion, a concurrent
+    # change is a conflict.
     small = [{**group, "replicas": 0, "minReplicas": 0} for group in groups]
     stamp = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(now))
     meta = {
@@ -134,7 +133,7 @@ def released_patch(cluster: dict[str, Any], reason: str, now: float) -> dict[str
 
 
 class Ray:
-    """The Jobs interface on this pod's own loopback."""
+    """Ray's Jobs API on this pod's loopback."""
 
     def __init__(self, env: dict[str, str]) -> None:
         self._url = env.get("RAY_URL") or "http://127.0.0.1:8265"
@@ -142,12 +141,12 @@ class Ray:
         self._open = urllib.request.build_opener(_NO_PROXY).open
 
     def jobs(self) -> list[dict[str, Any]] | None:
-        """None when Ray does not answer."""
+        """Return the jobs; None if Ray does not respond."""
         try:
             found = self._call("GET", "/api/jobs/")
-            return [job for job in found if job.get("type") == "SUBMISSION"]  # no drivers of Ray's own
+            return [job for job in found if job.get("type") == "SUBMISSION"]  # without Ray's own drivers
         except (OSError, ValueError) as error:
-            say(f"Ray does not answer: {error}")
+            say(f"Ray does not respond: {error}")
             return None
 
     def stop(self, job: str) -> None:
@@ -155,7 +154,7 @@ class Ray:
             self._call("POST", f"/api/jobs/{job}/stop")
             say(f"job {job} stopped")
         except (OSError, ValueError) as error:
-            say(f"job {job} could not be stopped ({error}); its workers go all the same")
+            say(f"job {job} could not be stopped ({error}); its workers are released anyway")
 
     def _call(self, method: str, path: str) -> Any:
         request = urllib.request.Request(self._url + path, method=method, headers=self._headers())
@@ -170,7 +169,7 @@ class Ray:
 
 
 class Cluster:
-    """This RayCluster at the API server."""
+    """This RayCluster on the API server."""
 
     def __init__(self, env: dict[str, str]) -> None:
         self._folder = Path(env.get("SERVICE_ACCOUNT_DIR") or "/var/run/secrets/kubernetes.io/serviceaccount")
@@ -184,7 +183,7 @@ class Cluster:
         self._open = urllib.request.build_opener(_NO_PROXY, urllib.request.HTTPSHandler(context=context)).open
 
     def release(self, reason: str) -> bool:
-        """True when the workers are at 0, by us or already. Raises OSError, ValueError."""
+        """Scale the workers to 0; True when they are. Raises OSError, ValueError."""
         patch = released_patch(self._call("GET"), reason, time.time())
         if patch is None:
             return True
@@ -193,7 +192,7 @@ class Cluster:
         return True
 
     def _call(self, method: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
-        # The token is read anew each time: Kubernetes renews it.
+        # The token is read every time, because Kubernetes rotates it.
         token = (self._folder / "token").read_text(encoding="utf-8").strip()
         headers = {
             "Authorization": f"Bearer {token}",
@@ -209,7 +208,7 @@ class Cluster:
 
 
 def release(cluster: Cluster, reason: str, unit_s: float) -> bool:
-    """Tries some times with growing pauses, then says so; the main loop comes back to it."""
+    """Try to release, with growing pauses, then log the failure; the main loop tries again later."""
     for number in range(_TRIES):
         try:
             return cluster.release(reason)
@@ -239,9 +238,9 @@ def main() -> int:
         if (asked := asked_now(env, beside)) != settings:
             settings, done = asked, ""
             say(f"settings changed: {settings}")
-        known = ray.jobs() or known  # a Ray that has gone silent does not make its job younger
+        known = ray.jobs() or known  # a Ray that no longer responds does not reset its job's age
         decision = decide(settings, known, time.time(), began)
-        # One release for one reason: who raises the workers again for a new job is not undone.
+        # Release once for each reason, so that workers scaled up for a new job stay.
         if decision is not None and decision.reason != done:
             for job in decision.stop:
                 ray.stop(job)

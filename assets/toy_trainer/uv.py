@@ -1,11 +1,9 @@
-"""`uv run …` for a rehearsal: the same words, run by this environment's Python. Called by the shim that
-stands first on PATH.
+"""`uv run …` in a rehearsal: runs the command with this environment's Python. The shim first on PATH calls
+it.
 
 `uv run python -` reads a script from standard input; its arguments are mapped through the pod's mounts. The
-examples of
-NEMO_RL_HOME map paths themselves, so that their logs keep the pod's words. Like uv, it ends with 128+N when
-a signal N ended
-what it ran.
+examples in NEMO_RL_HOME map paths themselves, so that their logs show the pod's paths. Like uv, it exits with
+128+N if signal N ended the command.
 """
 
 from __future__ import annotations
@@ -24,7 +22,7 @@ _HERE = Path(__file__).resolve().parent
 def main(argv: list[str]) -> int:
     if argv[:1] != ["run"] or len(argv) < 2:
         print(
-            f"uv: only `uv run` is here in a rehearsal, not {' '.join(argv[:1]) or 'nothing'}",
+            f"uv: only `uv run` is available in a rehearsal, not {' '.join(argv[:1]) or 'nothing'}",
             file=sys.stderr,
         )
         return 2
@@ -35,7 +33,7 @@ def main(argv: list[str]) -> int:
     if words[0] in ("python", "python3"):
         words = [sys.executable, *_arguments(words[1:], home)]
     path = os.pathsep.join([str(home), str(_HERE / "site")])
-    # The toy's matrices are too small to share out: with a thread a core they take 20 times as long
+    # The toy's matrices are too small for threads: with one thread per core they take 20 times as long
     # (measured on 2 cores).
     return _run(
         words, {**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}

@@ -72,7 +72,7 @@ def test_a_gold_that_is_no_final_number_stops_the_job(tmp_path: Path, answer: st
     )
     done = _prepare(tmp_path / "out", "number", tmp_path)
     assert done.returncode == 1
-    assert "1 of 1 gold answers are no final number" in done.stderr
+    assert "1 of 1 gold answers are not a final number" in done.stderr
     assert not (tmp_path / "out/train.jsonl").exists()
 
 

@@ -59,9 +59,7 @@ def test_at_max_hours_the_job_is_stopped_and_the_workers_go_even_with_keep() -> 
 @pytest.mark.parametrize("jobs", [None, []])
 def test_without_a_job_that_can_be_seen_the_pods_age_counts(jobs: list[dict[str, Any]] | None) -> None:
     assert release.decide(ASKED, jobs, 500 + DAY - 1, 500) is None
-    assert release.decide(ASKED, jobs, 500 + DAY, 500) == release.Decision(
-        "max_hours without a job that can be seen"
-    )
+    assert release.decide(ASKED, jobs, 500 + DAY, 500) == release.Decision("max_hours without a known job")
 
 
 def test_no_limit_is_no_limit() -> None:

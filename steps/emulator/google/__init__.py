@@ -1,7 +1,4 @@
-"""Google's services, and the two others that the wizard asks.
-
-Each module registers its handlers when it is imported.
-"""
+"""The emulated Google services, Hugging Face and W&B. Modules register their handlers when imported."""
 
 from __future__ import annotations
 
@@ -10,6 +7,6 @@ import pkgutil
 
 
 def load_handlers() -> None:
-    """Imports every module here, so that all handlers are known."""
+    """Import every module of this package, so that all handlers are registered."""
     for module in pkgutil.walk_packages(__path__, f"{__name__}."):
         importlib.import_module(module.name)

@@ -26,8 +26,8 @@ def main() -> None:
     print("Final config:")
     pprint.pprint(settings)
     print(
-        "This is a rehearsal: a toy model on this machine's CPUs. "
-        "GPUs and nodes below are the config's, the learning is real."
+        "Rehearsal: a toy model on this machine's CPUs. "
+        "GPUs and nodes below are those of the configuration; the learning is real."
     )
     folder = logger.experiment_folder(settings["logger"]["log_dir"])
     print(f"📊 Using log directory: {folder}")

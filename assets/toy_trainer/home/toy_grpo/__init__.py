@@ -1,2 +1,4 @@
-"""A small, real GRPO that speaks like NeMo RL v0.5.0: the rehearsal's training. Everything it prints was
-computed."""
+"""A small, real GRPO implementation with NeMo RL v0.5.0's output, for rehearsals.
+
+All printed numbers are computed.
+"""

@@ -1,5 +1,4 @@
-"""Progress bars in tqdm's form, written to stderr as tqdm writes them: carriage return, bar, no line end
-until the last."""
+"""Progress bars in tqdm's format on stderr: carriage return, bar, and a line end after the last one."""
 
 from __future__ import annotations
 
@@ -11,14 +10,14 @@ _WIDTH = 10
 
 
 def clock(seconds: float) -> str:
-    """mm:ss, or h:mm:ss from an hour on."""
+    """Return mm:ss, or h:mm:ss from an hour on."""
     whole = int(seconds)
     hours, minutes, rest = whole // 3600, whole // 60 % 60, whole % 60
     return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes:02d}:{rest:02d}"
 
 
 def bar(description: str, done: int, total: int, seconds: float, unit: str = "it", postfix: str = "") -> str:
-    """`Processed prompts:  47%|████▋     | 477/1024 [00:18<00:08, 68.29it/s, est. speed …]`."""
+    """Return `Processed prompts:  47%|████▋     | 477/1024 [00:18<00:08, 68.29it/s, est. speed …]`."""
     share = done / max(total, 1)
     eighths = int(share * _WIDTH * 8)
     cells = "█" * (eighths // 8) + (_EIGHTHS[eighths % 8] if eighths < _WIDTH * 8 else "")
@@ -34,7 +33,7 @@ def bar(description: str, done: int, total: int, seconds: float, unit: str = "it
 
 
 class Bar:
-    """One bar on stderr. `show` redraws it; the last one ends its line."""
+    """One bar on stderr. `show` redraws it; the last call ends its line."""
 
     def __init__(self, description: str, total: int, unit: str = "it") -> None:
         self._description, self._total, self._unit = description, total, unit

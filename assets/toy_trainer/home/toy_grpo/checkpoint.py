@@ -1,5 +1,6 @@
-"""step_N as NeMo RL v0.5.0 lays it out, written as tmp_step_N and renamed when complete
-(checkpoint.py:112-184)."""
+"""step_N in NeMo RL v0.5.0's layout, written as tmp_step_N and renamed when complete
+(nemo_rl/utils/checkpoint.py:112-184).
+"""
 
 from __future__ import annotations
 
@@ -21,8 +22,10 @@ _STEP = re.compile(r"step_(\d+)")
 
 
 def write_weights(folder: Path, tensors: dict[str, Floats], layout: str) -> None:
-    """`layout` dtensor1: .metadata and __0_0.distcp. dtensor2: model/ with safetensors. Both hold
-    safetensors bytes here."""
+    """Write weights. `layout` dtensor1: .metadata and __0_0.distcp; dtensor2: model/ with safetensors.
+
+    Both contain safetensors bytes here.
+    """
     target = folder / ("__0_0.distcp" if layout == "dtensor1" else "model/model-00001-of-00001.safetensors")
     target.parent.mkdir(parents=True, exist_ok=True)
     target.write_bytes(_safetensors(tensors))
@@ -33,7 +36,7 @@ def write_weights(folder: Path, tensors: dict[str, Floats], layout: str) -> None
 
 
 def read_weights(folder: Path) -> dict[str, Floats]:
-    """What write_weights wrote. Raises FileNotFoundError or ValueError for a folder that is not whole."""
+    """Read what write_weights wrote. Raises FileNotFoundError or ValueError for an incomplete folder."""
     found = [*folder.glob("__0_0.distcp"), *folder.glob("model/*.safetensors")]
     if not found:
         raise FileNotFoundError(f"{folder / '.metadata'}: no weights here")
@@ -71,7 +74,7 @@ def write_tokenizer(folder: Path) -> None:
 
 @dataclass(frozen=True)
 class Keeper:
-    """One checkpoint_dir, in the pod's words."""
+    """One checkpoint_dir, with the pod's paths."""
 
     folder: str
     metric: str | None
@@ -79,7 +82,7 @@ class Keeper:
     keep: int | None
 
     def latest(self) -> tuple[int, dict[str, Any]] | None:
-        """(N, training_info) of the highest step_N; its contents are not verified, as in NeMo RL."""
+        """Return (N, training_info) of the highest step_N; as in NeMo RL, its contents are not verified."""
         steps = self._steps()
         if not steps:
             return None
@@ -88,7 +91,7 @@ class Keeper:
         )
 
     def begin(self, step: int, info: dict[str, Any], config_yaml: str) -> str:
-        """Makes tmp_step_N with training_info.json and config.yaml. Returns its path in the pod's words."""
+        """Create tmp_step_N with training_info.json and config.yaml. Returns its path in the pod."""
         name = f"{self.folder}/tmp_step_{step}"
         local(name).mkdir(parents=True, exist_ok=True)
         (local(name) / "training_info.json").write_text(json.dumps(info), encoding="utf-8")
@@ -96,7 +99,7 @@ class Keeper:
         return name
 
     def finish(self, step: int, loader: dict[str, Any]) -> None:
-        """Writes the loader's state, renames to step_N, and drops what is outside the top k."""
+        """Write the loader's state, rename to step_N, and delete checkpoints outside the top k."""
         base = local(self.folder)
         (base / f"tmp_step_{step}" / "train_dataloader.pt").write_text(json.dumps(loader), encoding="utf-8")
         final = base / f"step_{step}"
@@ -121,8 +124,9 @@ class Keeper:
         return sorted(int(match[1]) for match in found if match)
 
     def _drop(self) -> None:
-        """Ranked by (metric, step), a missing metric last; the latest always stays
-        (checkpoint.py:186-233)."""
+        """Delete checkpoints by rank (metric, step), a missing metric last; the latest stays
+        (checkpoint.py:186-233).
+        """
         if self.keep is None:
             return
         steps = self._steps()
@@ -146,8 +150,10 @@ class Keeper:
 
 
 def metric_of(name: str | None, info: dict[str, Any], measured: dict[str, dict[str, float]]) -> None:
-    """Puts the chosen metric into `info`. Raises ValueError for a name that does not exist (at the first
-    save, as NeMo RL does)."""
+    """Store the chosen metric in `info`.
+
+    Raises ValueError for an unknown name (at the first save, as NeMo RL does).
+    """
     if name is None:
         return
     prefix, _, metric = name.partition(":")

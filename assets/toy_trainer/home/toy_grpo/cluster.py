@@ -1,4 +1,4 @@
-"""Ray: joining the head, and the actors with the set-up lines that NeMo RL prints around them."""
+"""Join the Ray cluster and start the actors, with the setup lines that NeMo RL prints."""
 
 from __future__ import annotations
 
@@ -27,8 +27,9 @@ class Crew:
 
 
 def init_ray() -> None:
-    """Joins the cluster with the whole environment as runtime_env, as NeMo RL v0.5.0 does
-    (virtual_cluster.py:94-101)."""
+    """Join the cluster with the whole environment as runtime_env, as NeMo RL v0.5.0 does
+    (virtual_cluster.py:94-101).
+    """
     environment = dict(os.environ)
     ray.init(
         address="auto", log_to_driver=True, include_dashboard=False, runtime_env={"env_vars": environment}
@@ -53,7 +54,7 @@ def setup_lines(layout: Layout, training_rows: int, validation_rows: int) -> str
 
 
 def start(config: dict[str, Any], layout: Layout) -> Crew:
-    """The three actors, generators first."""
+    """Start the three actors, generators first."""
     print("\n▶ Setting up model and training...", flush=True)
     print(
         "  ⚙️  Using sequential worker initialization (colocated mode)"

@@ -1,5 +1,7 @@
-"""The configuration: a YAML with `defaults`, then Hydra's own override grammar. Unknown keys are refused in
-Hydra's own words."""
+"""The configuration: a YAML file with `defaults`, then Hydra overrides.
+
+Unknown keys raise Hydra's own errors.
+"""
 
 from __future__ import annotations
 
@@ -15,8 +17,8 @@ OmegaConf.register_new_resolver("mul", lambda a, b: a * b, replace=True)
 
 
 def arguments(argv: list[str]) -> tuple[Path, list[str]]:
-    """(--config, overrides)."""
-    parser = argparse.ArgumentParser(description="GRPO training, rehearsed")
+    """Return (--config, overrides)."""
+    parser = argparse.ArgumentParser(description="GRPO training of a rehearsal")
     parser.add_argument(
         "--config", type=Path, default=Path("examples/configs/grpo_math_1B.yaml"), help="a YAML file"
     )
@@ -25,7 +27,7 @@ def arguments(argv: list[str]) -> tuple[Path, list[str]]:
 
 
 def load(path: Path) -> DictConfig:
-    """The file merged over the files that its `defaults` names, relative to it."""
+    """Load the file, merged over the files of its `defaults` (relative paths)."""
     own = cast(DictConfig, OmegaConf.load(path))
     above = own.pop("defaults", [])
     merged = OmegaConf.create({})
@@ -35,13 +37,12 @@ def load(path: Path) -> DictConfig:
 
 
 def override(config: DictConfig, overrides: list[str]) -> DictConfig:
-    """Applies `key=value`, `+key=value`, `~key`. Raises hydra.errors.HydraException for a key that is not
-    there."""
+    """Apply `key=value`, `+key=value`, `~key`. Raises hydra.errors.HydraException for an unknown key."""
     OmegaConf.set_struct(config, True)
     ConfigLoaderImpl._apply_overrides_to_config(OverridesParser.create().parse_overrides(overrides), config)
     return config
 
 
 def resolved(config: DictConfig) -> dict[str, Any]:
-    """Plain dicts with interpolations filled in."""
+    """Return plain dicts with interpolations resolved."""
     return cast(dict[str, Any], OmegaConf.to_container(config, resolve=True))

@@ -1,5 +1,4 @@
-"""The rows: NeMo RL's ResponseDataset from a JSON-lines file, or a built-in name; and the loader that can
-be resumed."""
+"""The data: NeMo RL's ResponseDataset from a JSON-lines file, or a built-in name; and a resumable loader."""
 
 from __future__ import annotations
 
@@ -17,7 +16,10 @@ BUILT_IN = ("OpenMathInstruct-2", "DeepScaler", "DAPOMath17K")
 
 
 def rows(config: dict[str, Any], split: str) -> list[Problem]:
-    """Problems of `train` or `val`. Raises ValueError for a data set that NeMo RL v0.5.0 does not know."""
+    """Return the problems of `train` or `val`.
+
+    Raises ValueError for a data set that NeMo RL v0.5.0 does not have.
+    """
     data = config["data"]
     if data["dataset_name"] == "ResponseDataset":
         question, answer = data.get("input_key", "input"), data.get("output_key", "output")
@@ -25,7 +27,7 @@ def rows(config: dict[str, Any], split: str) -> list[Problem]:
         return [problem(idx, row[question], row[answer]) for idx, row in enumerate(found)]
     if data["dataset_name"] not in BUILT_IN:
         raise ValueError(f"Unsupported dataset_name: {data['dataset_name']}.")
-    # Nothing is downloaded in a rehearsal: sums stand in for the named data set.
+    # A rehearsal downloads nothing: sums replace the named data set.
     rng = np.random.default_rng(7 if split == "train" else 8)
     pairs = rng.integers(0, 10, (4096 if split == "train" else 512, 2))
     return [problem(idx, f"What is {a} + {b}?", str(a + b)) for idx, (a, b) in enumerate(pairs)]
@@ -38,7 +40,7 @@ def _read(path: Path) -> list[dict[str, str]]:
 
 @dataclass
 class Loader:
-    """Batches of `size` rows, the last short one dropped; the order of an epoch follows from the seed."""
+    """Batches of `size` rows, without an incomplete last one; the seed determines an epoch's order."""
 
     problems: list[Problem]
     size: int
@@ -51,7 +53,7 @@ class Loader:
         return len(self.problems) // self.size
 
     def next(self) -> list[Problem]:
-        """The next batch; raises IndexError at the epoch's end."""
+        """Return the next batch; raises IndexError at the epoch's end."""
         if self.taken >= len(self):
             raise IndexError("the epoch has ended")
         order = np.arange(len(self.problems))

@@ -1,4 +1,4 @@
-"""Faults on request, as real runs have them: `+toy.fault=nan@5`, or {"fault": "nan@5"} in the file that
+"""Simulated failures of real runs: `+toy.fault=nan@5`, or {"fault": "nan@5"} in the file that
 TOY_FAULTS names.
 
 zero_reward   every reward 0.0 from that step on      nan     loss and weights turn NaN (a learning rate
@@ -22,7 +22,7 @@ KINDS = ("zero_reward", "nan", "stall", "worker", "oom")
 
 @dataclass(frozen=True)
 class Fault:
-    """What goes wrong from `step` on. kind "" is nothing."""
+    """What goes wrong from `step` on; kind "" for nothing."""
 
     kind: str = ""
     step: int = 1
@@ -32,14 +32,17 @@ class Fault:
 
 
 def read(config: dict[str, Any]) -> Fault:
-    """The override's fault, else the file's, else none. Raises ValueError for an unknown one."""
+    """Return the override's fault, otherwise the file's, otherwise none.
+
+    Raises ValueError for an unknown one.
+    """
     text = str(config.get("toy", {}).get("fault") or _from_file())
     if not text:
         return Fault()
     found = re.fullmatch(rf"({'|'.join(KINDS)})(?:@(\d+))?", text)
     if found is None:
         raise ValueError(
-            f"unknown fault {text!r}; one of {', '.join(KINDS)}, with @STEP behind it if you like"
+            f"unknown fault {text!r}; expected one of {', '.join(KINDS)}, optionally followed by @STEP"
         )
     return Fault(found[1], int(found[2] or 1))
 

@@ -1,5 +1,6 @@
-"""GRPO itself: group-relative advantages, the clipped surrogate with a k3 penalty to the reference, and how
-many updates a step makes."""
+"""The GRPO algorithm: group-relative advantages, the clipped surrogate with a k3 penalty, and the update
+schedule.
+"""
 
 from __future__ import annotations
 
@@ -11,15 +12,15 @@ from numpy.typing import NDArray
 from toy_grpo.model import Adam, Params, forward, gradient, token_logprobs
 from toy_grpo.task import Floats, Ints, sequence_features
 
-# Measured over seeds and max_num_steps 10..100 (tests/bench/grpo_table.py): a run of any of these lengths
-# makes about so many updates.
+# Measured over seeds and max_num_steps 10..100 (tests/bench/grpo_convergence.py): the number of updates of a run of
+# any of these lengths.
 UPDATES_PER_RUN = 80
 LEARNING_RATE = 1.5e-2
 
 
 @dataclass(frozen=True)
 class LossConfig:
-    """loss_fn of the config."""
+    """loss_fn of the configuration."""
 
     clip_min: float
     clip_max: float
@@ -29,7 +30,7 @@ class LossConfig:
 
 @dataclass(frozen=True)
 class Batch:
-    """Samples of one step; groups of `num_generations` stand together. Arrays are [n] or [n, tokens]."""
+    """The samples of one step; groups of `num_generations` are adjacent. Arrays are [n] or [n, tokens]."""
 
     a: Ints
     b: Ints
@@ -42,8 +43,9 @@ class Batch:
 
 
 def advantages(rewards: Floats, group: int, *, leave_one_out: bool, normalize: bool) -> Floats:
-    """Reward minus its group's baseline; with `normalize`, over the group's deviation where that is not
-    zero."""
+    """Return reward minus the group's baseline; with `normalize`, divided by the group's standard deviation
+    unless it is 0.
+    """
     r = rewards.reshape(-1, group)
     count = group - 1 if leave_one_out and group > 1 else group
     own = r if leave_one_out and group > 1 else np.zeros_like(r)
@@ -58,14 +60,14 @@ def advantages(rewards: Floats, group: int, *, leave_one_out: bool, normalize: b
 
 
 def schedule(max_num_steps: int) -> tuple[int, float]:
-    """(updates a step, learning rate): together they spread one run's learning over max_num_steps."""
+    """Return (updates per step, learning rate), which spread one run's learning over max_num_steps."""
     wanted = UPDATES_PER_RUN / max(1, max_num_steps)
     updates = max(1, round(wanted))
     return updates, LEARNING_RATE * min(1.5, wanted / updates)
 
 
 def loss_and_weights(batch: Batch, logprobs: Floats, loss: LossConfig) -> tuple[float, Floats]:
-    """(loss, d loss / d logprob [n, tokens]) of the clipped surrogate plus the k3 penalty."""
+    """Return (loss, d loss / d logprob [n, tokens]) of the clipped surrogate plus the k3 penalty."""
     ratio = np.exp(logprobs - batch.prev_logprobs)
     adv = batch.advantages[:, None]
     clipped = np.clip(ratio, 1 - loss.clip_min, 1 + loss.clip_max)
@@ -85,7 +87,7 @@ def _share(mask: Ints, token_level: bool) -> Floats:
 
 
 def update(params: Params, adam: Adam, batch: Batch, loss: LossConfig, updates: int) -> tuple[float, float]:
-    """`updates` full-batch steps on one batch. Returns (first loss, last gradient norm)."""
+    """Run `updates` full-batch steps on one batch. Returns (first loss, last gradient norm)."""
     x, flat = sequence_features(batch.a, batch.b, batch.tokens), batch.tokens.reshape(-1)
     first, norm = 0.0, 0.0
     for number in range(updates):
@@ -98,11 +100,11 @@ def update(params: Params, adam: Adam, batch: Batch, loss: LossConfig, updates: 
 
 
 def generation_kl_error(generation: Floats, prev: Floats, mask: NDArray[np.int64]) -> float:
-    """Mean k3 estimate of the gap between the generators' and the trainer's log-probabilities."""
+    """Return the mean k3 estimate of the gap between the generators' and the trainer's log-probabilities."""
     gap = prev - generation
     return float(((np.exp(gap) - gap - 1.0) * mask).sum() / max(1, int(mask.sum())))
 
 
 def policy_logprobs(params: Params, batch_a: Ints, batch_b: Ints, tokens: Ints) -> Floats:
-    """Log-probabilities under `params`, [n, tokens]."""
+    """Return the log-probabilities under `params`, [n, tokens]."""
     return token_logprobs(params, batch_a, batch_b, tokens)

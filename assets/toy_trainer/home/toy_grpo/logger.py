@@ -1,4 +1,4 @@
-"""logger: the run's folder exp_NNN and train_data_stepN.jsonl; W&B only as far as its key is looked for."""
+"""The logger: the run's folder exp_NNN and train_data_stepN.jsonl. For W&B only the API key is checked."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from toy_grpo.places import local
 
 
 class UsageError(Exception):
-    """As wandb raises it."""
+    """Stands for wandb's error of this name."""
 
 
 def experiment_folder(log_dir: str) -> str:
-    """<log_dir>/exp_NNN, one higher than any there, in the pod's words; it is made."""
+    """Create and return <log_dir>/exp_NNN with the next free number, as the pod's path."""
     base = local(log_dir)
     base.mkdir(parents=True, exist_ok=True)
     taken = [int(found[1]) for entry in base.iterdir() if (found := re.fullmatch(r"exp_(\d+)", entry.name))]
@@ -27,17 +27,17 @@ def experiment_folder(log_dir: str) -> str:
 
 
 def wandb(config: dict[str, Any]) -> None:
-    """Raises UsageError when W&B is asked for and no key is there. A rehearsal sends nothing to W&B."""
+    """Raise UsageError if W&B is enabled without an API key. A rehearsal sends nothing to W&B."""
     if not config["logger"]["wandb_enabled"]:
         return
     path = local(os.environ.get("NETRC") or Path.home() / ".netrc")
     if not os.environ.get("WANDB_API_KEY") and not (path.is_file() and netrc.netrc(str(path)).hosts):
         raise UsageError("api_key not configured (no-tty). call wandb.login(key=[your_api_key])")
-    print("wandb: a key is there; a rehearsal sends nothing", flush=True)
+    print("wandb: API key found; a rehearsal sends nothing", flush=True)
 
 
 def write_samples(folder: str, step: int, samples: list[dict[str, Any]]) -> None:
-    """One line a sample; the lines of a group stand together."""
+    """Write one line per sample; the lines of a group are adjacent."""
     name = f"{folder}/train_data_step{step}.jsonl"
     local(name).write_text("".join(json.dumps(sample) + "\n" for sample in samples), encoding="utf-8")
     print(f"Logged data to {name}", flush=True)

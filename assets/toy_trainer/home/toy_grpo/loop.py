@@ -1,4 +1,4 @@
-"""The synchronous GRPO loop, step by step in NeMo RL's order and words."""
+"""The synchronous GRPO loop, with NeMo RL's order of steps and its output."""
 
 from __future__ import annotations
 
@@ -23,11 +23,13 @@ from toy_grpo.rollout import Rollout, generate, samples
 from toy_grpo.rules import Layout
 from toy_grpo.task import ENV_TOKENS, Problem
 
-VALIDATION = 10_000_000  # added to the step, so that validation draws other samples than training
+VALIDATION = 10_000_000  # added to the step, so that validation and training draw different samples
 
 
 def pace(max_num_steps: int) -> float:
-    """Seconds that a step's generation takes, so that a run lasts about half a minute and can be watched."""
+    """Return the seconds that a step's generation takes, so that a run lasts about half a minute and can be
+    watched.
+    """
     return min(1.5, max(0.3, 16.0 / max(1, max_num_steps)))
 
 
@@ -64,7 +66,7 @@ class Run:
 
 
 def resume(run: Run) -> None:
-    """Goes on from the latest step_N, if there is one: weights, optimizer, loader and counters."""
+    """Resume from the latest step_N, if any: weights, optimizer, loader and counters."""
     found = run.keeper.latest() if run.config["checkpointing"]["enabled"] else None
     if found is None:
         return
@@ -76,8 +78,9 @@ def resume(run: Run) -> None:
 
 
 def train(run: Run) -> None:
-    """Runs until max_num_steps, the timeout or the last epoch; silent when it is already there
-    (grpo.py:1063)."""
+    """Run until max_num_steps, the timeout or the last epoch; prints nothing if already there (NeMo RL
+    v0.5.0, grpo.py:1063).
+    """
     print("🚀 Running synchronous GRPO training", flush=True)
     if run.grpo["val_at_start"] and run.info["total_steps"] == 0:
         print("\n🔍 Running initial validation...", flush=True)
@@ -96,7 +99,7 @@ def train(run: Run) -> None:
 
 
 def _epoch(run: Run) -> bool:
-    """True when the run has ended."""
+    """Run one epoch; True when the run has ended."""
     while run.loader.taken < len(run.loader):
         shown = min(len(run.loader), run.grpo["max_num_steps"])
         print(report.rule(f"Step {run.info['current_step'] + 1}/{shown}"), flush=True)
@@ -111,7 +114,7 @@ def _epoch(run: Run) -> bool:
 
 
 def _step(run: Run) -> bool:
-    """One step. True when checkpoint_must_save_by has passed."""
+    """Run one step; True when checkpoint_must_save_by has passed."""
     timer, step = Timer(), run.info["total_steps"] + 1
     rollout, advantages = _collect(run, timer, step)
     batch = _logprobs(run, timer, rollout, advantages)
@@ -145,7 +148,7 @@ def _step(run: Run) -> bool:
 
 
 def _collect(run: Run, timer: Timer, step: int) -> tuple[Rollout, Any]:
-    """(samples of the current policy, advantages)."""
+    """Return (samples of the current policy, advantages)."""
     print("▶ Preparing batch...", flush=True)
     with timer.time("data_processing"):
         problems = run.loader.next()
@@ -182,7 +185,7 @@ def _collect(run: Run, timer: Timer, step: int) -> tuple[Rollout, Any]:
 
 
 def _refit(run: Run, timer: Timer) -> None:
-    """Hands the trainer's weights to the generators when they have changed."""
+    """Send the trainer's weights to the generators if they have changed."""
     if not run.stale:
         return
     with timer.time("prepare_for_generation/total", "prepare_for_generation/transfer_and_update_weights"):
@@ -237,7 +240,7 @@ def _count(run: Run, step: int, rollout: Rollout, tokens: int) -> None:
 
 
 def _validate(run: Run, step: int) -> dict[str, float]:
-    """Accuracy over max_val_samples, in whole validation batches (floor, as in NeMo RL)."""
+    """Return the accuracy over max_val_samples, in complete validation batches (rounded down, as in NeMo RL)."""
     print(f"▶ Starting validation at step {step}...", flush=True)
     began, size = time.monotonic(), run.grpo["val_batch_size"]
     count = min(run.grpo["max_val_samples"], len(run.validation)) // size
@@ -264,7 +267,7 @@ def _save(run: Run, step: int, measured: dict[str, dict[str, float]]) -> None:
 
 
 def _limit(must_save_by: str | None) -> float:
-    """Seconds of "DD:HH:MM:SS"; without one, none."""
+    """Return the seconds of "DD:HH:MM:SS"; infinity without one."""
     if must_save_by is None:
         return float("inf")
     days, hours, minutes, seconds = (int(part) for part in must_save_by.split(":"))

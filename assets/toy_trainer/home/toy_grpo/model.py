@@ -1,4 +1,4 @@
-"""The policy: one hidden layer in numpy, its gradient by hand, and Adam."""
+"""The policy: one hidden layer in numpy with a hand-written gradient, and Adam."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ HIDDEN = 64
 
 
 def fresh(rng: np.random.Generator) -> Params:
-    """Untrained weights."""
+    """Return untrained weights."""
     return {
         "hidden.weight": rng.normal(0.0, 0.5, (FEATURES, HIDDEN)),
         "hidden.bias": np.zeros(HIDDEN),
@@ -32,7 +32,7 @@ def fresh(rng: np.random.Generator) -> Params:
 
 
 def forward(params: Params, x: Floats) -> tuple[Floats, Floats]:
-    """(log-probabilities [n, VOCABULARY], hidden activations [n, HIDDEN])."""
+    """Return (log-probabilities [n, VOCABULARY], hidden activations [n, HIDDEN])."""
     hidden = np.tanh(x @ params["hidden.weight"] + params["hidden.bias"])
     logits = hidden @ params["head.weight"] + params["head.bias"]
     top = logits.max(axis=1, keepdims=True)
@@ -42,7 +42,7 @@ def forward(params: Params, x: Floats) -> tuple[Floats, Floats]:
 def gradient(
     params: Params, x: Floats, hidden: Floats, logprobs: Floats, tokens: Ints, weight: Floats
 ) -> Params:
-    """Gradient of sum(weight * logprob(token)) with respect to the parameters."""
+    """Return the gradient of sum(weight * logprob(token)) with respect to the parameters."""
     upstream = -np.exp(logprobs) * weight[:, None]
     upstream[np.arange(len(tokens)), tokens] += weight
     inner = (upstream @ params["head.weight"].T) * (1.0 - hidden**2)
@@ -55,7 +55,7 @@ def gradient(
 
 
 def token_logprobs(params: Params, a: Ints, b: Ints, tokens: Ints) -> Floats:
-    """Log-probability of every token of given sequences, [n, MAX_TOKENS]."""
+    """Return the log-probability of every token of the given sequences, [n, MAX_TOKENS]."""
     logprobs, _ = forward(params, sequence_features(a, b, tokens))
     return logprobs[np.arange(tokens.size), tokens.reshape(-1)].reshape(tokens.shape)
 
@@ -63,7 +63,7 @@ def token_logprobs(params: Params, a: Ints, b: Ints, tokens: Ints) -> Floats:
 def sample(
     params: Params, a: Ints, b: Ints, rng: np.random.Generator, temperature: float = 1.0
 ) -> tuple[Ints, Ints, Floats]:
-    """Autoregressive samples: (tokens, mask, log-probabilities), each [n, MAX_TOKENS]."""
+    """Sample autoregressively: (tokens, mask, log-probabilities), each [n, MAX_TOKENS]."""
     n, end = len(a), VOCABULARY - 1
     tokens, mask = np.full((n, MAX_TOKENS), end), np.zeros((n, MAX_TOKENS), dtype=np.int64)
     logps, previous, alive = np.zeros((n, MAX_TOKENS)), np.full(n, -1), np.ones(n, dtype=bool)
@@ -78,14 +78,14 @@ def sample(
 
 
 def expected_reward(params: Params) -> float:
-    """Exact probability of a right answer, averaged over all 100 questions."""
+    """Return the exact probability of a correct response, averaged over all 100 questions."""
     a, b = np.divmod(np.arange(100), 10)
     tokens, mask = answer_tokens(a, b)
     return float(np.exp((token_logprobs(params, a, b, tokens) * mask).sum(axis=1)).mean())
 
 
 def bfloat16(params: Params) -> Params:
-    """Weights cut to bfloat16, as the generators hold them: the real cause of a small Generation KL Error."""
+    """Round weights to bfloat16, as the generators hold them: the real cause of a small Generation KL Error."""
     return {name: _cut(value) for name, value in params.items()}
 
 
@@ -96,7 +96,7 @@ def _cut(value: Floats) -> Floats:
 
 @dataclass
 class Adam:
-    """Adam with clipping by global norm."""
+    """Adam with gradient clipping by global norm."""
 
     rate: float
     max_norm: float = 1.0
@@ -105,7 +105,7 @@ class Adam:
     square: Params = field(default_factory=dict)
 
     def step(self, params: Params, grad: Params) -> float:
-        """One descent step in place. Returns the norm before clipping."""
+        """Take one descent step in place. Returns the norm before clipping."""
         norm = float(np.sqrt(sum(float((g**2).sum()) for g in grad.values())))
         scale = min(1.0, self.max_norm / (norm + 1e-6))
         self.steps += 1
@@ -119,10 +119,10 @@ class Adam:
 
 
 def warm_up(rng: np.random.Generator, skill: float = 0.95, start: float = 0.06) -> Params:
-    """The 'base model': it knows sums but is unsure of them, whatever the seed.
+    """Return the "base model": it knows sums but is unsure of them, independent of the seed.
 
-    Supervised on right answers until its exact expected reward reaches `skill`; then its head is flattened
-    until that is `start`.
+    Supervised on correct responses until its exact expected reward reaches `skill`; then its head is scaled
+    down until the reward is `start`.
     """
     params, adam = fresh(rng), Adam(3e-3)
     while expected_reward(params) < skill:
@@ -136,7 +136,7 @@ def warm_up(rng: np.random.Generator, skill: float = 0.95, start: float = 0.06) 
 
 
 def _flattened(params: Params, start: float) -> Params:
-    """The same model with its head scaled down so that its expected reward is `start` (bisection)."""
+    """Return the model with its head scaled so that its expected reward is `start` (bisection)."""
     low, high, scaled = 0.0, 1.0, params
     for _ in range(30):
         middle = (low + high) / 2

@@ -1,5 +1,4 @@
-"""Where a pod's paths are on this machine, so that /data/... is the same word in logs here as on Google's
-cluster."""
+"""Map a pod's paths to this machine, so that logs show /data/... as on the real cluster."""
 
 from __future__ import annotations
 
@@ -9,8 +8,9 @@ from pathlib import Path
 
 
 def local(path: str | Path) -> Path:
-    """The local folder or file for a pod's path: the longest mount of TOY_MOUNTS (JSON {mountPath: folder})
-    that holds it."""
+    """Return the local path of a pod's path: below the longest matching mount of TOY_MOUNTS (JSON {mountPath:
+    folder}).
+    """
     text = str(path)
     mounts: dict[str, str] = json.loads(os.environ.get("TOY_MOUNTS", "{}"))
     for mount in sorted(mounts, key=len, reverse=True):

@@ -1,5 +1,6 @@
-"""What a step says: NeMo RL v0.5.0's lines (grpo.py:1560-1665, utils.py print_performance_metrics), labels,
-signs and units alike."""
+"""A step's output: the lines of NeMo RL v0.5.0 (grpo.py:1560-1665, print_performance_metrics), labels and
+units alike.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +34,7 @@ class Timer:
 
 @dataclass(frozen=True)
 class StepNumbers:
-    """One step's results. Lengths and counts are tokens."""
+    """One step's results. Lengths and counts are in tokens."""
 
     loss: float
     generation_kl_error: float
@@ -68,7 +69,7 @@ def timing(total: float, seconds: dict[str, float]) -> str:
 
 
 def performance(numbers: StepNumbers, total: float, seconds: dict[str, float], layout: Layout) -> str:
-    """Throughputs over the GPUs of the config, as NeMo RL reckons them; the toy has none."""
+    """Print throughputs over the configuration's GPUs, computed as in NeMo RL; the toy itself uses none."""
     train, logprobs = seconds["policy_training"], seconds["policy_and_reference_logprobs"]
     tokens = numbers.total_tokens
     e2e_samples, e2e = numbers.samples / total, tokens / total

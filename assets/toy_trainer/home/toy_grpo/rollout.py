@@ -1,4 +1,4 @@
-"""Rollouts: prompts out to the generators and back, with rewards; and what they add up to."""
+"""Rollouts: send prompts to the generators, collect responses with rewards."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from toy_grpo.task import ENV_TOKENS, Floats, Ints, Problem, rewards, text_of
 
 @dataclass(frozen=True)
 class Rollout:
-    """Samples in order of their prompts, groups together. Arrays are [n] or [n, tokens]."""
+    """Samples in the order of their prompts, groups adjacent. Arrays are [n] or [n, tokens]."""
 
     problems: list[Problem]
     a: Ints
@@ -27,7 +27,7 @@ class Rollout:
 
     @property
     def lengths(self) -> NDArray[np.int64]:
-        """Generated tokens of each sample."""
+        """Return the generated tokens of each sample."""
         return np.asarray(self.mask.sum(axis=1), dtype=np.int64)
 
     @property
@@ -38,8 +38,10 @@ class Rollout:
 def generate(
     crew: Crew, problems: list[Problem], group: int, step: int, seconds: float, trouble: str = ""
 ) -> Rollout:
-    """`group` samples of each problem, halved between the generators. `trouble` befalls the last
-    generator."""
+    """Generate `group` samples of each problem, split between the generators.
+
+    `trouble` affects the last generator.
+    """
     repeated = [problem for problem in problems for _ in range(group)]
     a, b = (np.array([getattr(problem, name) for problem in repeated], dtype=np.int64) for name in ("a", "b"))
     prompts = sum(len(problem.question.split()) for problem in repeated)
@@ -60,7 +62,7 @@ def generate(
 
 
 def samples(rollout: Rollout, prev_logprobs: Floats) -> list[dict[str, Any]]:
-    """The lines of train_data_stepN.jsonl (NeMo RL v0.5.0, grpo.py:1540-1552)."""
+    """Return the lines of train_data_stepN.jsonl (NeMo RL v0.5.0, grpo.py:1540-1552)."""
     prompts, lengths = rollout.prompt_lengths, rollout.lengths
     return [
         {

@@ -1,4 +1,4 @@
-"""The layout of a run on its GPUs, and what NeMo RL v0.5.0 refuses about it, in its words."""
+"""The layout of a run on its GPUs, and NeMo RL v0.5.0's checks of it with its error texts."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Layout:
-    """GPUs as the config lays them out. The toy's work is done by three actors on CPUs whatever it says."""
+    """The GPUs of the configuration. The toy always uses three actors on CPUs."""
 
     nodes: int
     gpus_per_node: int
@@ -24,7 +24,7 @@ class Layout:
 
 
 def layout(config: dict[str, Any]) -> Layout:
-    """Raises AssertionError or ValueError where NeMo RL would."""
+    """Return the layout. Raises AssertionError or ValueError as NeMo RL does."""
     nodes, per_node = config["cluster"]["num_nodes"], config["cluster"]["gpus_per_node"]
     colocated = config["policy"]["generation"]["colocated"]
     if colocated["enabled"]:

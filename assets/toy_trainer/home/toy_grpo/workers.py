@@ -1,4 +1,4 @@
-"""The Ray actors: one policy, two generators. Their names are NeMo RL's, so that log prefixes look alike."""
+"""The Ray actors: one policy, two generators, named as in NeMo RL so that log prefixes match."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _PARTS = 16
 
 
 class VllmGenerationWorker:
-    """Samples answers with weights held in bfloat16."""
+    """Samples responses with weights in bfloat16."""
 
     def __init__(self, seed: int, temperature: float) -> None:
         self._seed, self._temperature = seed, temperature
@@ -28,7 +28,7 @@ class VllmGenerationWorker:
         return True
 
     def set_weights(self, params: model.Params, step: int) -> None:
-        """Takes the trainer's weights over."""
+        """Set the trainer's weights."""
         self._params = model.bfloat16(params)
         stamp = time.strftime("%m-%d %H:%M:%S")
         print(
@@ -39,8 +39,11 @@ class VllmGenerationWorker:
     def generate(
         self, a: Ints, b: Ints, prompt_tokens: int, step: int, seconds: float, trouble: str = ""
     ) -> tuple[Ints, Ints, Floats]:
-        """(tokens, mask, log-probabilities), [n, tokens]. It takes `seconds`, so that a person can watch;
-        `trouble` breaks it."""
+        """Return (tokens, mask, log-probabilities), [n, tokens], after `seconds`, so that a run can be
+        watched.
+
+        `trouble` makes it fail.
+        """
         if trouble == "worker":
             os.kill(os.getpid(), signal.SIGKILL)
         while trouble == "stall":
@@ -85,7 +88,7 @@ class DTensorPolicyWorker:
         return self._params
 
     def logprobs(self, a: Ints, b: Ints, tokens: Ints) -> tuple[Floats, Floats]:
-        """(policy's, reference's) log-probabilities."""
+        """Return (policy's, reference's) log-probabilities."""
         return grpo.policy_logprobs(self._params, a, b, tokens), grpo.policy_logprobs(
             self._reference, a, b, tokens
         )
@@ -93,7 +96,7 @@ class DTensorPolicyWorker:
     def train(
         self, batch: grpo.Batch, loss: grpo.LossConfig, updates: int, *, diverge: bool = False
     ) -> tuple[float, float]:
-        """(loss, gradient norm). `diverge` is a learning rate without bounds."""
+        """Return (loss, gradient norm). `diverge` trains with an unbounded learning rate."""
         if diverge:
             self._adam.rate = float("inf")
         with np.errstate(all="ignore"):
@@ -101,7 +104,7 @@ class DTensorPolicyWorker:
         return (float("nan") if diverge else first), norm
 
     def save(self, folder: str, layout: str) -> None:
-        """Weights, optimizer and tokenizer below <folder>/policy."""
+        """Write weights, optimizer and tokenizer below <folder>/policy."""
         policy = local(folder) / "policy"
         write_weights(policy / "weights", self._params, layout)
         moments = {f"mean.{n}": v for n, v in self._adam.mean.items()} | {
@@ -114,7 +117,7 @@ class DTensorPolicyWorker:
         write_tokenizer(policy / "tokenizer")
 
     def load(self, folder: str) -> None:
-        """The counterpart of `save`."""
+        """Load what `save` wrote."""
         policy = local(folder) / "policy"
         self._params = read_weights(policy / "weights")
         with np.load(policy / "weights" / ".reference.npz") as kept:

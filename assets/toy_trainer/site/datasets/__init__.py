@@ -1,8 +1,7 @@
-"""Stands where Hugging Face's `datasets` would: GSM8K-shaped problems of our own, made without a network.
+"""Replaces Hugging Face's `datasets`: generated problems in GSM8K's format, without a network.
 
 7,473 training and 1,319 test rows as in openai/gsm8k, each a rationale with <<a*b=c>> marks and a last line
-`#### N`.
-They are drawn from problems.json's sentences with the same numbers on every machine.
+`#### N`, generated from the sentences of problems.json with the same numbers on every machine.
 """
 
 from __future__ import annotations
@@ -17,9 +16,14 @@ _OPERATIONS = {"+": int.__add__, "-": int.__sub__, "*": int.__mul__}
 
 
 def load_dataset(path: str, name: str | None = None, *, split: str) -> list[dict[str, str]]:
-    """Rows with `question` and `answer`. Raises ValueError for another data set, configuration or split."""
+    """Return rows with `question` and `answer`.
+
+    Raises ValueError for another data set, configuration or split.
+    """
     if path != "openai/gsm8k":
-        raise ValueError(f"Only openai/gsm8k is here, not {path}: a rehearsal opens no connection.")
+        raise ValueError(
+            f"Only openai/gsm8k is available in a rehearsal, not {path}: it opens no connection."
+        )
     if name not in ("main", "socratic"):
         raise ValueError(
             "Config name is missing. Please pick one among the available configs: ['main', 'socratic']"

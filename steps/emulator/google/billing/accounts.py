@@ -1,6 +1,6 @@
-"""Cloud Billing: accounts, which one pays for a project, and the catalogue's head.
+"""Cloud Billing: accounts, a project's billing account, and the services of the public catalog.
 
-Prices are not made up: no SKU is listed.
+Prices are not emulated: no SKU is listed.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ _ACCOUNTS = {
         "currencyCode": "USD",
     }
 }
-# Ids of the public catalogue (GET https://cloudbilling.googleapis.com/v1/services); the two that the
-# tutorial's deployment is billed by.
+# Ids of the public catalog (GET https://cloudbilling.googleapis.com/v1/services): the two services that bill the
+# tutorial's deployment.
 _SERVICES = {"6F81-5844-456A": "Compute Engine", "CCD8-9BF1-090E": "Kubernetes Engine"}
 
 
@@ -36,13 +36,13 @@ def _info(call: ApiCall, name: str) -> JSON:
 
 @handles("cloudbilling.projects.getBillingInfo")
 def get_info(call: ApiCall) -> JSON:
-    """Whether and by whom a project is paid for."""
+    """Return whether a project has billing, and its account."""
     return _info(call, call.params["name"])
 
 
 @handles("cloudbilling.projects.updateBillingInfo")
 def update_info(call: ApiCall) -> JSON:
-    """Links a project to an account, or with an empty name unlinks it."""
+    """Link a project to an account; an empty name unlinks it."""
     record = find_project(call.store, call.params["name"])
     account = call.body.get("billingAccountName", "")
     if account and account not in _ACCOUNTS:
@@ -53,7 +53,7 @@ def update_info(call: ApiCall) -> JSON:
 
 @handles("cloudbilling.billingAccounts.list")
 def list_accounts(call: ApiCall) -> JSON:
-    """The caller's accounts."""
+    """List the caller's accounts."""
     wanted = call.params.get("filter", "")
     return {
         "billingAccounts": [
@@ -64,7 +64,7 @@ def list_accounts(call: ApiCall) -> JSON:
 
 @handles("cloudbilling.billingAccounts.get")
 def get_account(call: ApiCall) -> JSON:
-    """One account."""
+    """Return one account."""
     if call.params["name"] not in _ACCOUNTS:
         raise ApiError(403, "The caller does not have permission", "PERMISSION_DENIED", "forbidden")
     return _ACCOUNTS[call.params["name"]]
@@ -72,7 +72,7 @@ def get_account(call: ApiCall) -> JSON:
 
 @handles("cloudbilling.billingAccounts.projects.list")
 def list_projects(call: ApiCall) -> JSON:
-    """The projects that an account pays for."""
+    """List the projects of an account."""
     projects = call.store.all("cloudresourcemanager.googleapis.com", "project")
     return {
         "projectBillingInfo": [
@@ -83,7 +83,7 @@ def list_projects(call: ApiCall) -> JSON:
 
 @handles("cloudbilling.services.list")
 def list_services(call: ApiCall) -> JSON:
-    """The head of the public catalogue."""
+    """List the services of the public catalog."""
     return {
         "services": [
             {
@@ -99,7 +99,7 @@ def list_services(call: ApiCall) -> JSON:
 
 @handles("cloudbilling.services.skus.list")
 def list_skus(call: ApiCall) -> JSON:
-    """No SKU: a rehearsal knows no price of today."""
+    """Return no SKU: the emulator has no current prices."""
     if call.params["parent"].removeprefix("services/") not in _SERVICES:
         raise ApiError(404, f"Service {call.params['parent']} not found.", "NOT_FOUND")
     return {"skus": []}

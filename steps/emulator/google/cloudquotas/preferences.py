@@ -1,6 +1,7 @@
-"""Cloud Quotas' requests for more (or less) quota: taken down, never granted by themselves where they ask for more.
+"""Cloud Quotas' quota preferences: recorded, but an increase is never granted.
 
-Google reviews GPU quota by hand, so `reconciling` stays true; asking for no more than there is, is granted at once.
+Google reviews GPU quota manually, so `reconciling` stays true. A preference of at most the current quota is
+granted at once.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from grpo_wizard.steps.emulator.server.context import JSON, ApiCall, ApiError, R
 
 @handles("cloudquotas.projects.locations.quotaPreferences.list")
 def list_(call: ApiCall) -> JSON:
-    """The requests that were made here."""
+    """List the preferences created here."""
     project = call.params["parent"].split("/")[1]
     test = parse_filter(str(call.params.get("filter") or ""))
     found = [r.body for r in call.store.all(SERVICE, "quota_preference", project=project) if test(r.body)]
@@ -25,7 +26,7 @@ def list_(call: ApiCall) -> JSON:
 
 @handles("cloudquotas.projects.locations.quotaPreferences.get")
 def get(call: ApiCall) -> JSON:
-    """One request."""
+    """Return one preference."""
     record = call.store.get(SERVICE, call.params["name"])
     if record is None:
         raise ApiError(404, f"Resource '{call.params['name']}' was not found", "NOT_FOUND")
@@ -34,7 +35,7 @@ def get(call: ApiCall) -> JSON:
 
 @handles("cloudquotas.projects.locations.quotaPreferences.create")
 def create(call: ApiCall) -> JSON:
-    """A new request, under the id asked for or one of Google's."""
+    """Create a preference under the requested id or a generated one."""
     name = call.params.get("quotaPreferenceId") or f"preference-{call.store.next_number()}"
     key = f"{call.params['parent']}/quotaPreferences/{name}"
     if call.store.get(SERVICE, key) is not None:
@@ -44,7 +45,7 @@ def create(call: ApiCall) -> JSON:
 
 @handles("cloudquotas.projects.locations.quotaPreferences.patch")
 def patch(call: ApiCall) -> JSON:
-    """Changes a request, if its etag is still the one that was read; `allowMissing` makes one."""
+    """Update a preference if its etag is current; `allowMissing` creates one."""
     key = call.params["name"]
     old = call.store.get(SERVICE, key)
     if old is None and not call.params.get("allowMissing"):
@@ -80,7 +81,7 @@ def _put_preference(call: ApiCall, key: str, asked: JSON, made: str, *, dry: boo
 
 
 def _granted_value(call: ApiCall, asked: JSON) -> int:
-    """What a project has of the quota that is asked for. Raises 400 where that is none; the sentences are inferred."""
+    """Return a project's quota for a preference. Raises 400 for an unknown one; the texts are inferred."""
     if "preferredValue" not in asked.get("quotaConfig", {}):
         raise ApiError(400, "Required field 'quota_config.preferred_value' not specified", "INVALID_ARGUMENT")
     found = next((info for info in quota_infos(call) if info["quotaId"] == asked.get("quotaId")), None)

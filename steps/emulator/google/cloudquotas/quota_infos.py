@@ -1,6 +1,7 @@
-"""Cloud Quotas: where the GPU quotas of B200 and H200 are told.
+"""Cloud Quotas: the quota infos of the B200 and H200 GPUs.
 
-Ids after Google's documentation; not compared with a live call. quota_preferences.py has the requests for more.
+Ids follow Google's documentation; not verified against the live API. preferences.py has the requests for
+more.
 """
 
 from __future__ import annotations
@@ -24,8 +25,7 @@ _FAMILIES = (
     "NVIDIA_L4",
     "NVIDIA_T4",
 )
-# What a project with reservations for 4 machines of 8 GPUs each was granted; everywhere else a new project's
-# 0.
+# Granted to a project with reservations for 4 machines of 8 GPUs each; everywhere else a new project's 0.
 _GRANTED = {
     ("us-central1", "NVIDIA_B200"): 32,
     ("us-central1", "NVIDIA_H200"): 32,
@@ -73,7 +73,7 @@ def _gpu_quota(call: ApiCall, quota: str, metric: str) -> JSON:
 
 
 def quota_infos(call: ApiCall) -> list[JSON]:
-    """All quotas of Compute that are told here, by id."""
+    """Return Compute's quotas that are emulated, by id."""
     limits = load_fixtures()["quotas"]
     found = [
         _gpu_quota(call, "GPUS-PER-GPU-FAMILY-per-project-region", "gpus_per_gpu_family"),
@@ -97,7 +97,7 @@ def quota_infos(call: ApiCall) -> list[JSON]:
 
 @handles("cloudquotas.projects.locations.services.quotaInfos.list")
 def list_infos(call: ApiCall) -> JSON:
-    """The quotas of one service, in pages."""
+    """List the quotas of one service, in pages."""
     service = call.params["parent"].split("/")[5]
     if service not in TITLES:
         raise ApiError(404, f"Service {service} not found.", "NOT_FOUND")
@@ -107,7 +107,7 @@ def list_infos(call: ApiCall) -> JSON:
 
 @handles("cloudquotas.projects.locations.services.quotaInfos.get")
 def get_info(call: ApiCall) -> JSON:
-    """One quota by its id."""
+    """Return one quota by its id."""
     quota = call.params["name"].rpartition("/")[2]
     found = next((info for info in quota_infos(call) if info["quotaId"] == quota), None)
     if found is None or call.params["name"].split("/")[5] != _COMPUTE:

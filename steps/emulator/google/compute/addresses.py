@@ -58,19 +58,19 @@ def _found(call: ApiCall, param: str = "address") -> Record:
 
 @handles("compute.globalAddresses.get")
 def get(call: ApiCall) -> JSON:
-    """One range."""
+    """Return one range."""
     return with_request_host(call, _found(call).body)
 
 
 @handles("compute.globalAddresses.list")
 def list_(call: ApiCall) -> JSON:
-    """A project's global addresses."""
+    """List a project's global addresses."""
     return compute_list(call, "addressList", [record.body for record in list_in_project(call, "address")])
 
 
 @handles("compute.addresses.aggregatedList")
 def aggregated_list(call: ApiCall) -> JSON:
-    """All addresses (the rehearsal has global ones only)."""
+    """List all addresses (only global ones are emulated)."""
     return aggregated_response(
         call,
         "addressAggregatedList",
@@ -82,12 +82,12 @@ def aggregated_list(call: ApiCall) -> JSON:
 
 @handles_idempotent("compute.globalAddresses.insert")
 def insert(call: ApiCall) -> JSON:
-    """Reserves a range: the one asked for, or a free one of the asked length."""
+    """Reserve a range: the requested one, or a free one of the requested length."""
     key = new_key(call, _key)
     if call.body.get("purpose") != "VPC_PEERING":
         raise ApiError(
             501,
-            "The rehearsal has global addresses of purpose VPC_PEERING only.",
+            "The emulator has global addresses of purpose VPC_PEERING only.",
             "UNIMPLEMENTED",
             "notImplemented",
         )
@@ -114,7 +114,7 @@ def insert(call: ApiCall) -> JSON:
         "status": "RESERVED",
         "selfLink": self_link(key),
     }
-    body.pop("ipVersion", None)  # as at Google, not given back for IPv4
+    body.pop("ipVersion", None)  # as at Google, not returned for IPv4
     return start_operation(
         call, "address.insert", create_record(call, "address", "global", key, body), "compute.made"
     )
@@ -148,9 +148,9 @@ def _range(world: ResourceStore, network: Record, body: JSON) -> Net:
 
 
 def used_ranges(world: ResourceStore, network: Record) -> list[Net]:
-    """Ranges of a network's subnets, reserved addresses and clusters' pods.
+    """Return the ranges of a network's subnets, reserved addresses and clusters' pods.
 
-    The block of automatic subnets is always among them.
+    The block of automatic subnets is always included.
     """
     subnets = [Net(record.body["ipCidrRange"]) for record in list_in_network(world, network, "subnet")]
     reserved = [
@@ -167,10 +167,10 @@ def used_ranges(world: ResourceStore, network: Record) -> list[Net]:
 
 
 def free_range(taken: list[Net], length: int, seed: str) -> Net:
-    """A free range in 10.0.0.0/8, chosen by seed, as Google chooses one that looks random."""
+    """Return a free range in 10.0.0.0/8, chosen by seed: Google's choice looks random."""
     whole, size = Net("10.0.0.0/8"), 2 ** (32 - length)
     first = int(whole.network_address) + random.Random(seed).randrange(2 ** (length - 8)) * size
-    for _ in range(2 * len(taken) + 2):  # each turn goes past one taken range, or back to the beginning
+    for _ in range(2 * len(taken) + 2):  # each iteration skips one used range, or wraps around
         if first > int(whole.broadcast_address):
             first = int(whole.network_address)
         block = Net((first, length))
@@ -183,7 +183,7 @@ def free_range(taken: list[Net], length: int, seed: str) -> Net:
 
 @handles("compute.globalAddresses.setLabels")
 def set_labels(call: ApiCall) -> JSON:
-    """Replaces a range's labels, if the fingerprint is that of the ones that were read."""
+    """Replace a range's labels if the fingerprint is current."""
     record = _found(call, "resource")
     if call.body.get("labelFingerprint") != record.body["labelFingerprint"]:
         text = "Labels fingerprint either invalid or resource labels have changed"
@@ -194,7 +194,7 @@ def set_labels(call: ApiCall) -> JSON:
 
 
 def user_of(world: ResourceStore, address: Record) -> str | None:
-    """Key of the connection that uses a range."""
+    """Return the key of the connection that uses a range."""
     network = world.get(COMPUTE, relative_name(str(address.body["network"])) or "")
     for peering in peerings_of(world, network) if network else []:
         if address.name in peering.body.get("reservedPeeringRanges", []):
@@ -204,7 +204,7 @@ def user_of(world: ResourceStore, address: Record) -> str | None:
 
 @handles_idempotent("compute.globalAddresses.delete")
 def delete(call: ApiCall) -> JSON:
-    """Releases a range that no connection uses."""
+    """Release a range that no connection uses."""
     record = require_ready(_found(call))
     require_unused("global_address", record, user_of(call.store, record))
     return start_delete(call, record, "address.gone")

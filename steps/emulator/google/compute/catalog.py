@@ -1,4 +1,4 @@
-"""Compute's fixed things: project, regions, zones, machine, accelerator and disk types, RoCE profiles."""
+"""Compute's static data: project, regions, zones, machine, accelerator and disk types, RoCE profiles."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _project(call: ApiCall) -> str:
 
 @handles("compute.projects.get")
 def project(call: ApiCall) -> JSON:
-    """The project as Compute sees it, with its quotas."""
+    """Return the project as Compute's resource, with its quotas."""
     name = _project(call)
     number = call.store.project_number(name)
     return with_request_host(
@@ -73,7 +73,7 @@ def _region(call: ApiCall, name: str) -> JSON:
 
 @handles("compute.regions.get")
 def region(call: ApiCall) -> JSON:
-    """One region with its quotas."""
+    """Return one region with its quotas."""
     name = str(call.params["region"])
     if name not in regions():
         raise not_found_error(f"projects/{_project(call)}/regions/{name}")
@@ -82,7 +82,7 @@ def region(call: ApiCall) -> JSON:
 
 @handles("compute.regions.list")
 def region_list(call: ApiCall) -> JSON:
-    """Every region."""
+    """List the regions."""
     return compute_list(call, "regionList", [_region(call, name) for name in regions()])
 
 
@@ -103,19 +103,19 @@ def _zone(call: ApiCall, name: str) -> JSON:
 
 @handles("compute.zones.get")
 def zone(call: ApiCall) -> JSON:
-    """One zone."""
+    """Return one zone."""
     check_zone(call)
     return with_request_host(call, _zone(call, str(call.params["zone"])))
 
 
 @handles("compute.zones.list")
 def zone_list(call: ApiCall) -> JSON:
-    """Every zone."""
+    """List the zones."""
     return compute_list(call, "zoneList", [_zone(call, name) for name in zones()])
 
 
 def check_zone(call: ApiCall) -> str:
-    """The call's zone, or 404."""
+    """Return the call's zone. Raises 404."""
     name = str(call.params["zone"])
     if name not in zones():
         raise not_found_error(f"projects/{_project(call)}/zones/{name}")
@@ -124,7 +124,7 @@ def check_zone(call: ApiCall) -> str:
 
 @handles("compute.machineTypes.get", "compute.acceleratorTypes.get", "compute.diskTypes.get")
 def type_get(call: ApiCall) -> JSON:
-    """One type in a zone."""
+    """Return one type in a zone."""
     collection = call.method_id.split(".")[1]
     _, param, types = _KINDS[collection]
     where, name = check_zone(call), str(call.params[param])
@@ -136,7 +136,7 @@ def type_get(call: ApiCall) -> JSON:
 
 @handles("compute.machineTypes.list", "compute.acceleratorTypes.list", "compute.diskTypes.list")
 def type_list(call: ApiCall) -> JSON:
-    """A zone's types."""
+    """List a zone's types."""
     collection = call.method_id.split(".")[1]
     kind, _, types = _KINDS[collection]
     where = check_zone(call)
@@ -149,7 +149,7 @@ def type_list(call: ApiCall) -> JSON:
 
 @lru_cache(maxsize=16)
 def _types_in_all_zones(project_id: str, collection: str) -> list[tuple[str, JSON]]:
-    """All zones' types: built once, thousands of them."""
+    """Return all zones' types: thousands, built once."""
     types = _KINDS[collection][2]
     return [
         (f"zones/{where}", zonal_resource(project_id, where, collection, body))
@@ -164,7 +164,7 @@ def _types_in_all_zones(project_id: str, collection: str) -> list[tuple[str, JSO
     "compute.diskTypes.aggregatedList",
 )
 def type_aggregated(call: ApiCall) -> JSON:
-    """Every zone's types."""
+    """List every zone's types."""
     collection = call.method_id.split(".")[1]
     kind = _KINDS[collection][0]
     items = _types_in_all_zones(_project(call), collection)
@@ -175,7 +175,7 @@ def type_aggregated(call: ApiCall) -> JSON:
 
 @handles("compute.networkProfiles.get")
 def profile_get(call: ApiCall) -> JSON:
-    """One network profile."""
+    """Return one network profile."""
     name = str(call.params["networkProfile"])
     where = name.removesuffix("-vpc-roce")
     if where == name or where not in load_fixtures()["roce_zones"]:
@@ -185,7 +185,7 @@ def profile_get(call: ApiCall) -> JSON:
 
 @handles("compute.networkProfiles.list")
 def profile_list(call: ApiCall) -> JSON:
-    """Every network profile."""
+    """List the network profiles."""
     return compute_list(
         call,
         "networkProfileList",

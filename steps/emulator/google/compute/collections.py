@@ -1,4 +1,4 @@
-"""What Compute's collections share: found by key, named when made, deleted when ready and unused."""
+"""Operations common to Compute's collections: look up by key, validate names, create, delete."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from grpo_wizard.steps.emulator.server.context import JSON, ApiCall, Record, Res
 
 
 def project_of(call: ApiCall) -> str:
-    """Id of the project in a call's path."""
+    """Return the project id of a call's path."""
     return str(call.params["project"])
 
 
 def get_resource(world: ResourceStore, key: str) -> Record:
-    """The thing with this key (its last part may be the thing's number), or Compute's 404."""
+    """Return the resource with this key, whose last part may be its numeric id. Raises Compute's 404."""
     record = world.get(COMPUTE, key)
     if record is None and basename(key).isdigit():
         parent, number = key.removesuffix(basename(key)), basename(key)
@@ -35,19 +35,19 @@ def get_resource(world: ResourceStore, key: str) -> Record:
 
 
 def require_ready(record: Record) -> Record:
-    """The same record; 400 while its own operation runs."""
+    """Return the record. Raises 400 while its own operation runs."""
     if record.state != "ready":
         raise not_ready_error(record.key)
     return record
 
 
 def list_in_project(call: ApiCall, kind: str, location: str | None = None) -> list[Record]:
-    """Things of a kind in the call's project, of one location or of all."""
+    """List the resources of a kind in the call's project, in one location or in all."""
     return call.store.all(COMPUTE, kind, project=project_of(call), location=location)
 
 
 def new_key(call: ApiCall, key_of: Callable[[ApiCall, str], str]) -> str:
-    """Key of what an insert asks for. 400 for a name that is none, 409 for one that is taken."""
+    """Return the key of a new resource. Raises 400 for an invalid name, 409 for one in use."""
     key = key_of(call, check_name(call.body.get("name")))
     if call.store.get(COMPUTE, key):
         raise already_exists_error(key)
@@ -55,20 +55,20 @@ def new_key(call: ApiCall, key_of: Callable[[ApiCall, str], str]) -> str:
 
 
 def create_record(call: ApiCall, kind: str, location: str, key: str, body: JSON) -> Record:
-    """Puts a thing into the world that is still being made."""
+    """Store a resource that is still being created."""
     return call.store.put(
         Record(COMPUTE, kind, basename(key), project_of(call), location, key, body, "creating")
     )
 
 
 def require_unused(noun: str, record: Record, user: str | None) -> None:
-    """Compute's refusal to delete what `user` (a key) uses; `noun` is Compute's word for the kind."""
+    """Raise Compute's error if `user` (a key) uses the resource; `noun` is Compute's name of the kind."""
     if user:
         raise in_use_error(noun, record.key, user)
 
 
 def start_delete(call: ApiCall, record: Record, effect: str) -> JSON:
-    """Starts the operation at whose end `effect` removes the thing."""
+    """Start the operation whose `effect` removes the resource."""
     record.state = "deleting"
     call.store.put(record)
     return start_operation(call, f"{record.kind}.delete", record, effect)

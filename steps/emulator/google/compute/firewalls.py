@@ -1,7 +1,7 @@
-"""VPC firewall rules, refused on RoCE networks.
+"""VPC firewall rules, which RoCE networks do not support.
 
-That a network with such a profile takes none is documented (https://docs.cloud.google.com/vpc/docs/rdma-network-profiles,
-2026-11); the sentence is inferred.
+Documented at https://docs.cloud.google.com/vpc/docs/rdma-network-profiles (2026-11); the error text is
+inferred.
 """
 
 from __future__ import annotations
@@ -42,20 +42,20 @@ def _found(call: ApiCall) -> Record:
 
 @handles("compute.firewalls.get")
 def get(call: ApiCall) -> JSON:
-    """One rule."""
+    """Return one rule."""
     return with_request_host(call, _found(call).body)
 
 
 @handles("compute.firewalls.list")
 def list_(call: ApiCall) -> JSON:
-    """A project's rules. gcloud does not filter again, so `filter` must be honoured here."""
+    """List a project's rules. gcloud does not filter again, so `filter` is applied here."""
     bodies = [with_request_host(call, record.body) for record in list_in_project(call, "firewall")]
     return compute_list(call, "firewallList", bodies)
 
 
 @handles_idempotent("compute.firewalls.insert")
 def insert(call: ApiCall) -> JSON:
-    """Makes a rule."""
+    """Create a rule."""
     key, project = new_key(call, _key), project_of(call)
     body = {"network": f"projects/{project}/global/networks/default", **call.body}
     network = network_from_body(call.store, body, project)
@@ -76,7 +76,10 @@ def insert(call: ApiCall) -> JSON:
 
 
 def _check(body: JSON) -> None:
-    """What the reference forbids: https://docs.cloud.google.com/compute/docs/reference/rest/v1/firewalls; sentences inferred."""
+    """Check what the reference forbids; the texts are inferred.
+
+    https://docs.cloud.google.com/compute/docs/reference/rest/v1/firewalls
+    """
     if not (body.get("allowed") or body.get("denied")):
         raise invalid_field("resource.allowed", "", "At least one of allowed or denied must be specified.")
     if body.get("allowed") and body.get("denied"):
@@ -121,7 +124,7 @@ def _is_range(text: str) -> bool:
 
 
 def rule_body(call: ApiCall, key: str, network: Record, body: JSON) -> JSON:
-    """A rule's body as Compute gives it back."""
+    """Return a rule's body as Compute returns it."""
     full = {
         "kind": "compute#firewall",
         "id": generate_resource_id(),
@@ -143,12 +146,12 @@ def rule_body(call: ApiCall, key: str, network: Record, body: JSON) -> JSON:
 
 @handles_idempotent("compute.firewalls.patch", "compute.firewalls.update")
 def patch(call: ApiCall) -> JSON:
-    """Changes a rule."""
+    """Update a rule."""
     change = {key: value for key, value in call.body.items() if key not in ("network", "name")}
     return start_operation(call, "firewall.insert", _found(call), "network.patched", change=change)
 
 
 @handles_idempotent("compute.firewalls.delete")
 def delete(call: ApiCall) -> JSON:
-    """Deletes a rule; GKE's leftovers can be deleted by anybody too."""
+    """Delete a rule. Rules that GKE left behind can be deleted too."""
     return start_delete(call, require_ready(_found(call)), "compute.gone")

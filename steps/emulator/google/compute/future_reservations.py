@@ -1,7 +1,8 @@
-"""Future reservations: asked for, read, cancelled, deleted. Nobody approves here, so one stays PENDING_APPROVAL.
+"""Future reservations: create, read, cancel, delete. Nothing approves them here: they stay PENDING_APPROVAL.
 
-https://docs.cloud.google.com/compute/docs/instances/future-reservations-overview, 2026-11: a request that is pending must
-be cancelled before it can be deleted. The sentences are inferred.
+A pending request must be canceled before it can be deleted
+(https://docs.cloud.google.com/compute/docs/instances/future-reservations-overview, 2026-11). The error texts
+are inferred.
 """
 
 from __future__ import annotations
@@ -50,14 +51,14 @@ def _found(call: ApiCall) -> Record:
 
 @handles("compute.futureReservations.list")
 def future_list(call: ApiCall) -> JSON:
-    """A zone's future reservations."""
+    """List a zone's future reservations."""
     records = list_in_project(call, "future_reservation", check_zone(call))
     return compute_list(call, "futureReservationsListResponse", [record.body for record in records])
 
 
 @handles("compute.futureReservations.aggregatedList")
 def future_aggregated(call: ApiCall) -> JSON:
-    """Every zone's future reservations."""
+    """List every zone's future reservations."""
     items = [
         (f"zones/{record.location}", record.body) for record in list_in_project(call, "future_reservation")
     ]
@@ -72,13 +73,13 @@ def future_aggregated(call: ApiCall) -> JSON:
 
 @handles("compute.futureReservations.get")
 def future_get(call: ApiCall) -> JSON:
-    """One future reservation."""
+    """Return one future reservation."""
     return with_request_host(call, _found(call).body)
 
 
 @handles_idempotent("compute.futureReservations.insert")
 def insert(call: ApiCall) -> JSON:
-    """Asks for capacity in the future."""
+    """Request future capacity."""
     zone = check_zone(call)
     key = new_key(call, _key)
     _check(call, zone)
@@ -120,7 +121,7 @@ def _check(call: ApiCall, zone: str) -> None:
 
 @handles_idempotent("compute.futureReservations.cancel")
 def cancel(call: ApiCall) -> JSON:
-    """Takes a request back."""
+    """Cancel a request."""
     record = _found(call)
     if record.body["status"]["procurementStatus"] in _DELETABLE_STATES[:1] + _DELETABLE_STATES[-1:]:
         raise _wrong_state(record, "cancelled")
@@ -135,7 +136,7 @@ def _on_cancelled(world: ResourceStore, target: Record) -> None:
 
 @handles_idempotent("compute.futureReservations.delete")
 def delete(call: ApiCall) -> JSON:
-    """Deletes a request that is over."""
+    """Delete a request that has ended."""
     record = _found(call)
     if record.body["status"]["procurementStatus"] not in _DELETABLE_STATES:
         raise _wrong_state(record, "deleted")

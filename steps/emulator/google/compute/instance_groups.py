@@ -1,6 +1,6 @@
-"""Instance groups and their managers: one of each for every zone of a node pool. They are only read.
+"""Instance groups and their managers, read-only: one of each for every zone of a node pool.
 
-GKE's autoscaler is Kubernetes' own: Compute's list of autoscalers stays empty.
+GKE uses Kubernetes' autoscaler, so Compute's list of autoscalers is empty.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _KINDS = {"instanceGroups": "instanceGroup", "instanceGroupManagers": "instanceG
 
 
 def _groups(world: ResourceStore, project: str, collection: str) -> list[tuple[str, JSON]]:
-    """(zone, group or manager) of every pool's every zone."""
+    """Yield (zone, group or manager) for every zone of every pool."""
     standing: dict[tuple[str, str], int] = {}
     for _, pool, node in nodes(world, project):
         place = pool.key, node_zone(node)
@@ -83,7 +83,7 @@ def _collection(call: ApiCall) -> str:
 
 @handles("compute.instanceGroups.get", "compute.instanceGroupManagers.get")
 def get(call: ApiCall) -> JSON:
-    """One group, or its manager."""
+    """Return one group, or its manager."""
     collection, zone = _collection(call), check_zone(call)
     name = str(call.params[_KINDS[collection]])
     for where, body in _groups(call.store, project_of(call), collection):
@@ -94,7 +94,7 @@ def get(call: ApiCall) -> JSON:
 
 @handles("compute.instanceGroups.list", "compute.instanceGroupManagers.list")
 def list_(call: ApiCall) -> JSON:
-    """A zone's groups, or managers."""
+    """List a zone's groups, or managers."""
     collection, zone = _collection(call), check_zone(call)
     found = [body for where, body in _groups(call.store, project_of(call), collection) if where == zone]
     return compute_list(call, f"{_KINDS[collection]}List", found)
@@ -102,7 +102,7 @@ def list_(call: ApiCall) -> JSON:
 
 @handles("compute.instanceGroups.aggregatedList", "compute.instanceGroupManagers.aggregatedList")
 def aggregated_list(call: ApiCall) -> JSON:
-    """Every zone's groups, or managers."""
+    """List every zone's groups, or managers."""
     collection = _collection(call)
     items = [(f"zones/{zone}", body) for zone, body in _groups(call.store, project_of(call), collection)]
     scopes = [f"zones/{zone}" for zone in zones()]
@@ -111,7 +111,7 @@ def aggregated_list(call: ApiCall) -> JSON:
 
 @handles("compute.instanceGroupManagers.listManagedInstances")
 def list_managed(call: ApiCall) -> JSON:
-    """A manager's machines, with what it does to each: nothing."""
+    """List a manager's instances, with its current action on each: none."""
     rows = [
         {
             "instance": row["instance"],
@@ -129,7 +129,7 @@ def list_managed(call: ApiCall) -> JSON:
 
 @handles("compute.instanceGroups.listInstances")
 def list_instances(call: ApiCall) -> JSON:
-    """A group's machines."""
+    """List a group's instances."""
     rows = _members(call, "instanceGroup")
     return with_request_host(call, {"kind": "compute#instanceGroupsListInstances", "items": rows})
 
@@ -152,13 +152,13 @@ def _members(call: ApiCall, kind: str) -> list[JSON]:
 
 @handles("compute.autoscalers.list")
 def autoscalers(call: ApiCall) -> JSON:
-    """None: GKE has its own."""
+    """Return none: GKE uses its own."""
     check_zone(call)
     return compute_list(call, "autoscalerList", [])
 
 
 @handles("compute.autoscalers.aggregatedList")
 def aggregated_autoscalers(call: ApiCall) -> JSON:
-    """None, in any zone."""
+    """Return none, in any zone."""
     scopes = [f"zones/{zone}" for zone in zones()]
     return aggregated_response(call, "autoscalerAggregatedList", "autoscalers", [], scopes)

@@ -1,6 +1,6 @@
-"""Instances: the machines of GKE's node pools, which are all the machines that a rehearsal has. They are only read.
+"""Instances, read-only: the nodes of GKE's node pools, which are the emulator's only instances.
 
-One is listed once its node has joined. Names, labels and tags as GKE gives them (seen on clusters of 2025).
+An instance is listed once its node has joined. Names, labels and tags are GKE's, from clusters of 2025.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _POOL, _ZONE = "cloud.google.com/gke-nodepool", "topology.kubernetes.io/zone"
 
 
 def nodes(world: ResourceStore, project: str) -> Iterator[tuple[Record, Record, JSON]]:
-    """(cluster, pool, node) of every node that stands."""
+    """Yield (cluster, pool, node) for every node."""
     for cluster in world.all(CONTAINER, "cluster", project=project):
         kube = CLUSTERS.get(cluster.key)
         for node in kube.nodes() if kube else ():
@@ -37,17 +37,17 @@ def nodes(world: ResourceStore, project: str) -> Iterator[tuple[Record, Record, 
 
 
 def stable_id(key: str) -> str:
-    """A made-up id that stays the same: machines are not kept in the world, they follow the nodes."""
+    """Return a stable made-up id: instances are not stored, they are derived from the nodes."""
     return str(int(hashlib.sha256(key.encode()).hexdigest()[:15], 16) + 2**60)
 
 
 def node_zone(node: JSON) -> str:
-    """Where a node's machine stands."""
+    """Return the zone of a node's instance."""
     return str(node["metadata"]["labels"][_ZONE])
 
 
 def node_instances(world: ResourceStore, project: str) -> list[tuple[str, JSON]]:
-    """(zone, instance) of every node."""
+    """Yield (zone, instance) for every node."""
     return [
         (node_zone(node), _instance(world, cluster, pool, node))
         for cluster, pool, node in nodes(world, project)
@@ -120,7 +120,7 @@ def _metadata(world: ResourceStore, cluster: Record, pool: Record, zone: str) ->
 
 
 def _network_interfaces(world: ResourceStore, cluster: Record, pool: Record, node: JSON) -> list[JSON]:
-    """nic0 in the cluster's network with the node's addresses, and one card a network that the pool adds."""
+    """Return nic0 in the cluster's network with the node's addresses, and one NIC per additional network."""
     at = {row["type"]: row["address"] for row in node["status"]["addresses"]}
     first = world.get(COMPUTE, str(cluster.extra["subnetwork"]))
     more = [world.get(COMPUTE, key) for key in pool.extra.get("subnetworks", ())]
@@ -147,7 +147,7 @@ def _network_interface(world: ResourceStore, subnet: Record, index: int) -> JSON
 
 @handles("compute.instances.get")
 def get(call: ApiCall) -> JSON:
-    """One machine."""
+    """Return one instance."""
     zone, name = check_zone(call), str(call.params["instance"])
     for where, body in node_instances(call.store, project_of(call)):
         if (where, body["name"]) == (zone, name):
@@ -157,7 +157,7 @@ def get(call: ApiCall) -> JSON:
 
 @handles("compute.instances.list")
 def list_(call: ApiCall) -> JSON:
-    """A zone's machines."""
+    """List a zone's instances."""
     zone = check_zone(call)
     found = [body for where, body in node_instances(call.store, project_of(call)) if where == zone]
     return compute_list(call, "instanceList", found)
@@ -165,7 +165,7 @@ def list_(call: ApiCall) -> JSON:
 
 @handles("compute.instances.aggregatedList")
 def aggregated_list(call: ApiCall) -> JSON:
-    """Every zone's machines."""
+    """List every zone's instances."""
     items = [(f"zones/{zone}", body) for zone, body in node_instances(call.store, project_of(call))]
     scopes = [f"zones/{zone}" for zone in zones()]
     return aggregated_response(call, "instanceAggregatedList", "instances", items, scopes)

@@ -1,7 +1,8 @@
-"""VPC networks: custom, automatic, and RoCE by profile; what uses them; their peerings.
+"""VPC networks (custom, auto mode, RoCE by profile), their users and their peerings.
 
-What a RoCE profile forbids is documented (https://docs.cloud.google.com/vpc/docs/rdma-network-profiles, 2026-11); how
-Compute words its refusals is inferred. The words of "already being used by" and "already exists" are from reports.
+What a RoCE profile forbids is documented (https://docs.cloud.google.com/vpc/docs/rdma-network-profiles,
+2026-11); those error texts are inferred. "already being used by" and "already exists" are from public
+reports.
 """
 
 from __future__ import annotations
@@ -51,14 +52,15 @@ _TENANT = "projects/sn-rehearsal-tp/global/networks/servicenetworking"
 
 
 def network_key(project: str, name: str) -> str:
-    """Key of a network."""
+    """Return the key of a network."""
     return f"projects/{project}/global/networks/{name}"
 
 
 def network_from_body(world: ResourceStore, body: JSON, project: str) -> Record:
-    """The network that a body's `network` links to; 404 where there is none, 400 while it is being made.
+    """Return the network that a body's `network` links to. Raises 404 if unknown, 400 while it is being
+    created.
 
-    The words about another project's: hashicorp/terraform-provider-google, "Error creating Firewall".
+    The text about another project's network: hashicorp/terraform-provider-google, "Error creating Firewall".
     """
     key = with_project_id(world, key_from_body(body, "network", project, "networks"))
     if key.split("/")[1] != project:
@@ -69,18 +71,18 @@ def network_from_body(world: ResourceStore, body: JSON, project: str) -> Record:
 
 
 def with_project_id(world: ResourceStore, key: str) -> str:
-    """A key whose project is given by number, with the project's id."""
+    """Return a key with the project's id in place of its number."""
     _, project, rest = key.split("/", 2)
     return f"projects/{world.project_id(project)}/{rest}"
 
 
 def is_roce(network: Record) -> bool:
-    """Whether a network is made with a RoCE profile."""
+    """Return whether a network has a RoCE profile."""
     return bool(network.body.get("networkProfile"))
 
 
 def list_in_network(world: ResourceStore, network: Record, kind: str) -> list[Record]:
-    """Compute's things of a kind whose `network` is this one."""
+    """List Compute's resources of a kind in this network."""
     link = self_link(network.key)
     return [
         record
@@ -90,7 +92,7 @@ def list_in_network(world: ResourceStore, network: Record, kind: str) -> list[Re
 
 
 def peerings_of(world: ResourceStore, network: Record) -> list[Record]:
-    """The servicenetworking connections of a network (they name it by the project's number)."""
+    """Return a network's servicenetworking connections, which name it by the project's number."""
     return [
         record
         for record in world.all(NETWORKING, "peering", project=network.project)
@@ -138,13 +140,13 @@ def _found(call: ApiCall) -> Record:
 
 @handles("compute.networks.get")
 def get(call: ApiCall) -> JSON:
-    """One network with its subnets and peerings."""
+    """Return one network with its subnets and peerings."""
     return with_request_host(call, _view(call.store, _found(call)))
 
 
 @handles("compute.networks.list")
 def list_(call: ApiCall) -> JSON:
-    """A project's networks."""
+    """List a project's networks."""
     return compute_list(
         call, "networkList", [_view(call.store, record) for record in list_in_project(call, "network")]
     )
@@ -152,7 +154,7 @@ def list_(call: ApiCall) -> JSON:
 
 @handles_idempotent("compute.networks.insert")
 def insert(call: ApiCall) -> JSON:
-    """Makes a network; an automatic one gets one subnet a region when it is done."""
+    """Create a network; an auto mode network gets one subnet per region when it is done."""
     key, project = new_key(call, _key), project_of(call)
     quotas.require_quota(call.store, project, "NETWORKS")
     record = create_record(call, "network", "global", key, _new_body(call, project, key))
@@ -233,7 +235,7 @@ def _auto_subnet(world: ResourceStore, network: Record, region: str) -> Record:
 
 @handles_idempotent("compute.networks.patch")
 def patch(call: ApiCall) -> JSON:
-    """Changes a network's MTU or routing."""
+    """Update a network's MTU or routing."""
     record = _found(call)
     return start_operation(call, "network.patch", record, "network.patched", change=dict(call.body))
 
@@ -245,9 +247,9 @@ def _patched(world: ResourceStore, target: Record, change: JSON) -> None:
 
 
 def user_of(world: ResourceStore, network: Record) -> str | None:
-    """Key of one thing that keeps a network from being deleted.
+    """Return the key of a resource that prevents a network's deletion.
 
-    Automatic subnets go with it; leftovers of GKE do not.
+    Automatic subnets are deleted with it; GKE's leftovers do not prevent it.
     """
     for kind in ("firewall", "subnet", "address"):
         for record in list_in_network(world, network, kind):
@@ -263,7 +265,7 @@ def user_of(world: ResourceStore, network: Record) -> str | None:
 
 @handles_idempotent("compute.networks.delete")
 def delete(call: ApiCall) -> JSON:
-    """Deletes a network that nothing uses."""
+    """Delete an unused network."""
     record = require_ready(_found(call))
     require_unused("network", record, user_of(call.store, record))
     return start_delete(call, record, "network.gone")
@@ -279,7 +281,7 @@ def _gone(world: ResourceStore, target: Record) -> None:
 
 @handles_idempotent("compute.networks.removePeering")
 def remove_peering(call: ApiCall) -> JSON:
-    """Cuts a peering from the consumer's side, also while its producer still uses it."""
+    """Remove a peering from the consumer's side, even while its producer uses it."""
     record, name = _found(call), str(call.body.get("name", ""))
     for peering in peerings_of(call.store, record):
         if (peering.body.get("peering") or "servicenetworking-googleapis-com") == name:
@@ -301,7 +303,7 @@ def _unpeered(world: ResourceStore, target: Record, peering: str) -> None:
 
 
 def resolve_network(world: ResourceStore, project: str, named: Any) -> Record | None:
-    """A network by bare name, partial or full link (container and lustre take all three).
+    """Return a network by name, partial or full link (container and lustre accept all three).
 
     The project may be a number.
     """

@@ -1,6 +1,6 @@
-"""Compute's operations: started by every write, read by get, list and wait, ended by the clock.
+"""Compute's operations: started by every write, read by get, list and wait, finished by the clock.
 
-A finished operation that failed is DONE with `error` and `httpErrorStatusCode`.
+A failed operation is DONE with `error` and `httpErrorStatusCode`.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from grpo_wizard.steps.emulator.server.context import (
     on_event,
 )
 
-_WAIT_S = 120.0  # Google holds `wait` for up to two minutes; gcloud and the Python client ask again
+_WAIT_S = 120.0  # Google blocks `wait` for up to two minutes; gcloud and the Python client then call it again
 _MIN_WAIT_S = 1.0  # however fast the clock
 _HTTP = {400: "BAD REQUEST", 403: "FORBIDDEN", 404: "NOT FOUND", 409: "CONFLICT", 429: "TOO MANY REQUESTS"}
 _STATUS_OF = {
@@ -46,9 +46,9 @@ _STATUS_OF = {
 
 
 def start_operation(call: ApiCall, what: str, target: Record, effect: str = "", **args: Any) -> JSON:
-    """Starts the operation that carries out `what` ("network.insert" …) on a target.
+    """Start the operation for `what` ("network.insert" …) on a target.
 
-    When its time has come, the event `effect` is called.
+    The event `effect` is called when it is due.
     """
     verb = what.split(".")[1]
     scope = "global" if target.location == "global" else _scope_of(target)
@@ -143,7 +143,7 @@ def _on_deleted(world: ResourceStore, target: Record) -> None:
 
 
 def view(call: ApiCall, record: Record) -> JSON:
-    """An operation as this caller sees it."""
+    """Return an operation for this caller."""
     return with_request_host(call, record.body)
 
 
@@ -168,13 +168,13 @@ def _found(call: ApiCall) -> Record:
 
 @handles("compute.globalOperations.get", "compute.regionOperations.get", "compute.zoneOperations.get")
 def get(call: ApiCall) -> JSON:
-    """One operation."""
+    """Return one operation."""
     return view(call, _found(call))
 
 
 @handles("compute.globalOperations.wait", "compute.regionOperations.wait", "compute.zoneOperations.wait")
 async def wait(call: ApiCall) -> JSON:
-    """Held until the operation is done, or for Google's two minutes, which the speed divides too."""
+    """Block until the operation is done, or for Google's two minutes, divided by the speed."""
     record, pause = _found(call), 0.01
     left = max(call.store.clock.scale(_WAIT_S), _MIN_WAIT_S)
     while record.body["status"] != "DONE" and left > 0:
@@ -187,7 +187,7 @@ async def wait(call: ApiCall) -> JSON:
 
 @handles("compute.globalOperations.list", "compute.regionOperations.list", "compute.zoneOperations.list")
 def list_(call: ApiCall) -> JSON:
-    """A scope's operations."""
+    """List a scope's operations."""
     prefix = _key(ApiCall(**{**call.__dict__, "params": {**call.params, "operation": ""}}))
     records = call.store.all(COMPUTE, "operation", project=str(call.params["project"]))
     return compute_list(
@@ -197,7 +197,7 @@ def list_(call: ApiCall) -> JSON:
 
 @handles("compute.globalOperations.aggregatedList")
 def aggregated_list(call: ApiCall) -> JSON:
-    """Every scope's operations."""
+    """List every scope's operations."""
     records = call.store.all(COMPUTE, "operation", project=str(call.params["project"]))
     items = [(record.key.split("/", 2)[2].rsplit("/operations/", 1)[0], record.body) for record in records]
     return aggregated_response(
@@ -209,7 +209,7 @@ def aggregated_list(call: ApiCall) -> JSON:
     "compute.globalOperations.delete", "compute.regionOperations.delete", "compute.zoneOperations.delete"
 )
 def delete(call: ApiCall) -> JSON:
-    """Forgets a finished operation."""
+    """Delete a finished operation."""
     record = _found(call)
     if record.body["status"] != "DONE":
         raise ApiError(

@@ -1,6 +1,6 @@
-"""Compute's own quotas: limits from the catalogue, usage counted in the world.
+"""Compute's quotas: limits from the fixtures, usage computed from the store.
 
-B200 and H200 have no metric here, as at Google.
+As at Google, B200 and H200 have no metric here.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ _KIND_BY_METRIC = {"NETWORKS": "network", "SUBNETWORKS": "subnet", "FIREWALLS": 
 
 
 def project_quotas(world: ResourceStore, project: str) -> list[JSON]:
-    """`quotas` of projects.get."""
+    """Return `quotas` of projects.get."""
     limits = load_fixtures()["quotas"]["project"]
     return [_quota(metric, limit, _usage(world, project, metric)) for metric, limit in limits.items()]
 
 
 def region_quotas(world: ResourceStore, project: str, region: str) -> list[JSON]:
-    """`quotas` of regions.get."""
+    """Return `quotas` of regions.get."""
     used = cpus_in_use(world, project, region)
     used["INSTANCES"] = used["IN_USE_ADDRESSES"] = _nodes(world, project, region)
     return [
@@ -30,7 +30,7 @@ def region_quotas(world: ResourceStore, project: str, region: str) -> list[JSON]
 
 
 def _is_exhausted_by_drill(metric: str) -> bool:
-    """Others in the project use all of it: the drill quota-short."""
+    """The drill quota-short: other workloads use the whole quota."""
     return metric.endswith("CPUS") and is_active("quota-short")
 
 
@@ -47,7 +47,7 @@ def _usage(world: ResourceStore, project: str, metric: str) -> float:
 
 
 def require_quota(world: ResourceStore, project: str, metric: str) -> None:
-    """Refuses one more of a project-wide thing where its quota is used up."""
+    """Raise an error if a project-wide resource's quota is used up."""
     limit = load_fixtures()["quotas"]["project"][metric]
     if _usage(world, project, metric) + 1 > limit:
         raise ApiError(
@@ -59,14 +59,14 @@ def require_quota(world: ResourceStore, project: str, metric: str) -> None:
 
 
 def cpu_metric(machine: str) -> str:
-    """The CPU quota that a machine type counts against; "" for accelerator machines, which have none here."""
+    """Return the CPU quota of a machine type; "" for accelerator machines, which have none here."""
     family = machine.split("-")[0].upper()
     metric = f"{family}_CPUS"
     return metric if metric in load_fixtures()["quotas"]["region"] else ""
 
 
 def cpus_in_use(world: ResourceStore, project: str, region: str) -> dict[str, float]:
-    """CPUs in use by metric in a region ("" = everywhere), counted from the node pools' sizes."""
+    """Return the CPUs in use by metric in a region ("" = all), from the node pools' sizes."""
     used: dict[str, float] = {}
     for pool in world.all(CONTAINER, "node_pool", project=project):
         machine = pool.body.get("config", {}).get("machineType", "")
@@ -78,16 +78,16 @@ def cpus_in_use(world: ResourceStore, project: str, region: str) -> dict[str, fl
 
 
 def _nodes(world: ResourceStore, project: str, region: str) -> int:
-    """Nodes in a region; each has an external address (no private cluster is made here)."""
+    """Return the nodes in a region; each has an external address (private clusters are not emulated)."""
     pools = world.all(CONTAINER, "node_pool", project=project)
     sizes = [item for pool in pools for item in pool.extra.get("sizes", {}).items()]
     return sum(count for zone, count in sizes if zones().get(zone) == region)
 
 
 def check_cpus(world: ResourceStore, project: str, region: str, machine: str, cpus: float) -> None:
-    """Refuses a cluster or pool that needs more CPUs than the region's quota has left.
+    """Raise an error if a cluster or pool needs more CPUs than the region's quota has left.
 
-    Wording: case a01 (GKE).
+    GKE's text, as quoted in public reports.
     """
     metric = cpu_metric(machine)
     if not metric or not cpus:

@@ -1,8 +1,8 @@
-"""Making, changing and deleting reservations: what an administrator does before and after a deployment.
+"""Create, change and delete reservations, as an administrator does before and after a deployment.
 
-https://docs.cloud.google.com/compute/docs/instances/reservations-delete, 2026-11: a specifically targeted reservation is
-deleted only when no machine consumes it; any other leaves its machines running. That the refusal is worded as for other
-things in use is inferred.
+A specifically targeted reservation can be deleted only when no machine consumes it; others leave their
+machines running (https://docs.cloud.google.com/compute/docs/instances/reservations-delete, 2026-11). The
+error text, that of other resources in use, is inferred.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from grpo_wizard.steps.emulator.server.context import JSON, ApiCall, ApiError, R
 
 @handles_idempotent("compute.reservations.insert")
 def insert(call: ApiCall) -> JSON:
-    """Makes a specific reservation of any machine type of the zone, shared or not."""
+    """Create a specific reservation of a machine type of the zone, optionally shared."""
     zone = check_zone(call)
     key = new_key(call, reservation_key)
     asked = copy.deepcopy(call.body)
@@ -56,9 +56,10 @@ def insert(call: ApiCall) -> JSON:
 
 
 def _deletion_time(world: ResourceStore, asked: JSON) -> float | None:
-    """When a reservation is to delete itself: `deleteAtTime`, or `deleteAfterDuration` divided by the speed.
+    """Return when a reservation deletes itself: `deleteAtTime`, or `deleteAfterDuration` divided by the
+    speed.
 
-    Where nothing takes time at all it keeps its length: nobody would ever see it.
+    At infinite speed the duration is kept, because the reservation would otherwise disappear at once.
     """
     duration = asked.pop("deleteAfterDuration", None)
     if duration is not None:
@@ -79,7 +80,7 @@ def _deletion_time(world: ResourceStore, asked: JSON) -> float | None:
 
 @on_event("reservation.over")
 def _expire(world: ResourceStore, key: str, number: str) -> None:
-    """Its time has come: it goes, and machines that run already stay. Not one that was made anew under its name."""
+    """Delete a reservation at its time, unless it was re-created since. Running machines stay."""
     record = world.get("compute.googleapis.com", key)
     if record is not None and record.body["id"] == number:
         world.remove(record)
@@ -87,7 +88,7 @@ def _expire(world: ResourceStore, key: str, number: str) -> None:
 
 @handles_idempotent("compute.reservations.delete")
 def delete(call: ApiCall) -> JSON:
-    """Deletes a reservation; one that machines must name only when none does."""
+    """Delete a reservation. One with a specific affinity must be unused."""
     record = found_reservation(call)
     if record.body.get("specificReservationRequired"):
         require_unused("reservation", record, user_of(call.store, record.key))
@@ -96,7 +97,7 @@ def delete(call: ApiCall) -> JSON:
 
 @handles_idempotent("compute.reservations.resize")
 def resize(call: ApiCall) -> JSON:
-    """Changes how many machines are reserved; never below those in use.
+    """Change the number of reserved machines, not below those in use.
 
     https://docs.cloud.google.com/compute/docs/troubleshooting/troubleshooting-reservation-updates
     """
@@ -117,7 +118,7 @@ def _on_resized(world: ResourceStore, target: Record, count: int) -> None:
 
 @handles_idempotent("compute.reservations.update")
 def update(call: ApiCall) -> JSON:
-    """Changes with whom a reservation is shared: wholly, or (gcloud) the projects that `paths` names one by one."""
+    """Change the projects that share a reservation: all, or (gcloud) those that `paths` names."""
     record = found_reservation(call)
     change: JSON = {
         name: copy.deepcopy(call.body[name])
@@ -140,7 +141,7 @@ _MAP = "shareSettings.projectMap."
 
 
 def _normalize_share_settings(world: ResourceStore, asked: JSON) -> None:
-    """Projects of `shareSettings` by id, also where they are named by number."""
+    """Return `shareSettings` with project ids in place of numbers."""
     sharing = asked.get("shareSettings", {})
     if "projectMap" in sharing:
         ids = {world.project_id(name): one for name, one in sharing["projectMap"].items()}

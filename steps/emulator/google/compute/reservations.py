@@ -1,4 +1,4 @@
-"""Reservations with their blocks and sub-blocks; `inUseCount` follows the node pools' nodes."""
+"""Reservations with their blocks and sub-blocks. `inUseCount` is derived from the node pools' nodes."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from grpo_wizard.steps.emulator.google.shared.self_links import (
 )
 from grpo_wizard.steps.emulator.server.context import JSON, ApiCall, ApiError, Record, ResourceStore, handles
 
-# A4 and A3 Ultra: a sub-block is at most 18 machines (Google's page on capacity blocks; not compared).
+# A4 and A3 Ultra: a sub-block has at most 18 machines (Google's documentation; not verified).
 _PER_SUB_BLOCK = 18
-_RESERVATION_GONE_DRILL = "reservation-gone"  # the drill in which somebody deleted them all
+_RESERVATION_GONE_DRILL = "reservation-gone"  # the drill that deletes them all
 
 
 def add_reservation(
     world: ResourceStore, project: str, name: str, zone: str, machine: str, count: int
 ) -> Record:
-    """Puts one specific, ready reservation into the world as the ground a caller finds."""
+    """Add a specific, ready reservation to the initial state."""
     key = f"projects/{project}/zones/{zone}/reservations/{name}"
     data = load_fixtures()["machines"][machine]
     accelerator, cards = data["gpu"]
@@ -45,7 +45,7 @@ def add_reservation(
 
 
 def ready_body(world: ResourceStore, key: str, asked: JSON) -> JSON:
-    """A ready reservation as it is read back."""
+    """Return a ready reservation's body."""
     specific = asked["specificReservation"]
     return {
         "kind": "compute#reservation",
@@ -66,7 +66,7 @@ def ready_body(world: ResourceStore, key: str, asked: JSON) -> JSON:
 
 
 def parse_reservation(project: str, zone: str, value: str) -> tuple[str, str, str]:
-    """(key, block, sub-block) of a pool's reservation value.
+    """Return (key, block, sub-block) of a pool's reservation value.
 
     It may be a name, a path, a block's or sub-block's path, or a full link.
     """
@@ -84,7 +84,7 @@ def parse_reservation(project: str, zone: str, value: str) -> tuple[str, str, st
 
 
 def reservation_of(pool: JSON) -> str | None:
-    """The value of the specific reservation that a pool must take; None where it takes none."""
+    """Return the value of the specific reservation that a pool must use; None if it uses none."""
     affinity = pool.get("config", {}).get("reservationAffinity", {})
     if affinity.get("consumeReservationType") != "SPECIFIC_RESERVATION":
         return None
@@ -101,7 +101,7 @@ def reservation_of(pool: JSON) -> str | None:
 
 
 def machines_in_use(world: ResourceStore, key: str) -> int:
-    """Machines of a reservation that node pools hold now."""
+    """Return the number of a reservation's machines that node pools use."""
     return sum(
         count
         for pool in world.all(CONTAINER, "node_pool")
@@ -111,7 +111,7 @@ def machines_in_use(world: ResourceStore, key: str) -> int:
 
 
 def user_of(world: ResourceStore, key: str) -> str | None:
-    """Key of a node pool whose machines come from a reservation."""
+    """Return the key of a node pool that uses a reservation."""
     for pool in world.all(CONTAINER, "node_pool"):
         if any(
             pool.extra.get("reservations", {}).get(zone) == key
@@ -123,7 +123,7 @@ def user_of(world: ResourceStore, key: str) -> str | None:
 
 
 def free_machines(world: ResourceStore, record: Record) -> int:
-    """Machines of a reservation that are still free; none where it is not ready."""
+    """Return a reservation's unused machines; 0 if it is not ready."""
     if record.body.get("status") != "READY":
         return 0
     specific = record.body["specificReservation"]
@@ -133,10 +133,10 @@ def free_machines(world: ResourceStore, record: Record) -> int:
 def available_for(
     world: ResourceStore, consumer: str, zone: str, value: str, machine: str
 ) -> tuple[Record | None, int]:
-    """(reservation, machines that a project may still take from it) for a pool's reservation value.
+    """Return (reservation, machines still available to a project) for a pool's reservation value.
 
-    None of it where it is not there, not shared with that project, of another machine type, or where the
-    block that the value names is not one of its.
+    0 if it does not exist, is not shared with that project, has another machine type, or lacks the named
+    block.
     """
     key, block, sub_block = parse_reservation(consumer, zone, value)
     record = None if is_active(_RESERVATION_GONE_DRILL) else world.get(COMPUTE, key)
@@ -150,7 +150,7 @@ def available_for(
 
 
 def is_shared_with(record: Record, consumer: str) -> bool:
-    """Whether a project may use a reservation: its own, or one whose shareSettings name it."""
+    """Return whether a project may use a reservation: its own, or one of its shareSettings."""
     settings = record.body.get("shareSettings", {})
     return record.project == consumer or (
         settings.get("shareType") == "SPECIFIC_PROJECTS" and consumer in settings.get("projectMap", {})
@@ -165,12 +165,12 @@ def _view(world: ResourceStore, record: Record) -> JSON:
 
 
 def reservation_key(call: ApiCall, name: str) -> str:
-    """Key of a reservation in the call's zone."""
+    """Return the key of a reservation in the call's zone."""
     return f"projects/{project_of(call)}/zones/{check_zone(call)}/reservations/{name}"
 
 
 def found_reservation(call: ApiCall) -> Record:
-    """The reservation that a call names, or 404."""
+    """Return the reservation that a call names. Raises 404."""
     key = reservation_key(call, str(call.params["reservation"]))
     if is_active(_RESERVATION_GONE_DRILL):
         raise not_found_error(key)
@@ -179,20 +179,20 @@ def found_reservation(call: ApiCall) -> Record:
 
 @handles("compute.reservations.get")
 def get(call: ApiCall) -> JSON:
-    """One reservation."""
+    """Return one reservation."""
     return with_request_host(call, _view(call.store, found_reservation(call)))
 
 
 @handles("compute.reservations.list")
 def list_(call: ApiCall) -> JSON:
-    """A zone's reservations."""
+    """List a zone's reservations."""
     records = _list_reservations(call, check_zone(call))
     return compute_list(call, "reservationList", [_view(call.store, record) for record in records])
 
 
 @handles("compute.reservations.aggregatedList")
 def aggregated_list(call: ApiCall) -> JSON:
-    """Every zone's reservations."""
+    """List every zone's reservations."""
     records = _list_reservations(call)
     items = [(f"zones/{record.location}", _view(call.store, record)) for record in records]
     return aggregated_response(
@@ -205,7 +205,7 @@ def _list_reservations(call: ApiCall, zone: str | None = None) -> list[Record]:
 
 
 def _block(world: ResourceStore, record: Record) -> JSON:
-    """A dense reservation of a few machines is one block with one sub-block."""
+    """Return the block of a dense reservation of a few machines: one block with one sub-block."""
     total = int(record.body["specificReservation"]["count"])
     name = f"{record.name}-block-0001"
     return {
@@ -242,13 +242,13 @@ def _sub_block(world: ResourceStore, record: Record) -> JSON:
 
 @handles("compute.reservationBlocks.list")
 def blocks(call: ApiCall) -> JSON:
-    """A reservation's blocks."""
+    """List a reservation's blocks."""
     return compute_list(call, "reservationBlocksListResponse", [_block(call.store, found_reservation(call))])
 
 
 @handles("compute.reservationBlocks.get")
 def block(call: ApiCall) -> JSON:
-    """One block."""
+    """Return one block."""
     body = _block(call.store, found_reservation(call))
     if body["name"] != call.params["reservationBlock"]:
         raise not_found_error(
@@ -258,7 +258,7 @@ def block(call: ApiCall) -> JSON:
 
 
 def _parent_reservation(call: ApiCall) -> Record:
-    """The reservation behind a sub-block call's `parentName` (reservations/R/reservationBlocks/B)."""
+    """Return the reservation of a sub-block call's `parentName` (reservations/R/reservationBlocks/B)."""
     named = dict(zip(*[iter(str(call.params["parentName"]).split("/"))] * 2, strict=False))
     call.params["reservation"] = named.get("reservations", "")
     record = found_reservation(call)
@@ -269,7 +269,7 @@ def _parent_reservation(call: ApiCall) -> Record:
 
 @handles("compute.reservationSubBlocks.list")
 def sub_blocks(call: ApiCall) -> JSON:
-    """A block's sub-blocks."""
+    """List a block's sub-blocks."""
     return compute_list(
         call, "reservationSubBlocksListResponse", [_sub_block(call.store, _parent_reservation(call))]
     )
@@ -277,7 +277,7 @@ def sub_blocks(call: ApiCall) -> JSON:
 
 @handles("compute.reservationSubBlocks.get")
 def sub_block(call: ApiCall) -> JSON:
-    """One sub-block."""
+    """Return one sub-block."""
     record = _parent_reservation(call)
     body = _sub_block(call.store, record)
     block_key = f"{record.key}/reservationBlocks/{basename(str(call.params['parentName']))}"
@@ -287,14 +287,17 @@ def sub_block(call: ApiCall) -> JSON:
 
 
 def reservation_not_found(value: str, pool: str, zone: str) -> str:
-    """GKE's words for a reservation that is not there: GoogleCloudPlatform/cluster-toolkit pull 5043."""
+    """Return GKE's text for a missing reservation: GoogleCloudPlatform/cluster-toolkit pull 5043."""
     return f'Google Compute Engine: reservation "{value}" not found for node pool "{pool}" at zone "{zone}".'
 
 
 def insufficient_capacity_error(
     record: Record | None, value: str, pool: str, zone: str, machine: str, needed: int, have: int
 ) -> ApiError:
-    """GKE's 429 for a reservation that cannot serve a pool (case a05); 404 for one that is not there."""
+    """Return GKE's 429 for a reservation without enough machines for a pool; 404 for a missing one.
+
+    The 429 text is quoted in public reports.
+    """
     if record is None:
         return ApiError(404, reservation_not_found(value, pool, zone), "NOT_FOUND", "notFound")
     name = record.name

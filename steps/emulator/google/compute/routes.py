@@ -1,6 +1,6 @@
-"""Routes: what every VPC has by itself, one to the internet and one to each of its subnets.
+"""Routes that every VPC has: one to the internet and one to each subnet.
 
-A subnet's has priority 0, as lists that users published since 2021 have it.
+A subnet's has priority 0, as in lists that users have published since 2021.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ _DESCRIPTIONS = {1000: "Default route to the Internet.", 0: "Default local route
 
 @handles("compute.routes.list")
 def list_(call: ApiCall) -> JSON:
-    """A project's routes."""
+    """List a project's routes."""
     return compute_list(call, "routeList", _routes(call))
 
 
 @handles("compute.routes.get")
 def get(call: ApiCall) -> JSON:
-    """One route."""
+    """Return one route."""
     name = str(call.params["route"])
     for body in _routes(call):
         if body["name"] == name:

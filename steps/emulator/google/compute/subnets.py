@@ -1,7 +1,7 @@
-"""Subnetworks: ranges that may not overlap, RoCE networks bound to their zone's region, and users.
+"""Subnetworks: ranges that must not overlap, RoCE networks limited to their zone's region, and users.
 
-"Must be a CIDR address range." and the conflict with another subnet are Compute's words, from reports; those about RoCE
-regions and reserved ranges are inferred.
+"Must be a CIDR address range." and the conflict with another subnet are Compute's texts, from public reports;
+those about RoCE regions and reserved ranges are inferred.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ from grpo_wizard.steps.emulator.google.shared.self_links import (
 from grpo_wizard.steps.emulator.server.context import JSON, ApiCall, Record, ResourceStore, handles, on_event
 
 Network = ipaddress.IPv4Network
-# https://docs.cloud.google.com/vpc/docs/subnets, "Prohibited IPv4 subnet ranges", 2026-11; all else may be used, also
-# outside of RFC 1918. The sentences of both refusals are inferred.
+# https://docs.cloud.google.com/vpc/docs/subnets, "Prohibited IPv4 subnet ranges", 2026-11; all others are allowed, also
+# outside of RFC 1918. Both error texts are inferred.
 _FORBIDDEN_RANGES = tuple(
     map(
         Network,
@@ -62,12 +62,12 @@ def _found(call: ApiCall) -> Record:
 
 @handles("compute.subnetworks.get")
 def get(call: ApiCall) -> JSON:
-    """One subnet."""
+    """Return one subnet."""
     return with_request_host(call, _view(call.store, _found(call)))
 
 
 def _view(world: ResourceStore, subnet: Record) -> JSON:
-    """A subnet with the ranges that clusters on it gave themselves for their pods."""
+    """Return a subnet with the secondary ranges that clusters created for their pods."""
     pods = [
         {
             "rangeName": cluster.body["ipAllocationPolicy"]["clusterSecondaryRangeName"],
@@ -81,14 +81,14 @@ def _view(world: ResourceStore, subnet: Record) -> JSON:
 
 @handles("compute.subnetworks.list")
 def list_(call: ApiCall) -> JSON:
-    """A region's subnets."""
+    """List a region's subnets."""
     records = list_in_project(call, "subnet", _check_region(call))
     return compute_list(call, "subnetworkList", [_view(call.store, record) for record in records])
 
 
 @handles("compute.subnetworks.aggregatedList")
 def aggregated_list(call: ApiCall) -> JSON:
-    """Every region's subnets."""
+    """List every region's subnets."""
     items = [
         (f"regions/{record.location}", _view(call.store, record))
         for record in list_in_project(call, "subnet")
@@ -107,7 +107,7 @@ def _check_region(call: ApiCall) -> str:
 
 @handles_idempotent("compute.subnetworks.insert")
 def insert(call: ApiCall) -> JSON:
-    """Makes a subnet."""
+    """Create a subnet."""
     region, project = _check_region(call), project_of(call)
     key = new_key(call, _key)
     network = network_from_body(call.store, call.body, project)
@@ -150,9 +150,9 @@ def _check_roce(network: Record, region: str) -> None:
 
 
 def parse_range(world: ResourceStore, network: Record, text: object) -> Network:
-    """The IPv4 range of a new subnet.
+    """Return the IPv4 range of a new subnet.
 
-    Refuses what is no range, too small, or overlaps another of the network.
+    Rejects an invalid or too small range, and one that overlaps another of the network.
     """
     try:
         cidr = ipaddress.IPv4Network(str(text))
@@ -190,7 +190,7 @@ def parse_range(world: ResourceStore, network: Record, text: object) -> Network:
 
 
 def user_of(world: ResourceStore, subnet: Record) -> str | None:
-    """Key of a cluster or node pool that uses a subnet."""
+    """Return the key of a cluster or node pool that uses a subnet."""
     for record in world.all(CONTAINER, project=subnet.project):
         if record.kind == "cluster" and record.extra.get("subnetwork") == subnet.key:
             return record.key
@@ -201,7 +201,7 @@ def user_of(world: ResourceStore, subnet: Record) -> str | None:
 
 @handles_idempotent("compute.subnetworks.delete")
 def delete(call: ApiCall) -> JSON:
-    """Deletes a subnet that nothing uses. An automatic one goes with its network only."""
+    """Delete an unused subnet. An automatic one is deleted with its network only."""
     record = require_ready(_found(call))
     if record.derived:
         raise invalid_field(
@@ -219,11 +219,11 @@ def _on_deleted(world: ResourceStore, target: Record) -> None:
 
 @handles_idempotent("compute.subnetworks.patch")
 def patch(call: ApiCall) -> JSON:
-    """Changes a subnet's private access or description."""
+    """Update a subnet's private access or description."""
     return start_operation(call, "subnet.insert", _found(call), "network.patched", change=dict(call.body))
 
 
 def resolve_subnet(world: ResourceStore, project: str, region: str, named: str) -> Record | None:
-    """A subnet by bare name or link."""
+    """Return a subnet by name or link."""
     name = named if "/" not in named else basename(key_from_body({"s": named}, "s", project, "subnetworks"))
     return world.get(COMPUTE, f"projects/{project}/regions/{region}/subnetworks/{name}")

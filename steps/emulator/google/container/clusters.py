@@ -1,4 +1,4 @@
-"""GKE clusters: create, read, delete. Where no source is named, a refusal's wording is inferred."""
+"""GKE clusters: create, read, delete. Error texts without a source are inferred."""
 
 from __future__ import annotations
 
@@ -34,17 +34,17 @@ from grpo_wizard.steps.emulator.server.context import (
     on_event,
 )
 
-_AUTO = ipaddress.IPv4Network("10.128.0.0/9")  # only ever chosen around; a range in it may be asked for
+_AUTO = ipaddress.IPv4Network("10.128.0.0/9")  # never chosen automatically; a range in it may be requested
 _NAME = re.compile(r"[a-z]([-a-z0-9]{0,38}[a-z0-9])?")
 
 
 def invalid_argument(message: str) -> ApiError:
-    """GKE's 400."""
+    """Return GKE's 400."""
     return ApiError(400, message, "INVALID_ARGUMENT", "badRequest")
 
 
 def get_cluster(call: ApiCall, key: str) -> Record:
-    """The cluster at a key, or GKE's 404."""
+    """Return the cluster with a key. Raises GKE's 404."""
     record = call.store.get(CONTAINER, key)
     if record is None or record.kind != "cluster":
         raise ApiError(404, f"Not found: {key}.", "NOT_FOUND", "notFound")
@@ -52,7 +52,7 @@ def get_cluster(call: ApiCall, key: str) -> Record:
 
 
 def view(world: ResourceStore, record: Record) -> JSON:
-    """A cluster with its pools, as read back."""
+    """Return a cluster with its pools."""
     body = copy.deepcopy(record.body)
     pools = list_pools(world, record.key)
     body["nodePools"] = [copy.deepcopy(pool.body) for pool in pools]
@@ -64,20 +64,20 @@ def view(world: ResourceStore, record: Record) -> JSON:
 
 
 def _utilization(cluster: JSON) -> float:
-    """The share of the pods' range that nodes have taken, as GKE rounds it: 3 of 1,024 nodes are 0.0029."""
+    """Return the used share of the pods' range, rounded as by GKE: 3 of 1,024 nodes are 0.0029."""
     whole = ipaddress.IPv4Network(cluster["clusterIpv4Cidr"])
     return round(cluster["currentNodeCount"] * 2**8 / whole.num_addresses, 4)
 
 
 @handles("container.projects.locations.clusters.get")
 def get(call: ApiCall) -> JSON:
-    """One cluster."""
+    """Return one cluster."""
     return view(call.store, get_cluster(call, str(call.params["name"])))
 
 
 @handles("container.projects.locations.clusters.list")
 def list_(call: ApiCall) -> JSON:
-    """Clusters of one location, or of all (`-`)."""
+    """List the clusters of one location, or of all (`-`)."""
     project, where = parse_parent(str(call.params["parent"]))
     check_location(where)
     records = call.store.all(CONTAINER, "cluster", project=project, location=where)
@@ -86,7 +86,7 @@ def list_(call: ApiCall) -> JSON:
 
 @handles("container.projects.locations.clusters.create")
 def create(call: ApiCall) -> JSON:
-    """Makes a cluster with its first pools. Takes minutes; its Kubernetes starts when they are over."""
+    """Create a cluster with its first pools. Takes minutes, after which its Kubernetes starts."""
     parent, asked = str(call.params["parent"]), dict(call.body.get("cluster", {}))
     project, where = parse_parent(parent)
     check_location(where)
@@ -149,9 +149,10 @@ def _create_record(call: ApiCall, project: str, key: str, asked: JSON) -> Record
 
 
 def _pod_range(world: ResourceStore, network: Record, asked: JSON, key: str) -> str:
-    """The range of a cluster's pods: the one asked for, one of the length asked for (`/17`), or a free /14.
+    """Return the range of a cluster's pods: the requested one, one of the requested length (`/17`), or a free
+    /14.
 
-    Wording of the refusals inferred.
+    The error texts are inferred.
     """
     given = str(
         asked.get("ipAllocationPolicy", {}).get("clusterIpv4CidrBlock")
@@ -173,7 +174,7 @@ def _pod_range(world: ResourceStore, network: Record, asked: JSON, key: str) -> 
 
 
 def check_locations(places: list[str], where: str) -> None:
-    """Refuses zones that are not of a cluster's region."""
+    """Reject zones outside a cluster's region."""
     region = zones().get(where, where)
     for zone in places:
         if zones().get(zone) != region:
@@ -196,9 +197,9 @@ def _initial_pools(asked: JSON) -> list[JSON]:
         names = [str(pool.get("name", "")) for pool in asked["nodePools"]]
         twice = next((name for name in names if names.count(name) > 1), None)
         if twice:
-            raise invalid_argument(f'Node pool name "{twice}" is not unique.')  # wording inferred
+            raise invalid_argument(f'Node pool name "{twice}" is not unique.')  # text inferred
         return [dict(pool) for pool in asked["nodePools"]]
-    if int(asked.get("initialNodeCount", 0)) < 1:  # as quoted by several who met it (rancher, terraform)
+    if int(asked.get("initialNodeCount", 0)) < 1:  # as quoted in reports of Rancher's and Terraform's users
         raise invalid_argument("Cluster.initial_node_count must be greater than zero.")
     return [
         {
@@ -246,9 +247,9 @@ def _on_running(world: ResourceStore, cluster: str, operation: str) -> None:
 
 @on_complete("failed")
 def _on_failed(world: ResourceStore, target: Record, kind: str, failure: JSON) -> bool:
-    """A create that failed leaves the thing in ERROR, as GKE does.
+    """A failed create leaves the resource in ERROR, as at GKE.
 
-    A failed delete or update leaves it as it was, a failed resize with the nodes that it had.
+    A failed delete or update leaves it unchanged, a failed resize with its current nodes.
     """
     text = str(failure.get("statusMessage") or failure.get("message", ""))
     if kind in ("CREATE_CLUSTER", "CREATE_NODE_POOL"):
@@ -260,7 +261,7 @@ def _on_failed(world: ResourceStore, target: Record, kind: str, failure: JSON) -
             world.put(pool)
         if failure.get("heals_after_s") is not None and kind == "CREATE_NODE_POOL":
             world.schedule(float(failure["heals_after_s"]), "container.heal", pool=target.key)
-    elif kind == "SET_NODE_POOL_SIZE":  # terraform-provider-google issue 3304; the nodes that stand go on
+    elif kind == "SET_NODE_POOL_SIZE":  # terraform-provider-google issue 3304; existing nodes keep running
         target.body.update(
             status="RUNNING_WITH_ERROR", statusMessage=text, conditions=[_condition(failure, text)]
         )
@@ -288,7 +289,7 @@ def _condition(failure: JSON, text: str) -> JSON:
 
 @handles("container.projects.locations.clusters.delete")
 def delete(call: ApiCall) -> JSON:
-    """Deletes a cluster and its pools. Refused while another operation runs."""
+    """Delete a cluster and its pools. Rejected while another operation runs."""
     record = get_cluster(call, str(call.params["name"]))
     require_idle(call.store, record)
     record.state, record.body["status"] = "deleting", "STOPPING"

@@ -1,7 +1,7 @@
-"""What GKE fills in: the body of a cluster and of a node pool as they are read back.
+"""GKE's defaults: the bodies of a cluster and of a node pool as they are read back.
 
-As far as clients look at it, and as `gcloud container clusters describe` printed it of clusters of 1.29 (2024-12) and
-1.32 (2025-04) that users published.
+As far as clients use them, and as `gcloud container clusters describe` printed them in published output of
+clusters 1.29 (2024-12) and 1.32 (2025-04).
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ _SCOPES = [
 
 
 def node_locations(location: str) -> list[str]:
-    """Zones that GKE takes where none are asked: three of a region, never an AI zone.
+    """Return GKE's default zones: three of a region, never an AI zone.
 
-    A zonal cluster gets its own.
+    A zonal cluster uses its own zone.
     """
     return (
         [zone for zone in zones_of(location) if not is_ai_zone(zone)][:3]
@@ -43,12 +43,12 @@ def node_locations(location: str) -> list[str]:
 
 
 def new_etag() -> str:
-    """An etag: a UUID."""
+    """Return an etag: a UUID."""
     return str(uuid.uuid4())
 
 
 def deep_merge(low: JSON, high: JSON) -> JSON:
-    """`high` over `low`, objects merged."""
+    """Merge `high` over `low`; objects are merged recursively."""
     out = copy.deepcopy(low)
     for key, value in high.items():
         out[key] = (
@@ -69,7 +69,7 @@ def cluster_body(
     pods: str,
     services: str,
 ) -> JSON:
-    """A cluster in PROVISIONING with everything that clients read back."""
+    """Return a cluster in PROVISIONING with all fields that clients read back."""
     location = key.split("/")[3]
     channel = asked.get("releaseChannel", {}).get("channel", "REGULAR")
     body = deep_merge(
@@ -164,7 +164,7 @@ def _cluster_defaults(network: str, subnet: str, pods: str, services: str) -> JS
 
 
 def node_config(asked: JSON, workload_identity: bool) -> JSON:
-    """A pool's `config` with defaults."""
+    """Return a pool's `config` with defaults."""
     low: JSON = {
         "machineType": "e2-medium",
         "diskSizeGb": 100,
@@ -177,7 +177,7 @@ def node_config(asked: JSON, workload_identity: bool) -> JSON:
         "windowsNodeConfig": {},
         "effectiveCgroupMode": "EFFECTIVE_CGROUP_MODE_V2",
     }
-    if not asked.get("reservationAffinity") and not asked.get("flexStart"):  # what those have is not known
+    if not asked.get("reservationAffinity") and not asked.get("flexStart"):  # unknown for those
         spot = asked.get("spot") or asked.get("preemptible")
         low["resourceLabels"] = {"goog-gke-node-pool-provisioning-model": "spot" if spot else "on-demand"}
     if workload_identity:
@@ -186,7 +186,7 @@ def node_config(asked: JSON, workload_identity: bool) -> JSON:
 
 
 def pool_body(world: ResourceStore, cluster: Record, asked: JSON, key: str, version: str) -> JSON:
-    """A node pool in PROVISIONING with everything that clients read back."""
+    """Return a node pool in PROVISIONING with all fields that clients read back."""
     body = deep_merge(
         {
             "management": {"autoRepair": True, "autoUpgrade": True},
@@ -197,7 +197,7 @@ def pool_body(world: ResourceStore, cluster: Record, asked: JSON, key: str, vers
         asked,
     )
     most = int(body["maxPodsConstraint"]["maxPodsPerNode"])
-    # Twice as many addresses as pods, rounded up to a range (GKE's page on flexible Pod CIDR).
+    # Twice as many addresses as pods, rounded up to a range (GKE's documentation of flexible Pod CIDR).
     body["podIpv4CidrSize"] = 32 - (2 * most - 1).bit_length()
     body["config"] = node_config(asked.get("config", {}), bool(cluster.body.get("workloadIdentityConfig")))
     body["locations"] = list(asked.get("locations") or cluster.body["locations"])
@@ -224,7 +224,7 @@ def pool_body(world: ResourceStore, cluster: Record, asked: JSON, key: str, vers
 
 
 def instance_group_link(cluster: Record, pool: str, zone: str) -> str:
-    """Link of a pool's instance group in a zone."""
+    """Return the link of a pool's instance group in a zone."""
     tag = secrets.token_hex(4)
     return self_link(
         f"projects/{cluster.project}/zones/{zone}/instanceGroupManagers/"
@@ -233,9 +233,9 @@ def instance_group_link(cluster: Record, pool: str, zone: str) -> str:
 
 
 def gke_firewall_rules(cluster: Record, network: Record, world: ResourceStore) -> list[Record]:
-    """Firewall rules that GKE makes on a cluster's network.
+    """Return the firewall rules that GKE creates on a cluster's network.
 
-    The gke-* ones go with it, the k8s-* one stays (case a13).
+    The gke-* rules are deleted with it; the k8s-* rule stays (a leftover known from public reports).
     """
     tag = str(cluster.body["id"])[:8]
     rules: dict[str, JSON] = {

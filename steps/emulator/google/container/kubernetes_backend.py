@@ -1,7 +1,4 @@
-"""Between the container service and Kubernetes: clusters' API servers come and go here.
-
-They ask here for machines.
-"""
+"""Starts, stops and restarts clusters' Kubernetes, and gives them access to the cloud's capacity."""
 
 from __future__ import annotations
 
@@ -40,12 +37,12 @@ _DEFAULT_LUSTRE_PORT_SINCE = (
     33,
     2,
     4655000,
-)  # older nodes speak Lustre on the legacy port only (google-cloud.md 3.1)
+)  # GKE versions before this one support Lustre's legacy port 6988 only
 _TASKS: set[asyncio.Task[None]] = set()
 
 
 class EmulatedCloudBackend:
-    """Implements contract.Ground over the world's records."""
+    """Implements context.CloudBackend with the store's records."""
 
     def __init__(self, world: ResourceStore) -> None:
         self._world = world
@@ -54,7 +51,7 @@ class EmulatedCloudBackend:
         return self._world.get(CONTAINER, f"{cluster_key}/nodePools/{pool}")
 
     def pools(self, cluster_key: str) -> list[JSON]:
-        """Pools whose nodes Kubernetes may show: those being deleted or still being made are left out."""
+        """Return the pools whose nodes Kubernetes may show, without those being created or deleted."""
         project = cluster_key.split("/")[1]
         return [
             _pool_for_kubernetes(self._world, record)
@@ -63,12 +60,12 @@ class EmulatedCloudBackend:
         ]
 
     def node_counts(self, cluster_key: str, pool: str) -> dict[str, int]:
-        """Zone -> nodes."""
+        """Return the node count by zone."""
         record = self._pool(cluster_key, pool)
         return dict(record.extra["sizes"]) if record else {}
 
     def allocate_node(self, cluster_key: str, pool: str) -> str | None:
-        """One more node in the emptiest zone that has room. None when granted, else why not."""
+        """Add a node in the emptiest zone with room. Returns None when granted, otherwise the reason."""
         record = self._pool(cluster_key, pool)
         if record is None or record.state != "ready":
             return "node pool is not ready"
@@ -83,7 +80,7 @@ class EmulatedCloudBackend:
         return refusal or "max node group size reached"
 
     def release_node(self, cluster_key: str, pool: str, zone: str = "") -> None:
-        """A node went: from `zone`, or from the fullest."""
+        """Remove a node from `zone`, or from the fullest zone."""
         record = self._pool(cluster_key, pool)
         if record is not None and record.extra["sizes"]:
             sizes: dict[str, int] = record.extra["sizes"]
@@ -92,9 +89,8 @@ class EmulatedCloudBackend:
             self._world.put(record)
 
     def lustre_instance(self, volume_handle: str) -> JSON | None:
-        """The instance behind a volume handle `project/zone/name` (some write `zone/name`).
-
-        None where there is none.
+        """Return the instance of a volume handle `project/zone/name` (or `zone/name`); None if it does not
+        exist.
         """
         parts = volume_handle.split("/")
         if len(parts) != 3:
@@ -103,7 +99,7 @@ class EmulatedCloudBackend:
         return copy.deepcopy(record.body) if record else None
 
     def lustre_port(self, cluster_key: str) -> int:
-        """The legacy port where the add-on says so or the version knows no other."""
+        """Return the legacy port if the add-on requests it or the version supports no other."""
         record = self._world.get(CONTAINER, cluster_key)
         if record is None:
             return 988
@@ -113,7 +109,7 @@ class EmulatedCloudBackend:
 
 
 def _pool_for_kubernetes(world: ResourceStore, pool: Record) -> JSON:
-    """A pool as its Kubernetes sees it: with its subnets' ranges, and with how far an upgrade of its nodes is."""
+    """Return a pool as its Kubernetes needs it: with its subnets' ranges and the progress of a node upgrade."""
     cluster = world.get(CONTAINER, cluster_of(pool.key))
     nodes = world.get(COMPUTE, cluster.extra["subnetwork"]) if cluster else None
     more = [world.get(COMPUTE, key) for key in pool.extra.get("subnetworks", ())]
@@ -137,11 +133,11 @@ def _zone_limit(pool: Record) -> int:
 
 def _capacity_error(world: ResourceStore, pool: Record, zone: str) -> str | None:
     machine = str(pool.body["config"]["machineType"])
-    if is_active("stock-out"):  # the real event says no more
+    if is_active("stock-out"):  # the real event has no more details
         return "scale.up.error.out.of.resources: GCE out of resources"
     value = reservation_of(pool.body)
     record, left = available_for(world, pool.project, zone, value, machine) if value else (None, 1)
-    if value and record is None:  # GKE's words where it makes a pool; in an event they are inferred
+    if value and record is None:  # GKE's text when creating a pool; in an event it is inferred
         return f"scale.up.error.out.of.resources: {reservation_not_found(value, pool.name, zone)}"
     if left < 1:
         return (
@@ -162,11 +158,11 @@ def _capacity_error(world: ResourceStore, pool: Record, zone: str) -> str | None
 
 
 def start_cluster(world: ResourceStore, cluster: Record, operation: str) -> None:
-    """Starts a cluster's Kubernetes and writes its endpoint and CA into the cluster.
+    """Start a cluster's Kubernetes and store its endpoint and CA in the cluster.
 
     The event `container.running` follows.
     """
-    cluster.extra["rising"] = operation  # kept in the world's file: a server killed now starts it again
+    cluster.extra["rising"] = operation  # saved: a server killed now starts it again
     world.put(cluster)
     _create_task(_start_cluster(world, cluster.key))
 
@@ -219,7 +215,7 @@ async def _start_cluster(world: ResourceStore, key: str) -> None:
 
 
 def _cluster_folder(it: ServerContext, key: str) -> Path:
-    """A cluster's own folder, short: Ray's sockets below it may not exceed 107 characters."""
+    """Return a cluster's folder; short, because Ray's socket paths below it are limited to 107 characters."""
     return it.folder / "kube" / hashlib.sha256(key.encode()).hexdigest()[:10]
 
 
@@ -238,28 +234,28 @@ def _record_endpoint(world: ResourceStore, record: Record, it: ServerContext, ur
 
 
 def stop_cluster(key: str) -> None:
-    """Stops a cluster's Kubernetes."""
+    """Stop a cluster's Kubernetes."""
     server = CLUSTERS.pop(key, None)
     if server is not None:
         _create_task(server.stop())
 
 
 def notify_pools_changed(key: str) -> None:
-    """Tells a cluster's Kubernetes (by the cluster's or a pool's key) that its pools changed."""
+    """Notify a cluster's Kubernetes (by the cluster's or a pool's key) that its pools changed."""
     server = CLUSTERS.get(cluster_of(key))
     if server is not None:
         server.on_pools_changed()
 
 
 def notify_upgraded(key: str, version: str) -> None:
-    """Tells a cluster's Kubernetes that its control plane runs another version now."""
+    """Notify a cluster's Kubernetes that its control plane has a new version."""
     server = CLUSTERS.get(key)
     if server is not None:
         server.on_control_plane_upgraded(version)
 
 
 async def restart_clusters(world: ResourceStore) -> None:
-    """After a restart: starts the Kubernetes of every cluster that has one, on its old port."""
+    """Start the Kubernetes of every existing cluster after a restart, on its previous port."""
     for record in world.all(CONTAINER, "cluster"):
         if (record.body.get("endpoint") or "rising" in record.extra) and record.key not in CLUSTERS:
             await _start_cluster(world, record.key)

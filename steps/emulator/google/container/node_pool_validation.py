@@ -1,6 +1,6 @@
-"""What a node pool may be: its name, zones, machine, networks, scaling and reservation.
+"""Validation of node pools: name, zones, machine, networks, scaling and reservation.
 
-Where no source is named, a refusal's wording is inferred.
+Error texts without a source are inferred.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def _invalid_argument(message: str) -> ApiError:
 
 
 def check_pool(world: ResourceStore, cluster: Record, asked: JSON) -> None:
-    """Refuses a pool whose name, zones, machine, accelerators, networks or reservation cannot be."""
+    """Reject a pool with an invalid name, zone, machine, accelerator, network or reservation."""
     name, config = str(asked.get("name", "")), asked.get("config", {})
     if not _NAME.fullmatch(name):
         raise _invalid_argument(
@@ -74,7 +74,10 @@ def _check_machine(config: JSON, zone: str) -> None:
 def _check_networks(
     world: ResourceStore, cluster: Record, asked: JSON, region: str, places: list[str]
 ) -> None:
-    """Additional node networks: there, each once, none the cluster's own, of one profile's zone; wording inferred."""
+    """Check additional node networks; the texts are inferred.
+
+    Each must exist, appear once, not be the cluster's own, and belong to one profile's zone.
+    """
     extra = asked.get("networkConfig", {}).get("additionalNodeNetworkConfigs", [])
     if extra and not cluster.body.get("networkConfig", {}).get("enableMultiNetworking"):
         raise _invalid_argument("Additional node networks require a cluster with multi-networking enabled.")
@@ -101,14 +104,16 @@ def _check_networks(
 
 
 def check_taints(taints: list[JSON]) -> None:
-    """Refuses a taint without key or effect, which no node can bear; wording inferred."""
+    """Reject a taint without key or effect; the text is inferred."""
     for taint in taints:
         if not taint.get("key") or taint.get("effect", "EFFECT_UNSPECIFIED") == "EFFECT_UNSPECIFIED":
             raise _invalid_argument("Node taints must have a key and an effect.")
 
 
 def check_count(count: int) -> None:
-    """Refuses fewer nodes than none, or more than GKE has in a pool's zone (1,000 a zone: GKE's quotas page)."""
+    """Reject a negative node count, or more than GKE's limit of 1,000 per zone
+    (https://docs.cloud.google.com/kubernetes-engine/quotas).
+    """
     if not 0 <= count <= _MAX_NODES_PER_ZONE:
         raise _invalid_argument(
             f"Node count {count} is invalid: must be between 0 and {_MAX_NODES_PER_ZONE} in a zone."
@@ -116,13 +121,15 @@ def check_count(count: int) -> None:
 
 
 def check_max_pods(most: object) -> None:
-    """Refuses other pods a node than 8 to 256 (GKE's page on flexible Pod CIDR, read 2026-11; wording inferred)."""
+    """Reject a maximum outside 8 to 256 pods per node (GKE's documentation of flexible Pod CIDR, 2026-11;
+    text inferred).
+    """
     if most is not None and not 8 <= int(str(most)) <= 256:
         raise _invalid_argument(f"Maximum number of pods per node must be between 8 and 256, not {most}.")
 
 
 def check_scaling(scaling: JSON) -> None:
-    """Limits a zone or limits in all, never both (the document's own words); the refusals' wording is inferred."""
+    """Accept limits per zone or in total, never both (as the document states); the texts are inferred."""
     zonal, total = ("minNodeCount", "maxNodeCount"), ("totalMinNodeCount", "totalMaxNodeCount")
     if any(scaling.get(name) for name in zonal) and any(scaling.get(name) for name in total):
         raise _invalid_argument(
@@ -134,7 +141,7 @@ def check_scaling(scaling: JSON) -> None:
 
 
 def check_reservation(world: ResourceStore, project: str, pool: JSON, zone: str, needed: int) -> None:
-    """GKE looks at a reservation only when it needs machines: a pool from 0 is made with any name."""
+    """Check the reservation only when nodes are needed, as GKE does: a pool of 0 nodes accepts any name."""
     asked = reservation_of(pool)
     if asked is None or needed <= 0:
         return

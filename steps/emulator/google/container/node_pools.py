@@ -1,4 +1,4 @@
-"""GKE node pools: create, read, delete, resize. What they may be: container_pool_checks.py."""
+"""GKE node pools: create, read, delete, resize. node_pool_validation.py validates them."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from grpo_wizard.steps.emulator.server.context import (
 
 
 def list_pools(world: ResourceStore, cluster_key: str) -> list[Record]:
-    """A cluster's pools, by name."""
+    """List a cluster's pools, by name."""
     project = cluster_key.split("/")[1]
     pools = [
         pool
@@ -46,7 +46,7 @@ def list_pools(world: ResourceStore, cluster_key: str) -> list[Record]:
 
 
 def create_pool_record(world: ResourceStore, cluster: Record, asked: JSON) -> Record:
-    """Puts a new pool, its nodes counted, into the world."""
+    """Store a new pool with its node counts."""
     key = f"{cluster.key}/nodePools/{asked['name']}"
     version = resolve_node_version(asked.get("version"), str(cluster.body["currentMasterVersion"]))
     body = pool_body(world, cluster, asked, key, version)
@@ -88,7 +88,7 @@ def _cluster(call: ApiCall, key: str) -> Record:
 
 
 def get_pool(call: ApiCall) -> Record:
-    """The pool that a call names, or GKE's 404."""
+    """Return the pool that a call names. Raises GKE's 404."""
     key = str(call.params["name"])
     _cluster(call, cluster_of(key))
     record = call.store.get(CONTAINER, key)
@@ -99,20 +99,20 @@ def get_pool(call: ApiCall) -> Record:
 
 @handles("container.projects.locations.clusters.nodePools.get")
 def get(call: ApiCall) -> JSON:
-    """One pool."""
+    """Return one pool."""
     return copy.deepcopy(get_pool(call).body)
 
 
 @handles("container.projects.locations.clusters.nodePools.list")
 def list_(call: ApiCall) -> JSON:
-    """A cluster's pools."""
+    """List a cluster's pools."""
     cluster = _cluster(call, str(call.params["parent"]))
     return {"nodePools": [copy.deepcopy(pool.body) for pool in list_pools(call.store, cluster.key)]}
 
 
 @handles("container.projects.locations.clusters.nodePools.create")
 def create(call: ApiCall) -> JSON:
-    """Makes a pool; with nodes it takes minutes more."""
+    """Create a pool; nodes take additional minutes."""
     cluster, asked = _cluster(call, str(call.params["parent"])), dict(call.body.get("nodePool", {}))
     key = f"{cluster.key}/nodePools/{asked.get('name', '')}"
     require_idle(call.store, cluster, key)
@@ -152,7 +152,7 @@ def _on_created(world: ResourceStore, target: Record, operation: str) -> bool:
 
 @on_event("container.heal")
 def _recover(world: ResourceStore, pool: str) -> None:
-    """A pool in ERROR whose machines came after all (NVIDIA/aicr issue 2065)."""
+    """Recover a pool in ERROR whose nodes were created after all (NVIDIA/aicr issue 2065)."""
     record = world.get(CONTAINER, pool)
     if record is not None and record.body["status"] == "ERROR":
         record.extra["sizes"] = dict.fromkeys(record.body["locations"], int(record.body["initialNodeCount"]))
@@ -161,7 +161,7 @@ def _recover(world: ResourceStore, pool: str) -> None:
 
 @handles("container.projects.locations.clusters.nodePools.delete")
 def delete(call: ApiCall) -> JSON:
-    """Deletes a pool with its nodes."""
+    """Delete a pool with its nodes."""
     record = get_pool(call)
     require_idle(call.store, _cluster(call, cluster_of(record.key)), record.key)
     record.state, record.body["status"] = "deleting", "STOPPING"
@@ -178,7 +178,7 @@ def _on_deleted(world: ResourceStore, target: Record, operation: str) -> bool:
 
 @handles("container.projects.locations.clusters.nodePools.setSize")
 def set_size(call: ApiCall) -> JSON:
-    """Sets the number of nodes in every zone of a pool."""
+    """Set the number of nodes per zone of a pool."""
     record, count = get_pool(call), int(call.body.get("nodeCount", 0))
     cluster = _cluster(call, cluster_of(record.key))
     check_count(count)

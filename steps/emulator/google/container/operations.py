@@ -1,6 +1,6 @@
-"""GKE's operations: one on the whole cluster, or one on each pool, with progress counters where GKE gives them.
+"""GKE's operations: one on the whole cluster, or one per pool, with GKE's progress metrics where known.
 
-One that failed is DONE with an error.
+A failed operation is DONE with an error.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from grpo_wizard.steps.emulator.server.context import (
     on_event,
 )
 
-# What GKE says a running operation does; all others it calls incompatible. Sources: case a11 (creating),
+# How GKE describes a running operation; all others are called incompatible. Sources: public reports (creating),
 # terraform-provider-google issues 3650 (upgrading, 2019) and 10366 (deleting a node pool, 2021),
 # rancher/gke-operator pull 509 (incompatible, 2024); "deleting" alone is inferred.
 _OPERATION_VERBS = {
@@ -52,9 +52,9 @@ _COUNTERS = {
 
 
 def on_complete(name: str) -> Callable[[ContainerEffect], ContainerEffect]:
-    """Registers what an operation does when it is due: called as (world, target=, operation=, **args).
+    """Register what an operation does when it is due: called as (store, target=, operation=, **args).
 
-    It returns False where it ends the operation later itself.
+    The function returns False if it finishes the operation later.
     """
 
     def register(function: ContainerEffect) -> ContainerEffect:
@@ -65,7 +65,7 @@ def on_complete(name: str) -> Callable[[ContainerEffect], ContainerEffect]:
 
 
 def container_link(world: ResourceStore, key: str) -> str:
-    """GKE's own links name the project by number."""
+    """Return GKE's link, which names the project by number."""
     parts = key.split("/")
     parts[1] = world.project_number(parts[1])
     return _BASE + "/".join(parts)
@@ -82,9 +82,9 @@ def start_operation(
     nodes: int | None = None,
     **args: Any,
 ) -> JSON:
-    """Starts an operation (`kind` as GKE's Operation.Type) on a cluster or pool.
+    """Start an operation (`kind` as GKE's Operation.Type) on a cluster or pool.
 
-    `does` is the effect that carries it out; it takes `times` the span. `nodes`: how many it goes through.
+    `does` is its effect, `times` multiplies its duration, and `nodes` is the number of nodes it processes.
     """
     world, name = call.store, operation_name(call.store)
     where = f"projects/{target.project}/locations/{target.location}"
@@ -123,16 +123,15 @@ def _is_stockout(error: JSON | None) -> bool:
 
 
 def cluster_of(key: str) -> str:
-    """Key of the cluster that a cluster's or pool's key belongs to."""
+    """Return the cluster's key of a cluster's or pool's key."""
     return key.split("/nodePools/")[0]
 
 
 def require_idle(world: ResourceStore, cluster: Record, pool: str = "") -> None:
-    """Refuses what cannot run beside what already runs; `pool` is the key of the pool that is meant, "" the whole
-    cluster.
+    """Raise an error if a running operation excludes a new one on the pool (a key; "" for the whole cluster).
 
-    GKE runs one operation on a cluster, or one on each of its pools (its page "Troubleshoot concurrent
-    operations", read 2026-11).
+    GKE runs one operation per cluster, or one per pool (its page "Troubleshoot concurrent operations",
+    2026-11).
     """
     running = [
         record
@@ -179,9 +178,9 @@ def _complete(world: ResourceStore, operation: str, target: str, does: str, args
 
 
 def finish_operation(world: ResourceStore, operation: str, failure: JSON | None = None) -> None:
-    """Ends an operation.
+    """Finish an operation.
 
-    With `failure` ({code, message}) it ends as at GKE: DONE, `error` and `statusMessage`.
+    With `failure` ({code, message}) it ends as at GKE: DONE, with `error` and `statusMessage`.
     """
     record = world.get(CONTAINER, operation)
     if record is None:
@@ -198,7 +197,7 @@ def finish_operation(world: ResourceStore, operation: str, failure: JSON | None 
 
 
 def view(world: ResourceStore, record: Record) -> JSON:
-    """An operation as GKE shows it now."""
+    """Return an operation's current state."""
     body = copy.deepcopy(record.body)
     took = world.clock.scale(record.extra.get("seconds", 0.0))
     share = (
@@ -221,7 +220,10 @@ def view(world: ResourceStore, record: Record) -> JSON:
 
 
 def _add_node_progress(body: JSON, pool: str, total: int, share: float) -> None:
-    """How far an upgrade of nodes is. `detail` as gcloud's users quote it; the counters' names are inferred."""
+    """Add the progress of a node upgrade.
+
+    `detail` is quoted by gcloud's users; the metrics' names are inferred.
+    """
     done = total if body["status"] == "DONE" and "error" not in body else int(total * share)
     percent = 100 * done / total if total else 100
     told = ["1 being processed"] * (done < total and body["status"] != "DONE") + [f"{done} succeeded"] * (
@@ -242,7 +244,7 @@ def _counter(name: str, total: int, share: float) -> list[JSON]:
 
 @handles("container.projects.locations.operations.get")
 def get(call: ApiCall) -> JSON:
-    """One operation."""
+    """Return one operation."""
     return view(call.store, _get_operation(call))
 
 
@@ -256,7 +258,7 @@ def _get_operation(call: ApiCall) -> Record:
 
 @handles("container.projects.locations.operations.list")
 def list_(call: ApiCall) -> JSON:
-    """Operations of one location, or of all (`-`)."""
+    """List the operations of one location, or of all (`-`)."""
     project, where = parse_parent(str(call.params["parent"]))
     records = call.store.all(CONTAINER, "operation", project=project, location=where)
     return {"operations": [view(call.store, record) for record in records]}
@@ -264,7 +266,7 @@ def list_(call: ApiCall) -> JSON:
 
 @handles("container.projects.locations.operations.cancel")
 def cancel(call: ApiCall) -> JSON:
-    """GKE cancels hardly any operation; neither does the rehearsal. Wording as users quote it."""
+    """Reject the cancellation: GKE cancels hardly any operation. The text is quoted by users."""
     kind = _get_operation(call).body["operationType"]
     raise ApiError(
         400, f"Operation type {kind} cannot be cancelled", "FAILED_PRECONDITION", "failedPrecondition"

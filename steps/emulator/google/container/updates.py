@@ -1,4 +1,4 @@
-"""What can be changed of a cluster and a pool: labels, add-ons, locations, maintenance, scaling; versions: container_upgrades.py."""
+"""Updates of clusters and pools: labels, add-ons, locations, maintenance, scaling. Versions: upgrades.py."""
 
 from __future__ import annotations
 
@@ -73,9 +73,9 @@ def _on_changed(world: ResourceStore, target: Record, operation: str, change: JS
 
 
 def _set_zones(world: ResourceStore, target: Record, places: list[str]) -> None:
-    """Nodes follow the zones: a new zone gets as many as each had, one that is left loses its own.
+    """Set the zones: a new zone gets as many nodes as each had, a removed zone loses its own.
 
-    Of a cluster: those of the pools that stand where the cluster stood.
+    For a cluster, this applies to the pools in the cluster's zones.
     """
     if target.kind == "cluster":
         for pool in list_pools(world, target.key):
@@ -96,7 +96,7 @@ def _set_zones(world: ResourceStore, target: Record, places: list[str]) -> None:
 
 
 def _check_etag(asked: JSON, record: Record) -> None:
-    """Refuses a change of what has changed since; the document says ABORTED, the words are inferred."""
+    """Reject an update of a resource that was changed meanwhile; ABORTED is documented, the text is inferred."""
     if asked.get("etag") and asked["etag"] != record.body["etag"]:
         raise ApiError(
             409, f"The etag of {record.key} does not match: it was changed meanwhile.", "ABORTED", "aborted"
@@ -105,7 +105,7 @@ def _check_etag(asked: JSON, record: Record) -> None:
 
 @handles("container.projects.locations.clusters.update")
 def update(call: ApiCall) -> JSON:
-    """clusters.update: one desired thing at a time, as GKE wants it."""
+    """clusters.update: one desired field at a time, as GKE requires."""
     record, asked = get_cluster(call, str(call.params["name"])), dict(call.body.get("update", {}))
     desired = [name for name in asked if name.startswith("desired") and name != "desiredNodePoolId"]
     if not desired:
@@ -120,7 +120,7 @@ def update(call: ApiCall) -> JSON:
     unknown = [name for name in desired if name not in _FIELD_BY_DESIRED]
     if unknown:
         raise ApiError(
-            501, f"The rehearsal cannot change {unknown[0]} of a cluster.", "UNIMPLEMENTED", "notImplemented"
+            501, f"The emulator cannot change {unknown[0]} of a cluster.", "UNIMPLEMENTED", "notImplemented"
         )
     if "desiredLocations" in asked:
         _check_new_locations(call.store, record, pools, asked["desiredLocations"])
@@ -140,7 +140,7 @@ def _check_new_locations(
 
 @handles("container.projects.locations.clusters.setLocations")
 def set_locations(call: ApiCall) -> JSON:
-    """The older way to change a cluster's zones."""
+    """Set a cluster's zones by the older method."""
     record, places = get_cluster(call, str(call.params["name"])), list(call.body.get("locations", []))
     _check_new_locations(call.store, record, list_pools(call.store, record.key), places)
     return _change(call, record, "UPDATE_CLUSTER", {"locations": places})
@@ -148,13 +148,13 @@ def set_locations(call: ApiCall) -> JSON:
 
 @handles("container.projects.locations.clusters.updateMaster")
 def update_master(call: ApiCall) -> JSON:
-    """Upgrades the control plane."""
+    """Upgrade the control plane."""
     return upgrade_master(call, get_cluster(call, str(call.params["name"])), call.body.get("masterVersion"))
 
 
 @handles("container.projects.locations.clusters.setResourceLabels")
 def set_labels(call: ApiCall) -> JSON:
-    """Replaces a cluster's labels; an outdated fingerprint is refused."""
+    """Replace a cluster's labels; rejects an outdated fingerprint."""
     record = get_cluster(call, str(call.params["name"]))
     given = call.body.get("labelFingerprint")
     if given and given != record.body["labelFingerprint"]:
@@ -170,7 +170,7 @@ def set_labels(call: ApiCall) -> JSON:
 
 @handles("container.projects.locations.clusters.setMaintenancePolicy")
 def set_maintenance(call: ApiCall) -> JSON:
-    """Replaces the maintenance policy (exclusions for a run)."""
+    """Replace the maintenance policy (exclusions for a run)."""
     record, asked = get_cluster(call, str(call.params["name"])), dict(call.body.get("maintenancePolicy", {}))
     given = asked.get("resourceVersion")
     if given and given != record.body["maintenancePolicy"]["resourceVersion"]:  # wording inferred
@@ -181,7 +181,7 @@ def set_maintenance(call: ApiCall) -> JSON:
 
 @handles("container.projects.locations.clusters.setAddons")
 def set_addons(call: ApiCall) -> JSON:
-    """Turns add-ons on or off."""
+    """Enable or disable add-ons."""
     return _change(
         call,
         get_cluster(call, str(call.params["name"])),
@@ -192,7 +192,7 @@ def set_addons(call: ApiCall) -> JSON:
 
 @handles("container.projects.locations.clusters.nodePools.setAutoscaling")
 def set_autoscaling(call: ApiCall) -> JSON:
-    """Replaces a pool's autoscaling."""
+    """Replace a pool's autoscaling."""
     return _set_scaling(call, get_pool(call), call.body.get("autoscaling", {}))
 
 
@@ -206,7 +206,7 @@ def _set_scaling(call: ApiCall, pool: Record, scaling: JSON) -> JSON:
 
 @handles("container.projects.locations.clusters.nodePools.setManagement")
 def set_management(call: ApiCall) -> JSON:
-    """Auto-repair and auto-upgrade of a pool."""
+    """Set a pool's auto-repair and auto-upgrade."""
     return _change(
         call,
         get_pool(call),
@@ -218,7 +218,7 @@ def set_management(call: ApiCall) -> JSON:
 
 @handles("container.projects.locations.clusters.nodePools.update")
 def update_pool(call: ApiCall) -> JSON:
-    """Changes a pool's version, labels, taints, zones or upgrade settings."""
+    """Update a pool's version, labels, taints, zones or upgrade settings."""
     record, asked = get_pool(call), call.body
     change: JSON = {
         name: asked[name] for name in ("locations", "upgradeSettings", "queuedProvisioning") if name in asked

@@ -1,4 +1,6 @@
-"""Upgrades: the control plane's version moves when its operation ends, a pool's nodes are replaced one by one."""
+"""Upgrades: the control plane's version changes when its operation ends; a pool's nodes are replaced one by
+one.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,7 @@ _UPGRADE_NODE_DURATION = "pool.upgrade_node"
 
 
 def upgrade_master(call: ApiCall, cluster: Record, asked: Any) -> JSON:
-    """Moves the control plane to the version that is asked for."""
+    """Upgrade the control plane to the requested version."""
     body = cluster.body
     chosen = resolve_upgrade(
         asked, str(body["releaseChannel"].get("channel", "")), body["currentMasterVersion"]
@@ -42,7 +44,7 @@ def _on_master_upgraded(world: ResourceStore, target: Record, operation: str, ve
 
 
 def upgrade_nodes(call: ApiCall, cluster: Record, pool: Record, asked: Any) -> JSON:
-    """Moves a pool to the version that is asked for: each node takes its time."""
+    """Upgrade a pool to the requested version; each node takes its time."""
     chosen = resolve_node_version(asked, str(cluster.body["currentMasterVersion"]))
     require_idle(call.store, cluster, pool.key)
     count = sum(pool.extra["sizes"].values())
@@ -71,7 +73,7 @@ def upgrade_nodes(call: ApiCall, cluster: Record, pool: Record, asked: Any) -> J
 
 @on_event("container.node")
 def _on_node_upgraded(world: ResourceStore, pool: str, target: str, done: int) -> None:
-    """One more node may be replaced; late after a restart, none is replaced twice."""
+    """Allow one more node to be replaced; after a restart, none is replaced twice."""
     record = world.get(CONTAINER, pool)
     upgrade = record.extra.get("upgrade") if record is not None else None
     if record is not None and upgrade is not None and upgrade["target"] == target:
@@ -90,12 +92,12 @@ def _on_nodes_upgraded(world: ResourceStore, target: Record, operation: str, ver
 
 
 def oldest_node_version(master: str, pools: list[Record]) -> str:
-    """A cluster's `currentNodeVersion`: the lowest of its pools', or the control plane's where there are none."""
+    """Return a cluster's `currentNodeVersion`: the lowest of its pools, or the control plane's without pools."""
     return min((str(pool.body["version"]) for pool in pools), key=version_key, default=master)
 
 
 def apply_version_update(call: ApiCall, cluster: Record, pools: list[Record], asked: JSON) -> JSON | None:
-    """What of a ClusterUpdate concerns versions, carried out; None where nothing does."""
+    """Apply the version fields of a ClusterUpdate; None if it has none."""
     if "desiredMasterVersion" in asked:
         return upgrade_master(call, cluster, asked["desiredMasterVersion"])
     if "desiredNodeVersion" in asked:
@@ -104,7 +106,7 @@ def apply_version_update(call: ApiCall, cluster: Record, pools: list[Record], as
 
 
 def updated_pool(cluster: Record, pools: list[Record], asked: JSON) -> Record:
-    """The pool that a ClusterUpdate means: the named one, or the only one. Wording inferred."""
+    """Return the pool of a ClusterUpdate: the named one, or the only one. The text is inferred."""
     name = asked.get("desiredNodePoolId")
     named = [pool for pool in pools if name in (None, pool.name)]
     if name and not named:

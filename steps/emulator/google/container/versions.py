@@ -1,4 +1,4 @@
-"""GKE's versions: the server config with its channels, and which version a create or upgrade means."""
+"""GKE's versions: the server config with its channels, and the version selected by a create or upgrade."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ def _load_versions() -> JSON:
 
 
 def version_key(version: str) -> tuple[int, ...]:
-    """A key that sorts versions by age: `1.34.3-gke.1245000` -> (1, 34, 3, 1245000)."""
+    """Return a sort key: `1.34.3-gke.1245000` -> (1, 34, 3, 1245000)."""
     return tuple(int(part) for part in re.findall(r"\d+", version))
 
 
 def check_location(where: str | None) -> None:
-    """Refuses what is neither region nor zone."""
+    """Reject what is neither region nor zone."""
     if where is not None and where not in regions() and where not in zones():
         raise ApiError(400, f'Location "{where}" does not exist.', "INVALID_ARGUMENT", "badRequest")
 
 
 @handles("container.projects.locations.getServerConfig")
 def server_config(call: ApiCall) -> JSON:
-    """Versions by channel, image types."""
+    """Return versions by channel, and image types."""
     check_location(parse_parent(str(call.params["name"]))[1])
     gke = _load_versions()
     every = _all_versions()
@@ -64,13 +64,13 @@ def _minor(version: str) -> int:
 
 
 def _channel(name: str) -> list[str]:
-    """A channel's versions, newest first; those of all channels where there is no such channel."""
+    """Return a channel's versions, newest first; those of all channels if it does not exist."""
     data = _load_versions()["channels"].get(name)
     return sorted(data["valid"], key=version_key, reverse=True) if data else _all_versions()
 
 
 def _newest_match(asked: str, valid: list[str]) -> str | None:
-    """The newest version that `asked` means: "latest", "1.34", "1.34.3" or a full one."""
+    """Return the newest version that matches `asked`: "latest", "1.34", "1.34.3" or a full version."""
     if asked == "latest":
         return valid[0]
     fits = (asked, f"{asked}.", f"{asked}-")
@@ -82,10 +82,11 @@ def _is_full_version(asked: str) -> bool:
 
 
 def resolve_version(asked: Any, channel: str) -> str:
-    """The control plane's version that `asked` means on a channel; "" or "-" is the channel's default.
+    """Return the control plane version that `asked` selects on a channel; "" or "-" selects the channel's
+    default.
 
-    Refused as GKE words it: a prefix that nothing has (quoted 2025), a full version that the channel has not
-    (terraform-google-kubernetes-engine issue 2177, 2024-11), one that no channel has (plural issue 1308, 2024-05).
+    Error texts are GKE's: a prefix without a match (quoted 2025), a full version not on the channel
+    (terraform-google-kubernetes-engine issue 2177, 2024-11), one on no channel (plural issue 1308, 2024-05).
     """
     data = _load_versions()["channels"].get(channel)
     if asked in (None, "", "-"):
@@ -108,9 +109,9 @@ def _not_in_channel(channel: str) -> ApiError:
 
 
 def resolve_upgrade(asked: Any, channel: str, now: str) -> str:
-    """The version that an upgrade of the control plane goes to. No minor is skipped, none is gone back.
+    """Return the version of a control plane upgrade: no minor may be skipped, and no downgrade.
 
-    The two refusals' wording is inferred from GKE's page on upgrades (read 2026-11).
+    Both error texts are inferred from GKE's documentation of upgrades (2026-11).
     """
     chosen = resolve_version(asked, channel)
     if _minor(chosen) < _minor(now):
@@ -126,21 +127,22 @@ def resolve_upgrade(asked: Any, channel: str, now: str) -> str:
 
 
 def check_channel(channel: str, now: str) -> None:
-    """Refuses a channel that does not have a cluster's version."""
+    """Reject a channel that lacks a cluster's version."""
     if channel in _load_versions()["channels"] and version_key(now) > version_key(_channel(channel)[0]):
         raise _not_in_channel(channel)
 
 
 _MAX_MINOR_SKEW = (
-    2  # minor versions that nodes may be behind their control plane (GKE's version skew policy, read 2026-11)
+    2  # minor versions by which nodes may lag behind the control plane (GKE's version skew policy, 2026-11)
 )
 
 
 def resolve_node_version(asked: Any, master: str) -> str:
-    """The version that a pool's nodes shall have; "" or "-" is the control plane's.
+    """Return the version requested for a pool's nodes; "" or "-" selects the control plane's.
 
-    Wording: unsupported (jetstack/terraform-google-gke-cluster issue 28), newer minor (terraform-provider-google
-    issue 6405, rancher issue 32143), newer patch (terraform-provider-google issue 1682); too old: inferred.
+    Texts: unsupported (jetstack/terraform-google-gke-cluster issue 28), newer minor
+    (terraform-provider-google issue 6405, rancher issue 32143), newer patch (terraform-provider-google issue
+    1682); too old: inferred.
     """
     if asked in (None, "", "-"):
         return master

@@ -1,1 +1,1 @@
-"""The two services beside Google's that the wizard asks: Hugging Face and Weights & Biases."""
+"""The two services besides Google's that the wizard uses: Hugging Face and Weights & Biases."""

@@ -1,17 +1,15 @@
-"""Hugging Face as far as the wizard asks it: whose token, which model, may it be read. Nothing is downloaded
-from here.
+"""Hugging Face as far as the wizard uses it: the token's account, a model's card, access to a model. No
+downloads.
 
-Tokens are not checked against anybody: one that starts with `hf_` (or the rehearsal's own) is good.
-`hf_…invalid…` is refused and
-`hf_…no-access…` may read no gated model, so that both can be rehearsed.
+Every token that starts with `hf_` (or the emulator's own) is valid. `hf_…invalid…` is rejected and
+`hf_…no-access…` has no access to gated models, so that both can be rehearsed.
 """
 
 from __future__ import annotations
 
 from grpo_wizard.steps.emulator.server.context import JSON, ApiCall, ApiError, handles, server_context
 
-# Owners whose models are believed to exist, and beginnings of the names that their owners gate (their model
-# cards, 2026-11).
+# Owners whose models are assumed to exist, and name prefixes of gated models (their model cards, 2026-11).
 _OWNERS = {
     "allenai",
     "deepseek-ai",
@@ -30,7 +28,7 @@ _UNGATED_SHORT = {"gpt2", "bert-base-uncased"}
 
 
 def _token(call: ApiCall) -> str | None:
-    """The caller's token. Raises 401 for one that Hugging Face would not know."""
+    """Return the caller's token. Raises 401 for an invalid one."""
     token = call.headers.get("Authorization", "").removeprefix("Bearer ").strip()
     if not token:
         return None
@@ -41,7 +39,7 @@ def _token(call: ApiCall) -> str | None:
 
 @handles("huggingface.whoami")
 def whoami(call: ApiCall) -> JSON:
-    """The account behind a token."""
+    """Return the account of a token."""
     if _token(call) is None:
         raise ApiError(401, "Invalid username or password.", "UNAUTHENTICATED")
     created = "2026-01-01T00:00:00.000Z"
@@ -66,7 +64,7 @@ def _model(call: ApiCall) -> str:
     if (owner or "").lower() not in _OWNERS and name not in _UNGATED_SHORT:
         anonymous = (
             _token(call) is None
-        )  # Hugging Face hides from strangers whether a repository is private or missing
+        )  # Hugging Face does not reveal to others whether a repository is private or missing
         raise ApiError(
             401 if anonymous else 404,
             "Invalid username or password." if anonymous else "Repository not found",
@@ -77,7 +75,7 @@ def _model(call: ApiCall) -> str:
 
 @handles("huggingface.models.get")
 def model(call: ApiCall) -> JSON:
-    """A model's card: also of a gated one."""
+    """Return a model's card, also of a gated model."""
     name = _model(call)
     _token(call)
     return {
@@ -95,7 +93,7 @@ def model(call: ApiCall) -> JSON:
 
 @handles("huggingface.models.authCheck")
 def auth_check(call: ApiCall) -> JSON:
-    """Whether the caller may read a model's files.
+    """Return whether the caller may read a model's files.
 
     200, 401 GatedRepo without a token, 403 GatedRepo without access.
     """

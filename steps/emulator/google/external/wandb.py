@@ -1,4 +1,7 @@
-"""W&B as far as the wizard asks it: whose key (`viewer`). A key that holds the word `invalid` is refused."""
+"""W&B as far as the wizard uses it: the API key's user (`viewer`).
+
+A key that contains `invalid` is rejected.
+"""
 
 from __future__ import annotations
 
@@ -20,9 +23,9 @@ def _key(call: ApiCall) -> str:
 
 @handles("wandb.graphql")
 def graphql(call: ApiCall) -> JSON:
-    """`{ viewer { … } }`; any other question is not served."""
+    """Answer `{ viewer { … } }`; other queries are not supported."""
     if not re.search(r"\bviewer\b", str(call.body.get("query", ""))):
-        raise ApiError(501, "The rehearsal answers W&B's viewer query only.", "UNIMPLEMENTED")
+        raise ApiError(501, "The emulator answers W&B's viewer query only.", "UNIMPLEMENTED")
     key = _key(call)
     if "invalid" in key:
         raise ApiError(401, "user is not logged in", "UNAUTHENTICATED")

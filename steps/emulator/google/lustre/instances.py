@@ -1,7 +1,7 @@
-"""Managed Lustre instances: create, read, grow, delete; their address in the private services range.
+"""Managed Lustre instances: create, read, grow, delete, import, export; addresses from the private services
+range.
 
-Also data to and from buckets, as far as there are buckets here. The service's own wording is published nowhere: that of
-the refusals is inferred.
+The service's error texts are not published: all are inferred.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from grpo_wizard.steps.emulator.server.context import (
 
 _NAME = re.compile(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?")
 _FILESYSTEM = re.compile(r"[a-zA-Z][a-zA-Z0-9]{0,7}")
-_MAX_INSTANCES = 20  # instances a project (Google's quotas page)
+_MAX_INSTANCES = 20  # instances per project (https://docs.cloud.google.com/managed-lustre/docs/quotas)
 Net = ipaddress.IPv4Network
 
 
@@ -50,9 +50,9 @@ def _error(message: str, status: str = "INVALID_ARGUMENT") -> ApiError:
 
 
 def _parse_zone_parent(parent: str) -> tuple[str, str]:
-    """(project, zone) of a parent.
+    """Return (project, zone) of a parent.
 
-    Lustre lives in zones that have accelerators or are one of their region's first three.
+    Lustre is available in zones with accelerators, and in the first three zones of their regions.
     """
     parts = parent.split("/")
     if parts[3] not in lustre_zones():
@@ -61,9 +61,9 @@ def _parse_zone_parent(parent: str) -> tuple[str, str]:
 
 
 def lustre_zones() -> list[str]:
-    """Zones with Lustre.
+    """Return the zones with Lustre.
 
-    Inferred: all zones of regions that have A4 or A3 Ultra (the real list is not published as data).
+    Inferred: all zones of regions with A4 or A3 Ultra (the real list is not published as data).
     """
     regions = {zones()[zone] for zone in load_fixtures()["roce_zones"]}
     return [zone for region in sorted(regions) for zone in zones_of(region)]
@@ -71,13 +71,13 @@ def lustre_zones() -> list[str]:
 
 @handles("lustre.projects.locations.instances.get")
 def get(call: ApiCall) -> JSON:
-    """One instance."""
+    """Return one instance."""
     return copy.deepcopy(get_named(call, "lustre").body)
 
 
 @handles("lustre.projects.locations.instances.list")
 def list_(call: ApiCall) -> JSON:
-    """A zone's instances, or all (`-`)."""
+    """List a zone's instances, or all (`-`)."""
     records = list_in_location(call.store, "lustre", str(call.params["parent"]))
     test = parse_filter(str(call.params.get("filter", "")))
     return {"instances": [copy.deepcopy(record.body) for record in records if test(record.body)]}
@@ -85,7 +85,7 @@ def list_(call: ApiCall) -> JSON:
 
 @handles_idempotent("lustre.projects.locations.instances.create")
 def create(call: ApiCall) -> JSON:
-    """Makes an instance. Takes half an hour and more; its address is taken from the range at the end."""
+    """Create an instance. Takes half an hour or more; its address is allocated at the end."""
     project, zone = _parse_zone_parent(str(call.params["parent"]))
     name = str(call.params.get("instanceId", ""))
     if not _NAME.fullmatch(name):
@@ -127,7 +127,7 @@ def _check(world: ResourceStore, project: str, body: JSON) -> Record:
             "most 8 letters and digits."
         )
     throughput = body.get("perUnitStorageThroughput")
-    if throughput and body.get("dynamicTierOptions"):  # cluster-toolkit pull 5791; wording inferred
+    if throughput and body.get("dynamicTierOptions"):  # cluster-toolkit pull 5791; text inferred
         raise _error("perUnitStorageThroughput must not be set together with dynamicTierOptions.")
     get_tier(
         int(throughput) if throughput else None,
@@ -165,7 +165,7 @@ def _new_body(call: ApiCall, key: str, network: Record) -> JSON:
 
 
 def allocated_ranges(world: ResourceStore, network: Record) -> list[Net]:
-    """Allocated ranges that a network's private services connection holds."""
+    """Return the allocated ranges of a network's private services connection."""
     found = []
     for peering in peerings_of(world, network):
         for name in peering.body.get("reservedPeeringRanges", []):
@@ -176,7 +176,7 @@ def allocated_ranges(world: ResourceStore, network: Record) -> list[Net]:
 
 
 def _free_range(world: ResourceStore, network: Record) -> Net:
-    """A /24 of the allocated ranges that no other instance has."""
+    """Return a /24 of the allocated ranges that no other instance uses."""
     taken = [
         Net(other.extra["range"])
         for other in world.all(LUSTRE, "lustre")
@@ -213,7 +213,10 @@ def _set_active(world: ResourceStore, target: Record) -> JSON:
 
 
 def _get_idle(call: ApiCall) -> Record:
-    """The instance that a call names, unless something is being done to it. Wording inferred."""
+    """Return the instance that a call names.
+
+    Raises an error while an operation runs; the text is inferred.
+    """
     record = get_named(call, "lustre")
     if record.body["state"] != "ACTIVE":
         raise _error(
@@ -225,7 +228,7 @@ def _get_idle(call: ApiCall) -> Record:
 
 @handles_idempotent("lustre.projects.locations.instances.patch")
 def patch(call: ApiCall) -> JSON:
-    """Grows an instance, or changes its description or labels. Everything else is immutable."""
+    """Grow an instance, or change its description or labels. Everything else is immutable."""
     record = _get_idle(call)
     mask = [
         part
@@ -265,7 +268,7 @@ def _on_changed(world: ResourceStore, target: Record, change: JSON) -> JSON:
 
 @handles_idempotent("lustre.projects.locations.instances.delete")
 def delete(call: ApiCall) -> JSON:
-    """Deletes an instance with its data. Its producer lets go of the peering some time after."""
+    """Delete an instance with its data. Its producer releases the peering some time later."""
     record = _get_idle(call)
     record.state, record.body["state"] = "deleting", "DELETING"
     call.store.put(record)
@@ -285,15 +288,15 @@ def _on_deleted(world: ResourceStore, target: Record) -> JSON:
     "lustre.projects.locations.instances.exportData", "lustre.projects.locations.instances.importData"
 )
 def transfer(call: ApiCall) -> JSON:
-    """Import and export take their time and answer; no bucket exists here, so no byte moves and no right to one is
-    looked at.
+    """Import or export: the operation takes its time and succeeds; there are no buckets, so no data is copied
+    and no access is checked.
     """
     record = _get_idle(call)
     bucket = str(call.body.get("gcsPath", {}).get("uri", ""))
     if not re.fullmatch(r"gs://[a-z0-9][-_.a-z0-9]{1,61}[a-z0-9](/.*)?", bucket):
         raise _error(f"Invalid gcsPath.uri '{bucket}'. Must be gs://BUCKET or gs://BUCKET/PATH/.")
     path = str(call.body.get("lustrePath", {}).get("path", "/"))
-    if not path.startswith("/"):  # the message's own comment: the path must start with '/'; wording inferred
+    if not path.startswith("/"):  # the message's own comment: the path must start with '/'; text inferred
         raise _error(f"Invalid lustrePath.path '{path}'. Must start with '/'.")
     verb = "export" if call.method_id.endswith("exportData") else "import"
     return start_operation(
@@ -313,7 +316,7 @@ def _on_imported(world: ResourceStore, target: Record) -> JSON:
 
 @handles("lustre.projects.locations.list")
 def locations(call: ApiCall) -> JSON:
-    """Zones that have Lustre."""
+    """List the zones with Lustre."""
     project = str(call.params["name"])
     return {"locations": [_location(project, zone) for zone in lustre_zones()]}
 
@@ -324,7 +327,7 @@ def _location(project: str, zone: str) -> JSON:
 
 @handles("lustre.projects.locations.get")
 def location(call: ApiCall) -> JSON:
-    """One zone."""
+    """Return one zone."""
     project, zone = str(call.params["name"]).split("/locations/")
     if zone not in lustre_zones():
         raise ApiError(404, f"Location {zone} was not found", "NOT_FOUND", "notFound")

@@ -1,4 +1,4 @@
-"""Lustre's operations (AIP-151): typed metadata and response, no percentage, as in the real service."""
+"""Lustre's operations (AIP-151): typed metadata and response without a percentage, as in the real service."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ _CODES = {
 
 
 def on_complete(name: str) -> Callable[[LustreEffect], LustreEffect]:
-    """Registers what an operation does when it is due: called as (world, target=, **args).
+    """Register what an operation does when it is due: called as (store, target=, **args).
 
-    It returns the operation's response with its @type.
+    The function returns the operation's response with its @type.
     """
 
     def register(function: LustreEffect) -> LustreEffect:
@@ -47,7 +47,7 @@ def on_complete(name: str) -> Callable[[LustreEffect], LustreEffect]:
 
 
 def to_any(name: str, body: JSON) -> JSON:
-    """A message of Lustre's package as an Any."""
+    """Return a message of Lustre's package as an Any."""
     return {"@type": _TYPE + name, **body}
 
 
@@ -60,7 +60,7 @@ def start_operation(
     metadata: str = "OperationMetadata",
     **args: Any,
 ) -> JSON:
-    """Starts an operation on an instance; `does` is its effect."""
+    """Start an operation on an instance; `does` is its effect."""
     world, name = call.store, operation_name(call.store)
     key = f"projects/{target.project}/locations/{target.location}/operations/{name}"
     about: JSON = {"createTime": utc_timestamp(world), "target": target.key, "requestedCancellation": False}
@@ -106,7 +106,7 @@ def _complete(world: ResourceStore, operation: str, target: str, does: str, args
 
 
 def _roll_back(world: ResourceStore, thing: Record) -> None:
-    """A create that failed leaves nothing behind; anything else leaves the instance as it was."""
+    """A failed create leaves nothing behind; other failures leave the instance unchanged."""
     if thing.state == "creating":
         world.remove(thing)
     else:
@@ -115,7 +115,7 @@ def _roll_back(world: ResourceStore, thing: Record) -> None:
 
 
 def get_named(call: ApiCall, kind: str) -> Record:
-    """The thing of this kind that a call's `name` means, or Lustre's 404."""
+    """Return the resource of this kind with the call's `name`. Raises Lustre's 404."""
     name = str(call.params["name"])
     record = call.store.get(LUSTRE, name)
     if record is None or record.kind != kind:
@@ -124,27 +124,27 @@ def get_named(call: ApiCall, kind: str) -> Record:
 
 
 def list_in_location(world: ResourceStore, kind: str, parent: str) -> list[Record]:
-    """Things of a kind in `projects/P/locations/L`; a location of `-` means all."""
+    """List the resources of a kind in `projects/P/locations/L`; location `-` means all."""
     project, location = parse_parent(parent)
     return world.all(LUSTRE, kind, project=project, location=location)
 
 
 @handles("lustre.projects.locations.operations.get")
 def get(call: ApiCall) -> JSON:
-    """One operation."""
+    """Return one operation."""
     return copy.deepcopy(get_named(call, "operation").body)
 
 
 @handles("lustre.projects.locations.operations.list")
 def list_(call: ApiCall) -> JSON:
-    """A location's operations."""
+    """List a location's operations."""
     records = list_in_location(call.store, "operation", str(call.params["name"]))
     return {"operations": [copy.deepcopy(record.body) for record in records]}
 
 
 @handles("lustre.projects.locations.operations.cancel")
 def cancel(call: ApiCall) -> JSON:
-    """Notes that cancelling was asked for; an instance's operations run on, as the service may do."""
+    """Record that cancellation was requested; instance operations continue, as the service may do."""
     record = get_named(call, "operation")
     record.body["metadata"]["requestedCancellation"] = True
     call.store.put(record)
@@ -153,6 +153,6 @@ def cancel(call: ApiCall) -> JSON:
 
 @handles("lustre.projects.locations.operations.delete")
 def delete(call: ApiCall) -> JSON:
-    """Forgets an operation."""
+    """Delete an operation."""
     call.store.remove(get_named(call, "operation"))
     return {}

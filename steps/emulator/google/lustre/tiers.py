@@ -1,7 +1,7 @@
-"""Managed Lustre's performance tiers: which capacities each takes.
+"""Managed Lustre's performance tiers and their capacities.
 
-Source: docs.cloud.google.com/managed-lustre/docs/performance-tiers and …/increase-capacity (google-cloud.md
-3.1), read 2026-11.
+Sources: https://docs.cloud.google.com/managed-lustre/docs/performance-tiers and
+https://docs.cloud.google.com/managed-lustre/docs/increase-capacity, 2026-11.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from grpo_wizard.steps.emulator.server.context import ApiError
 
 @dataclass(frozen=True)
 class PerformanceTier:
-    """GiB: the least, the step up to `small_to`, the step above it, the most."""
+    """Capacities in GiB: minimum, step up to `small_step_max_gib`, step above it, maximum."""
 
     min_gib: int
     step: int
@@ -22,13 +22,13 @@ class PerformanceTier:
     max_gib: int
 
     def is_valid(self, gib: int) -> bool:
-        """Whether a capacity is one of the tier's."""
+        """Return whether the tier has this capacity."""
         if not self.min_gib <= gib <= self.max_gib:
             return False
         return gib % self.step == 0 if gib <= self.small_step_max_gib else gib % self.big_step == 0
 
     def nearest(self, gib: int) -> tuple[int, int]:
-        """The valid capacities just below (or the least) and just above (or the most)."""
+        """Return the valid capacities just below (or the minimum) and just above (or the maximum)."""
         step = self.step if gib <= self.small_step_max_gib else self.big_step
         low = max(self.min_gib, min(self.max_gib, gib // step * step))
         high = min(self.max_gib, max(self.min_gib, -(-gib // step) * step))
@@ -45,9 +45,9 @@ DYNAMIC = PerformanceTier(472_000, 472_000, 84_016_000, 472_000, 84_016_000)
 
 
 def get_tier(throughput: int | None, gib: int, *, dynamic: bool = False) -> PerformanceTier:
-    """The tier of a throughput (MBps per TiB).
+    """Return the tier of a throughput (MBps per TiB).
 
-    Refuses capacities it does not take, naming those it does. Wording inferred.
+    Rejects capacities that it does not have and names the nearest ones. The text is inferred.
     """
     if dynamic:
         tier = DYNAMIC
@@ -71,7 +71,7 @@ def get_tier(throughput: int | None, gib: int, *, dynamic: bool = False) -> Perf
 
 
 def check_growth(tier: PerformanceTier, old: int, new: int) -> None:
-    """Capacity only grows, and never out of the small-step range it was made in."""
+    """Reject a smaller capacity, and one beyond the small-step range in which the instance was created."""
     if new < old:
         raise _invalid_argument(f"capacityGib cannot be decreased (from {old} to {new}).")
     if old <= tier.small_step_max_gib < new:

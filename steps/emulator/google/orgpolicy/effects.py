@@ -1,7 +1,8 @@
-"""What organisation policies forbid, in the words of the services that heed them.
+"""Effects of organization policies, in the texts of the services that enforce them.
 
-Machines: learn-terraform-provision-gke-cluster issue 8, googlecodelabs/feedback issue 695; peering:
-terraform-google-secure-cicd issue 70. That GKE and Lustre refuse a location at once, and how, is inferred.
+Instances: learn-terraform-provision-gke-cluster issue 8, googlecodelabs/feedback issue 695; peering:
+terraform-google-secure-cicd issue 70. That GKE and Lustre reject a location at once, and the text, is
+inferred.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ _IGM_TIMEOUT_PREFIX = (
 
 
 def check_location_policy(call: ApiCall) -> None:
-    """Raises 412 (other services than Compute: 400) for a thing in a place that gcp.resourceLocations keeps out."""
+    """Raise 412 (services other than Compute: 400) for a location that gcp.resourceLocations denies."""
     if call.method_id not in _LOCATED_METHODS:
         return
     parts = str(call.params.get("parent") or "").split("/")
@@ -52,7 +53,7 @@ def check_location_policy(call: ApiCall) -> None:
 
 
 def operation_failure(call: ApiCall) -> JSON | None:
-    """What the operation that a call starts ends with; None where no policy stands against it."""
+    """Return the error of the operation that a call starts; None if no policy denies it."""
     if call.method_id in _PEERING_METHODS:
         return _peering_failure(call)
     if call.method_id in (*NODE_CREATING_METHODS, _CREATE_CLUSTER):
@@ -98,7 +99,7 @@ def _precondition_failure(text: str) -> JSON:
 
 
 def _has_secure_boot(asked: JSON) -> bool:
-    """Whether every pool that is made has Secure Boot."""
+    """Return whether every new pool has Secure Boot."""
     configs = [pool.get("config", {}) for pool in asked.get("nodePools", [])] or [
         asked.get("config") or asked.get("nodeConfig") or {}
     ]
@@ -115,7 +116,7 @@ def _has_private_nodes(asked: JSON) -> bool:
 
 
 def pool_location(call: ApiCall, asked: JSON) -> tuple[str, str]:
-    """(zone, project) of a pool that is made or resized: its own, else its cluster's first."""
+    """Return (zone, project) of a created or resized pool: its own, otherwise its cluster's first zone."""
     path = str(call.params.get("name") or call.params.get("parent") or "")
     parts = path.split("/")
     project, location = parts[1], parts[3]

@@ -1,7 +1,7 @@
-"""Organisation policies: set, read, and what results for a project; orgpolicy_effects.py says what they forbid.
+"""Organization policies: set, read, and the effective policy of a project. effects.py enforces them.
 
-This world's projects stand in no organisation: a constraint that nobody set has Google's own default (lists allow all,
-switches are off). The drill org-policy sets two, as somebody above the project would.
+The emulator's projects belong to no organization: constraints without a policy have Google's defaults (lists
+allow all, booleans are off). The drill org-policy sets two, as an administrator above the project would.
 https://docs.cloud.google.com/resource-manager/docs/organization-policy/org-policy-constraints, 2026-11
 """
 
@@ -29,7 +29,7 @@ _BOOLEAN_CONSTRAINTS = {
 
 
 def effective_rules(world: ResourceStore, project: str, constraint: str) -> list[JSON]:
-    """The rules in force for a constraint."""
+    """Return the effective rules of a constraint."""
     if constraint in _DRILL_CONSTRAINTS and is_active("org-policy"):
         return [{"denyAll": True} if constraint in _LIST_CONSTRAINTS else {"enforce": True}]
     record = world.get(SERVICE, f"projects/{project}/policies/{constraint}")
@@ -39,14 +39,14 @@ def effective_rules(world: ResourceStore, project: str, constraint: str) -> list
 
 
 def is_denied(world: ResourceStore, project: str, constraint: str) -> bool:
-    """Whether a constraint is on, or denies everything. Conditions are not looked at."""
+    """Return whether a constraint is enforced, or denies everything. Conditions are ignored."""
     return any(
         rule.get("enforce") or rule.get("denyAll") for rule in effective_rules(world, project, constraint)
     )
 
 
 def is_location_denied(world: ResourceStore, project: str, location: str) -> bool:
-    """Whether gcp.resourceLocations keeps a region or zone out."""
+    """Return whether gcp.resourceLocations denies a region or zone."""
     for rule in effective_rules(world, project, RESOURCE_LOCATIONS):
         values: JSON = rule.get("values", {})
         allowed, denied = values.get("allowedValues", []), values.get("deniedValues", [])
@@ -57,7 +57,7 @@ def is_location_denied(world: ResourceStore, project: str, location: str) -> boo
 
 
 def _location_matches(value: str, location: str) -> bool:
-    """`us-central1`, or a group such as `in:us-locations` and `in:us-central1-locations`; a zone lies in its region."""
+    """Match `us-central1`, or a group such as `in:us-locations`; zones match by their region."""
     name = value.removeprefix("is:").removeprefix("in:").removesuffix("-locations")
     name = {"eu": "europe"}.get(name, name)
     return location == name or (value.startswith("in:") and location.startswith(f"{name}-"))
@@ -70,9 +70,7 @@ def _project(call: ApiCall, name: str) -> Record:
 def _key(call: ApiCall, name: str) -> str:
     constraint = name.split("/")[3]
     if constraint not in _LIST_CONSTRAINTS | _BOOLEAN_CONSTRAINTS:
-        raise ApiError(
-            404, f"Constraint constraints/{constraint} not found.", "NOT_FOUND"
-        )  # sentence: inferred
+        raise ApiError(404, f"Constraint constraints/{constraint} not found.", "NOT_FOUND")  # text inferred
     return f"projects/{_project(call, name).name}/policies/{constraint}"
 
 
@@ -85,7 +83,7 @@ def _found(call: ApiCall) -> Record:
 
 @handles("orgpolicy.projects.policies.getEffectivePolicy")
 def effective(call: ApiCall) -> JSON:
-    """The policy that results from all above the project."""
+    """Return the effective policy of a project."""
     _, project, _, constraint = str(call.params["name"]).split("/")
     record = projects.find_project(call.store, project)
     name = f"projects/{record.extra['number']}/policies/{constraint}"
@@ -94,7 +92,7 @@ def effective(call: ApiCall) -> JSON:
 
 @handles("orgpolicy.projects.constraints.list")
 def constraints(call: ApiCall) -> JSON:
-    """The constraints that are known here: of Google's, those that concern a deployment."""
+    """List the known constraints: those of Google's that concern a deployment."""
     project = _project(call, call.params["parent"])
     found: list[JSON] = [
         {
@@ -109,7 +107,7 @@ def constraints(call: ApiCall) -> JSON:
 
 @handles("orgpolicy.projects.policies.list")
 def list_(call: ApiCall) -> JSON:
-    """The policies that were set on a project itself."""
+    """List the policies set on a project itself."""
     project = _project(call, call.params["parent"])
     found = [record.body for record in call.store.all(SERVICE, "org_policy", project=project.name)]
     return simple_page(call, "policies", found, call.params.get("pageSize") or 500)
@@ -117,13 +115,13 @@ def list_(call: ApiCall) -> JSON:
 
 @handles("orgpolicy.projects.policies.get")
 def get(call: ApiCall) -> JSON:
-    """One policy that was set on a project itself."""
+    """Return a policy set on a project itself."""
     return _found(call).body
 
 
 @handles("orgpolicy.projects.policies.create")
 def create(call: ApiCall) -> JSON:
-    """Sets a policy."""
+    """Create a policy."""
     name = f"{call.params['parent']}/policies/{str(call.body.get('name', '')).rpartition('/')[2]}"
     if call.store.get(SERVICE, _key(call, name)) is not None:
         raise ApiError(409, "Requested entity already exists", "ALREADY_EXISTS")
@@ -132,13 +130,11 @@ def create(call: ApiCall) -> JSON:
 
 @handles("orgpolicy.projects.policies.patch")
 def patch(call: ApiCall) -> JSON:
-    """Changes a policy, if its etag is still the one that was read."""
+    """Update a policy if its etag is current."""
     old = _found(call)
     asked = call.body.get("spec", {}).get("etag") or call.body.get("etag")
     if asked and asked != old.body["spec"]["etag"]:
-        raise ApiError(
-            409, "The resource was changed meanwhile: etag mismatch.", "ABORTED"
-        )  # sentence: inferred
+        raise ApiError(409, "The resource was changed meanwhile: etag mismatch.", "ABORTED")  # text inferred
     return _put_policy(call, call.params["name"])
 
 
@@ -157,7 +153,7 @@ def _put_policy(call: ApiCall, name: str) -> JSON:
 
 
 def _check(rule: JSON, constraint: str) -> None:
-    """Refuses a rule of the other kind of constraint; the sentence is inferred."""
+    """Reject a rule of the other type of constraint; the text is inferred."""
     of_list = {"allowAll", "denyAll", "values"} & set(rule)
     if bool(of_list) != (constraint in _LIST_CONSTRAINTS):
         kind = "list" if constraint in _LIST_CONSTRAINTS else "boolean"
@@ -167,7 +163,7 @@ def _check(rule: JSON, constraint: str) -> None:
 
 @handles("orgpolicy.projects.policies.delete")
 def delete(call: ApiCall) -> JSON:
-    """Takes a policy away: the default holds again."""
+    """Delete a policy, which restores the default."""
     call.store.remove(_found(call))
     return {}
 

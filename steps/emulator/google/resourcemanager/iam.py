@@ -1,4 +1,4 @@
-"""IAM policies: versions, etags, and what a role lets its members do."""
+"""IAM policies: versions, etags, and the permissions that a role grants its members."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import re
 
 from grpo_wizard.steps.emulator.server.context import JSON, ApiError
 
-# Role -> permission patterns. Only as exact as the wizard's checks need; source: IAM roles reference,
+# Role -> permission patterns, as exact as the wizard's checks need. Source: https://docs.cloud.google.com/iam/docs/roles-permissions,
 # 2026-11.
 _ROLES: dict[str, tuple[str, ...]] = {
     "roles/owner": ("*",),
@@ -80,8 +80,8 @@ _ROLES: dict[str, tuple[str, ...]] = {
     "roles/storage.admin": ("storage.*",),
     "roles/billing.projectManager": ("resourcemanager.projects.*BillingAssignment",),
 }
-# First words of permissions that there are on a project; source: IAM permissions reference, 2026-11, as far as it
-# concerns the APIs here. A permission of another service is taken for a mistake in writing.
+# Prefixes of permissions that exist on a project, for the APIs here (IAM permissions reference, 2026-11). A permission
+# of another service is treated as a typo.
 _SERVICES = {
     *(
         "artifactregistry",
@@ -115,7 +115,7 @@ _SERVICES = {
     ),
     *("storage", "tpu"),
 }
-# Of an organisation or folder, not of a project: google-cloud-java issue 722.
+# Permissions of an organization or folder, not of a project: google-cloud-java issue 722.
 _NON_PROJECT_PERMISSIONS = {"resourcemanager.projects.create", "resourcemanager.projects.list"}
 _PERMISSION = re.compile(r"[a-z][a-z0-9]*(\.[a-zA-Z0-9]+){1,3}")
 _MEMBER = re.compile(
@@ -125,22 +125,23 @@ _MEMBER = re.compile(
 
 
 class IamPolicies:
-    """Functions over policies as the API returns them."""
+    """Functions on policies in the API's format."""
 
     @staticmethod
     def initial(owner: str) -> JSON:
-        """A new project's policy: its creator owns it."""
+        """Return a new project's policy: its creator is the owner."""
         return {"version": 1, "etag": _etag(0), "bindings": [{"role": "roles/owner", "members": [owner]}]}
 
     @staticmethod
     def role_members(policy: JSON) -> set[tuple[str, str]]:
-        """(role, member) of every binding."""
+        """Yield (role, member) of every binding."""
         return {(b["role"], m) for b in policy.get("bindings", []) for m in b.get("members", [])}
 
     @staticmethod
     def for_version(policy: JSON, version: int) -> JSON:
-        """The policy for a reader of `version`; below 3 conditional bindings come without their condition and
-        with a marked role.
+        """Return the policy for a reader of `version`.
+
+        Below 3, conditional bindings have no condition and a marked role.
         """
         if version not in (0, 1, 3):
             raise ApiError(
@@ -157,9 +158,9 @@ class IamPolicies:
 
     @staticmethod
     def replace(old: JSON, new: JSON, serial: int) -> JSON:
-        """The policy that setIamPolicy makes of `new`.
+        """Return the policy that setIamPolicy stores for `new`.
 
-        Raises 409 ABORTED where it was read before somebody else's change.
+        Raises 409 ABORTED if it was read before a concurrent change.
         """
         if new.get("etag") and _etag_bytes(new["etag"]) != _etag_bytes(old["etag"]):
             raise ApiError(
@@ -181,7 +182,10 @@ class IamPolicies:
 
     @staticmethod
     def check_permissions(wanted: list[str]) -> None:
-        """Raises 400 for what is no permission of a project. That Google refuses it is known, its sentence inferred."""
+        """Raise 400 for a permission that does not exist on projects.
+
+        Google rejects those; the text is inferred.
+        """
         for permission in wanted:
             if "*" in permission:
                 raise ApiError(
@@ -198,7 +202,7 @@ class IamPolicies:
 
     @staticmethod
     def granted(policy: JSON, member: str, wanted: list[str]) -> list[str]:
-        """Those of `wanted` that a member has by its roles."""
+        """Return those of `wanted` that a member's roles grant."""
         patterns = [
             p for role, who in IamPolicies.role_members(policy) if who == member for p in _ROLES.get(role, ())
         ]
@@ -233,7 +237,7 @@ def _check(binding: JSON, version: int) -> None:
 
 
 def _etag(serial: int) -> str:
-    """Eight bytes, as Google's: valid base64 that survives gcloud's decoding and encoding."""
+    """Return eight bytes in base64 that survive gcloud's decoding and encoding, like Google's."""
     return base64.b64encode(b"\x07\x06" + serial.to_bytes(6, "big")).decode()
 
 

@@ -23,15 +23,15 @@ from grpo_wizard.steps.emulator.server.context import (
 
 SERVICE = "cloudresourcemanager.googleapis.com"
 _CREATING_S = 8.0  # inferred: gcloud projects create takes 5 to 15 s
-# With a domain before it in projects of old; Google makes no such ids any more, a world may hold one.
+# With a domain prefix in old projects; Google no longer creates such ids.
 _ID = re.compile(r"(?:[a-z0-9-]+(?:\.[a-z0-9-]+)+:)?[a-z][-a-z0-9]{4,28}[a-z0-9]")
 _PERMISSION_DENIED = "The caller does not have permission"
 
 
 def find_project(world: ResourceStore, name: str) -> Record:
-    """The project of an id, a number or `projects/…`.
+    """Return the project of an id, a number or `projects/…`.
 
-    At Google an unknown one and a foreign one look the same: 403.
+    At Google, unknown projects and those of others look the same: 403.
     """
     project = world.project_id(name.removeprefix("projects/"))
     record = world.get(SERVICE, f"projects/{project}")
@@ -66,13 +66,13 @@ def _view(call: ApiCall, record: Record) -> JSON:
 
 @handles("cloudresourcemanager.projects.get")
 def get(call: ApiCall) -> JSON:
-    """One project."""
+    """Return one project."""
     return _view(call, find_project(call.store, call.params.get("projectId") or call.params["name"]))
 
 
 @handles("cloudresourcemanager.projects.list", "cloudresourcemanager.projects.search")
 def list_all(call: ApiCall) -> JSON:
-    """All projects of the caller; `filter`/`query` of `field:value` terms joined by spaces or AND."""
+    """List the caller's projects; `filter`/`query` are `field:value` terms joined by spaces or AND."""
     text = str(call.params.get("filter") or call.params.get("query") or "")
     records = [r for r in call.store.all(SERVICE, "project") if r.state != "creating" and _matches(r, text)]
     if call.params.get("parent"):
@@ -111,7 +111,7 @@ def _matches(record: Record, text: str) -> bool:
 
 @handles("cloudresourcemanager.projects.create")
 def create(call: ApiCall) -> JSON:
-    """Creates a project; its id is taken for ever, also from other people."""
+    """Create a project; its id stays in use forever, also for others."""
     project = call.body.get("projectId", "")
     if not _ID.fullmatch(project):
         raise ApiError(
@@ -146,16 +146,16 @@ def create(call: ApiCall) -> JSON:
 
 @on_event("project.created")
 def on_created(world: ResourceStore, project: str) -> None:
-    """The project can be used, with a new project's APIs."""
+    """Make the project usable, with a new project's APIs."""
     find_project(world, project).state = "ready"
     seed_apis(world, project)
 
 
 @handles("cloudresourcemanager.projects.delete")
 def delete(call: ApiCall) -> JSON:
-    """Marks a project for deletion: nothing of it is reachable, its id stays taken.
+    """Mark a project for deletion: it becomes unreachable, and its id stays in use.
 
-    At Google it goes for good after 30 days; a world lives less long, so it stays marked.
+    Google deletes it after 30 days; here it stays marked.
     """
     record = find_project(call.store, call.params.get("projectId") or call.params["name"])
     if record.state == "deleting":
@@ -169,7 +169,7 @@ def delete(call: ApiCall) -> JSON:
 
 @handles("cloudresourcemanager.projects.undelete")
 def undelete(call: ApiCall) -> JSON:
-    """Restores a project that is marked for deletion."""
+    """Restore a project that is marked for deletion."""
     record = find_project(call.store, call.params.get("projectId") or call.params["name"])
     record.state, record.kept_by_design = "ready", False
     if call.path.startswith("/v1/"):
@@ -188,7 +188,7 @@ def add_project(
     labels: Any = None,
     hidden: bool = False,
 ) -> Record:
-    """A project with its owner."""
+    """Add a project with its owner."""
     body = {
         "name": f"projects/{number}",
         "projectId": project,
@@ -213,7 +213,7 @@ def add_project(
 
 @handles("cloudresourcemanager.projects.getIamPolicy")
 def get_policy(call: ApiCall) -> JSON:
-    """The project's policy; conditions only for those who ask for version 3."""
+    """Return the project's policy; with conditions only for requests of version 3."""
     record = find_project(call.store, call.params["resource"])
     return IamPolicies.for_version(
         record.extra["policy"], call.body.get("options", {}).get("requestedPolicyVersion", 1)
@@ -222,7 +222,7 @@ def get_policy(call: ApiCall) -> JSON:
 
 @handles("cloudresourcemanager.projects.setIamPolicy")
 def set_policy(call: ApiCall) -> JSON:
-    """Replaces the policy, if its etag is still the one that was read."""
+    """Replace the policy if its etag is current."""
     record = find_project(call.store, call.params["resource"])
     old = record.extra["policy"]
     record.extra["policy"] = IamPolicies.replace(old, call.body.get("policy", {}), call.store.next_number())
@@ -231,7 +231,7 @@ def set_policy(call: ApiCall) -> JSON:
 
 
 def _sync_binding_records(world: ResourceStore, project: Record, old: JSON) -> None:
-    """One row a binding that someone added here; bindings stay after a deployment is gone."""
+    """Keep one row per binding that was added here; bindings stay after a deployment is destroyed."""
     before, now = (IamPolicies.role_members(policy) for policy in (old, project.extra["policy"]))
     for role, member in before - now:
         row = world.get(SERVICE, f"{project.key}/iam/{role}/{member}")
@@ -254,7 +254,7 @@ def _sync_binding_records(world: ResourceStore, project: Record, old: JSON) -> N
 
 @handles("cloudresourcemanager.projects.testIamPermissions")
 def test_permissions(call: ApiCall) -> JSON:
-    """Those of the permissions asked for that the caller has.
+    """Return those of the requested permissions that the caller has.
 
     By role, as far as roles are known here (iam.py).
     """

@@ -1,7 +1,7 @@
-"""Service Networking: private connections of a VPC network to Google's producers.
+"""Service Networking: private connections from a VPC network to Google's service producers.
 
-One a network, shared by all who use it. Quoted by those who met them: "Cannot modify allocated ranges" (terraform-provider-
-google issues 3294 and 3819) and "Producer services" (issue 16275); the wording of the other refusals is inferred.
+One per network, shared by all its users. "Cannot modify allocated ranges" (terraform-provider-google issues
+3294 and 3819) and "Producer services" (issue 16275) are quoted by users; the other error texts are inferred.
 """
 
 from __future__ import annotations
@@ -27,17 +27,19 @@ from grpo_wizard.steps.emulator.server.context import (
 
 PEERING = "servicenetworking-googleapis-com"
 _SERVICE = "services/servicenetworking.googleapis.com"
-_CONNECT_S = 60.0  # "minutes, not measured" (google-cloud.md §5)
+_CONNECT_S = 60.0  # takes minutes; not measured
 _DELETE_S = 30.0
-_DISCONNECT_DELAY_S = 600.0  # how long producers hold on after their last instance: "a while", not measured
+_DISCONNECT_DELAY_S = (
+    600.0  # how long producers keep using it after their last instance: some minutes; not measured
+)
 _TYPE = "type.googleapis.com/google.cloud.servicenetworking.v1"
 _FAILED = "FAILED_PRECONDITION"
 
 
 def _network(world: ResourceStore, link: str, field: str) -> tuple[str, str]:
-    """Project's id and network's name of `projects/NUMBER/global/networks/NAME`.
+    """Return project id and network name of `projects/NUMBER/global/networks/NAME`.
 
-    Raises 400 for another form, or where there is none.
+    Raises 400 for another format, or an unknown network.
     """
     parts = link.split("/")
     if len(parts) != 5 or parts[0] != "projects" or parts[2:4] != ["global", "networks"]:
@@ -53,13 +55,13 @@ def _network(world: ResourceStore, link: str, field: str) -> tuple[str, str]:
 
 
 def connection_key(project: str, network: str) -> str:
-    """The connection's key in the world."""
+    """Return the connection's key."""
     return f"projects/{project}/global/networks/{network}/connections/{PEERING}"
 
 
 @handles("servicenetworking.services.connections.list")
 def list_all(call: ApiCall) -> JSON:
-    """The connections of one network."""
+    """List the connections of one network."""
     project, network = _network(call.store, call.params.get("network", ""), "network")
     _check_network(call.store, project, network)
     record = call.store.get(NETWORKING, connection_key(project, network))
@@ -79,10 +81,10 @@ def _check_network(world: ResourceStore, project: str, network: str) -> None:
 
 @handles("servicenetworking.services.connections.create")
 def create(call: ApiCall) -> JSON:
-    """Connects a network through its allocated ranges.
+    """Connect a network through its allocated ranges.
 
-    A second connect with other ranges fails: patch is for that. With none at all it changes nothing (the document:
-    an empty list restores what was).
+    A second connect with other ranges fails: patch is for that. An empty list changes nothing (the document:
+    it restores the previous ranges).
     """
     project, network = _network(call.store, call.body.get("network", ""), "network")
     _check_network(call.store, project, network)
@@ -98,7 +100,7 @@ def create(call: ApiCall) -> JSON:
 
 
 def _start(call: ApiCall, seconds: float, response: JSON, effect: str, args: JSON) -> JSON:
-    """Starts an operation on the connection of the project and network in `args`, the effect's arguments."""
+    """Start an operation on the connection of `args` (project and network), which are its effect's arguments."""
     return long_running.start_operation(call, "pssn", seconds, response, {}, args["project"], effect, args)
 
 
@@ -125,7 +127,7 @@ def _response(world: ResourceStore, project: str, network: str, ranges: list[str
 
 @on_event("connection.made")
 def on_connection_created(world: ResourceStore, project: str, network: str, ranges: list[str]) -> None:
-    """The connection stands, if its ranges are there and it is not another's."""
+    """Store the connection if its ranges exist and none exists with other ranges."""
     record = world.get(NETWORKING, connection_key(project, network))
     absent = [] if record is not None and not ranges else _missing_ranges(world, project, network, ranges)
     if absent:
@@ -149,7 +151,9 @@ def on_connection_created(world: ResourceStore, project: str, network: str, rang
 
 
 def _missing_ranges(world: ResourceStore, project: str, network: str, ranges: list[str]) -> list[str]:
-    """Those of the ranges that are no VPC_PEERING range of the network; with no range at all, one empty name."""
+    """Return the ranges that are not VPC_PEERING ranges of the network; one empty name if there are none at
+    all.
+    """
 
     def stands(name: str) -> bool:
         address = world.get(COMPUTE, f"projects/{project}/global/addresses/{name}")
@@ -164,7 +168,7 @@ def _missing_ranges(world: ResourceStore, project: str, network: str, ranges: li
 
 @handles("servicenetworking.services.connections.patch")
 def patch(call: ApiCall) -> JSON:
-    """Replaces the ranges; taking one out needs `force`. All of them may go (inferred: nothing says otherwise)."""
+    """Replace the ranges; removing one needs `force`. Removing all is accepted (inferred)."""
     project, network = _network(call.store, call.body.get("network", ""), "network")
     record = call.store.get(NETWORKING, connection_key(project, network))
     ranges = call.body.get("reservedPeeringRanges", [])
@@ -184,7 +188,7 @@ def patch(call: ApiCall) -> JSON:
 
 @on_event("connection.patched")
 def on_connection_patched(world: ResourceStore, project: str, network: str, ranges: list[str]) -> None:
-    """The new ranges hold."""
+    """Store the new ranges."""
     record = world.get(NETWORKING, connection_key(project, network))
     absent = _missing_ranges(world, project, network, ranges) if ranges else []
     if absent:
@@ -196,7 +200,7 @@ def on_connection_patched(world: ResourceStore, project: str, network: str, rang
 
 @handles("servicenetworking.services.connections.deleteConnection")
 def delete(call: ApiCall) -> JSON:
-    """Ends a connection, unless a producer still uses it."""
+    """Delete a connection that no producer uses."""
     project, network = _network(call.store, call.body.get("consumerNetwork", ""), "consumer_network")
     if call.store.get(NETWORKING, connection_key(project, network)) is None:
         raise ApiError(404, f"Connection of network '{network}' was not found.", "NOT_FOUND")
@@ -206,7 +210,7 @@ def delete(call: ApiCall) -> JSON:
 
 @on_event("connection.deleted")
 def on_connection_deleted(world: ResourceStore, project: str, network: str) -> None:
-    """The connection is gone; refused in Google's words while it is used, and for a while after."""
+    """Remove the connection; fails, in Google's text, while it is used and for some time afterwards."""
     record = world.get(NETWORKING, connection_key(project, network))
     if record is None:
         return
@@ -232,9 +236,9 @@ def _users(world: ResourceStore, project: str, network: str) -> list[Record]:
 
 
 def delay_disconnect(world: ResourceStore, project: str, network: str) -> None:
-    """An instance on this network (its bare name) is gone.
+    """Record that an instance on this network (by name) was deleted.
 
-    Its producer lets go of the connection only after a while.
+    Its producer releases the connection only some time later.
     """
     record = world.get(NETWORKING, connection_key(project, network))
     if record is not None:

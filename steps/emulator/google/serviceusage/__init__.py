@@ -1,1 +1,1 @@
-"""Service Usage, and what a disabled API refuses."""
+"""Service Usage, and the errors of disabled APIs."""

@@ -1,6 +1,4 @@
-"""Whether the API that a call needs is enabled in the project it concerns, refused in Google's words where it
-is not.
-"""
+"""Check that the API of a call is enabled in its consumer project, with Google's own errors."""
 
 from __future__ import annotations
 
@@ -15,26 +13,26 @@ from grpo_wizard.steps.emulator.server.context import ApiCall, ApiError, Resourc
 
 RESOURCE_MANAGER = "cloudresourcemanager.googleapis.com"
 SERVICE_USAGE = "serviceusage.googleapis.com"
-# gcloud asks these on its own client's project, where they are enabled: measured, gcloud-wire §3 (it sends no
-# X-Goog-User-Project).
+# gcloud calls these with its own client's project as consumer, where they are enabled: it sends no X-Goog-User-Project
+# (measured with gcloud 528).
 _GCLOUD_PROJECT_SERVICES = {
     "cloudresourcemanager.googleapis.com",
     "cloudquotas.googleapis.com",
     "cloudbilling.googleapis.com",
     "orgpolicy.googleapis.com",
 }
-# Without a quota project these ask on the identity's home project, as a service account's calls do.
+# Without a quota project, the consumer of these is the identity's home project, as with a service account.
 _HOME_PROJECT = "my-project"
 _NON_GOOGLE_HOSTS = {"huggingface.co", "api.wandb.ai"}
-# Old ids begin with a domain, `example.com:my-proj`; any other colon begins a custom method.
+# Old ids start with a domain, `example.com:my-proj`; any other colon starts a custom method.
 _PROJECT = re.compile(r"(?:^|/)projects/((?:[a-z0-9-]+(?:\.[a-z0-9-]+)+:)?[^/:]+)")
 
 
 def require_api_enabled(call: ApiCall, headers: Mapping[str, str]) -> None:
-    """Raises 403 SERVICE_DISABLED where the API is off in the consumer.
+    """Raise 403 SERVICE_DISABLED if the API is disabled in the consumer.
 
-    X-Goog-User-Project, else the project that the call names. Also 403 for a quota project that is not there, for none
-    where one is needed, and for an API that costs money in a project that nobody pays for.
+    The consumer is X-Goog-User-Project, otherwise the project that the call names. Also 403 for an unknown or
+    missing quota project, and for a billable API in a project without billing.
     """
     quota_project = headers.get("X-Goog-User-Project") or ""
     if quota_project and call.service not in _NON_GOOGLE_HOSTS:
@@ -63,7 +61,7 @@ def require_api_enabled(call: ApiCall, headers: Mapping[str, str]) -> None:
 
 
 def _check_quota_project(call: ApiCall, quota_project: str) -> None:
-    """Raises 403 for a quota project that is not there, which looks like one that the caller may not use."""
+    """Raise 403 for an unknown quota project, which looks like one that the caller may not use."""
     if call.store.project_number(quota_project) != "0":
         return
     text = (
@@ -76,7 +74,9 @@ def _check_quota_project(call: ApiCall, quota_project: str) -> None:
 
 
 def _no_quota_project(service: str) -> ApiError:
-    """What a person's Application Default Credentials meet that name no quota project: the consumer is gcloud's own."""
+    """Return the error of user credentials (ADC) without a quota project: the consumer is gcloud's own
+    project.
+    """
     text = (
         f"Your application is authenticating by using local Application Default Credentials. The {service} API requires a "
         "quota project, which is not set by default. To learn how to set your quota project, see "
@@ -98,7 +98,7 @@ def _require_billing(call: ApiCall, project: str) -> None:
 
 
 def _permission_denied(text: str, reason: str, service: str, consumer: str, **more: str) -> ApiError:
-    """403 with Google's ErrorInfo."""
+    """Return 403 with Google's ErrorInfo."""
     info = {
         "@type": "type.googleapis.com/google.rpc.ErrorInfo",
         "reason": reason,
@@ -110,11 +110,11 @@ def _permission_denied(text: str, reason: str, service: str, consumer: str, **mo
 
 
 def _require_project(call: ApiCall, project: str) -> None:
-    """Raises 403 (Compute: 404) for a project that is not there, or marked for deletion."""
+    """Raise 403 (Compute: 404) for a project that does not exist or is marked for deletion."""
     record = call.store.get(RESOURCE_MANAGER, f"projects/{project}")
     if record is not None and record.state != "deleting":
         return
-    if call.service == RESOURCE_MANAGER:  # it answers for itself: a deleted project can still be looked at
+    if call.service == RESOURCE_MANAGER:  # a deleted project can still be read
         return
     if call.service == "compute.googleapis.com" and record is None:
         raise ApiError(404, f"The resource 'projects/{project}' was not found", "NOT_FOUND", "notFound")
@@ -133,7 +133,7 @@ def _project_in_request(call: ApiCall) -> str | None:
 
 
 def is_api_effective(world: ResourceStore, project: str, service: str) -> bool:
-    """Enabled, and long enough ago that calls notice."""
+    """Return whether the API is enabled, and long enough to take effect."""
     if service == CONTAINER and is_active("api-disabled"):
         return False
     record = world.get(SERVICE_USAGE, f"projects/{project}/services/{service}")
@@ -143,7 +143,7 @@ def is_api_effective(world: ResourceStore, project: str, service: str) -> bool:
 
 
 def service_disabled_error(world: ResourceStore, project: str, service: str) -> ApiError:
-    """Google's SERVICE_DISABLED, as recorded from a real project (the consumer is named by number)."""
+    """Return Google's SERVICE_DISABLED, as recorded from a real project (it names the consumer by number)."""
     number = world.project_number(project)
     url = f"https://console.developers.google.com/apis/api/{service}/overview?project={number}"
     title = TITLES.get(service, service)

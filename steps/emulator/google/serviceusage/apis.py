@@ -1,6 +1,6 @@
-"""The APIs that can be enabled here, with their titles, and those that a new project has.
+"""The APIs that can be enabled here, with their titles, and those of a new project.
 
-Source: Service Usage documentation, 2026-11.
+Source: https://docs.cloud.google.com/service-usage/docs/enabled-service, 2026-11.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ DEFAULT_APIS = {
     "storage-api.googleapis.com": "Google Cloud Storage JSON API",
     "storage-component.googleapis.com": "Cloud Storage",
 }
-# storage.googleapis.com is in that list too; here it is off at first, so that every API that the tutorial
-# enables has to be enabled.
+# storage.googleapis.com is in that list too; here it is disabled at first, so that every API that the tutorial enables
+# must be enabled.
 OPTIONAL_APIS = {
     "artifactregistry.googleapis.com": "Artifact Registry API",
     "autoscaling.googleapis.com": "Cloud Autoscaling API",
@@ -57,7 +57,7 @@ OPTIONAL_APIS = {
     "tpu.googleapis.com": "Cloud TPU API",
 }
 TITLES = DEFAULT_APIS | OPTIONAL_APIS
-# Not to be enabled without billing.
+# Cannot be enabled without billing.
 BILLABLE_APIS = {
     "artifactregistry.googleapis.com",
     "compute.googleapis.com",
@@ -69,8 +69,8 @@ BILLABLE_APIS = {
     "secretmanager.googleapis.com",
     "tpu.googleapis.com",
 }
-# Enabling the one enables the others (documented for GKE: compute, IAM, registry …; for the rest the pair
-# that every project shows).
+# Enabling one enables the others (documented for GKE: compute, IAM, registry …; for the rest, pairs that every project
+# has).
 IMPLIED_APIS = {
     "compute.googleapis.com": ("oslogin.googleapis.com",),
     "container.googleapis.com": (

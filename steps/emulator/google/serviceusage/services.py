@@ -1,6 +1,6 @@
-"""Service Usage: which APIs a project has enabled.
+"""Service Usage: a project's enabled APIs.
 
-Enabling takes seconds, and longer until it is felt by calls (gate.py).
+Enabling takes seconds, and longer until calls succeed (api_enablement.py).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from grpo_wizard.steps.emulator.server.context import (
 )
 
 SERVICE = "serviceusage.googleapis.com"
-_ENABLING_S = 12.0  # inferred: gcloud users wait 5 to 30 s for one API
+_ENABLING_S = 12.0  # inferred: gcloud users report 5 to 30 s for one API
 _PROPAGATION_S = 60.0  # Google's own text: "wait a few minutes"
 _MAX_BATCH = 20  # services of one batchEnable, as documented
 
@@ -48,7 +48,7 @@ def _key(project: str, service: str) -> str:
 
 
 def view(world: ResourceStore, project: str, service: str) -> JSON:
-    """The service as a project sees it."""
+    """Return the service of a project."""
     number = world.project_number(project)
     record = world.get(SERVICE, _key(project, service))
     on = record is not None and record.state in ("ready", "deleting")
@@ -89,14 +89,14 @@ def _check_known(service: str) -> str:
 
 @handles("serviceusage.services.get")
 def get(call: ApiCall) -> JSON:
-    """One service of a project, enabled or not."""
+    """Return one service of a project, enabled or not."""
     project = _project(call, call.params["name"])
     return view(call.store, project, _check_known(call.params["name"].split("/")[3]))
 
 
 @handles("serviceusage.services.batchGet")
 def batch_get(call: ApiCall) -> JSON:
-    """Several services of a project."""
+    """Return several services of a project."""
     project = _project(call, call.params["parent"])
     names = [str(name).split("/")[-1] for name in call.params.get("names", [])]
     return {"services": [view(call.store, project, _check_known(name)) for name in names]}
@@ -104,7 +104,7 @@ def batch_get(call: ApiCall) -> JSON:
 
 @handles("serviceusage.services.list")
 def list_all(call: ApiCall) -> JSON:
-    """The services of a project by `filter` state:ENABLED or state:DISABLED, in pages of at most 200."""
+    """List a project's services by `filter` state:ENABLED or state:DISABLED, in pages of at most 200."""
     project = _project(call, call.params["parent"])
     wanted = re.fullmatch(r"\s*(?:state[:=](ENABLED|DISABLED))?\s*", call.params.get("filter", ""))
     if wanted is None:
@@ -120,14 +120,14 @@ def list_all(call: ApiCall) -> JSON:
 
 @handles("serviceusage.services.enable")
 def enable(call: ApiCall) -> JSON:
-    """Enables one API."""
+    """Enable one API."""
     project = _project(call, call.params["name"])
     return _start_enable(call, project, [call.params["name"].split("/")[3]], "acf", one=True)
 
 
 @handles("serviceusage.services.batchEnable")
 def batch_enable(call: ApiCall) -> JSON:
-    """Enables up to 20 APIs."""
+    """Enable up to 20 APIs."""
     project = _project(call, call.params["parent"])
     names = call.body.get("serviceIds", [])
     if not names or len(names) > _MAX_BATCH:
@@ -166,7 +166,7 @@ def _start_enable(call: ApiCall, project: str, names: list[str], prefix: str, *,
 
 
 def _require_billing(world: ResourceStore, project: str, names: list[str]) -> None:
-    """Raises 400 for an API that costs money in a project without billing."""
+    """Raise 400 for a billable API in a project without billing."""
     record = world.get("cloudresourcemanager.googleapis.com", f"projects/{project}")
     wanted = [
         name for name in names if name in BILLABLE_APIS or BILLABLE_APIS & set(IMPLIED_APIS.get(name, ()))
@@ -192,7 +192,7 @@ def _require_billing(world: ResourceStore, project: str, names: list[str]) -> No
 
 @on_event("apis.enabled")
 def on_enabled(world: ResourceStore, project: str, names: list[str]) -> None:
-    """Turns APIs on, with those that they bring along."""
+    """Enable APIs, with those that they depend on."""
     brought = {other for name in names for other in IMPLIED_APIS.get(name, ())}
     for name in [*names, *sorted(brought - set(names))]:
         old = world.get(SERVICE, _key(project, name))
@@ -217,7 +217,7 @@ def put_service(
     hidden: bool = False,
     effective_at: float = 0,
 ) -> None:
-    """An enabled API; enabled ones stay after a deployment is gone."""
+    """Store an enabled API; it stays enabled after a deployment is destroyed."""
     body = {"name": f"projects/{world.project_number(project)}/services/{name}", "state": "ENABLED"}
     world.put(
         Record(
@@ -238,7 +238,7 @@ def put_service(
 
 @handles("serviceusage.services.disable")
 def disable(call: ApiCall) -> JSON:
-    """Disables one API; refused while another enabled one needs it, unless disableDependentServices is set."""
+    """Disable an API. Rejected while another enabled API needs it, unless disableDependentServices is set."""
     project = _project(call, call.params["name"])
     name = _check_known(call.params["name"].split("/")[3])
     needing = [
@@ -277,7 +277,7 @@ def disable(call: ApiCall) -> JSON:
 
 @on_event("apis.disabled")
 def on_disabled(world: ResourceStore, project: str, names: list[str]) -> None:
-    """Turns APIs off."""
+    """Disable APIs."""
     for name in names:
         record = world.get(SERVICE, _key(project, name))
         if record is not None:
@@ -285,6 +285,6 @@ def on_disabled(world: ResourceStore, project: str, names: list[str]) -> None:
 
 
 def add_default_apis(world: ResourceStore, project: str) -> None:
-    """The APIs of a new project: the ground itself."""
+    """Enable a new project's APIs, as part of the initial state."""
     for name in DEFAULT_APIS:
         put_service(world, project, name, hidden=True)

@@ -1,1 +1,1 @@
-"""What Google's services share: filters, lists, links, ids, operations, durations, initial data."""
+"""Code shared by Google's services: filters, lists, links, ids, operations, durations, initial state."""

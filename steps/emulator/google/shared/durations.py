@@ -1,7 +1,7 @@
-"""How long things take in the real place, with their spread. What is not measured says so.
+"""How long operations take at Google, with their spread and source.
 
-Seconds (shortest, usual, longest); a thing's own name decides where in the spread it falls, so that a rehearsal can be
-repeated. Where somebody saw far longer, one name in twenty takes that long.
+Seconds (minimum, typical, maximum). The resource's name selects the value within the spread, so that a
+rehearsal is reproducible. Where far longer times were reported, one name in twenty takes that long.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class DurationRange:
-    """A triangular spread of seconds, and where it comes from; up to `rare` seconds now and then (0: never)."""
+    """A triangular distribution of seconds with its source; occasionally up to `rare` seconds (0: never)."""
 
     low: float
     typical: float
@@ -21,7 +21,7 @@ class DurationRange:
     rare_max: float = 0.0
 
 
-_RARE_PROBABILITY = 0.05  # inferred: one report of many
+_RARE_PROBABILITY = 0.05  # inferred from a single report
 
 _NOT_MEASURED = "not measured; order of magnitude of what gcloud users see"
 _AICR = "aicr issues 2764, 2065: pool about 4 min after the cluster, up to 35 min"
@@ -51,7 +51,7 @@ DURATIONS: dict[str, DurationRange] = {
     "pool.update": DurationRange(20, 40, 90, _NOT_MEASURED),
     "pool.delete": DurationRange(60, 120, 300, _NOT_MEASURED),
     "pool.stockout": DurationRange(
-        2040, 2105, 2160, "case a03 and cluster-toolkit PR 6278: final after 35 min 4 s"
+        2040, 2105, 2160, "akka/akka-core issue 32992 and cluster-toolkit PR 6278: fails after 35 min 4 s"
     ),
     "lustre.create": DurationRange(1500, 2100, 4800, "magic-modules PR 14878: P99 is 40 to 80 min"),
     "lustre.update": DurationRange(600, 1200, 2400, _NOT_MEASURED),
@@ -61,7 +61,7 @@ DURATIONS: dict[str, DurationRange] = {
 
 
 def sample_seconds(what: str, name: str) -> float:
-    """Seconds that `what` takes for the thing called `name`: the same at every call."""
+    """Return the duration of `what` for the resource `name`: the same at every call."""
     span, chance = DURATIONS[what], random.Random(f"{what}:{name}")
     took = chance.triangular(span.low, span.high, span.typical)
     return (

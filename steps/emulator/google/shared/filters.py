@@ -1,9 +1,9 @@
 """Server-side `filter`: Compute's regular expressions and AIP-160.
 
-`name eq ".*x.*"` is of the first kind, `state = READY AND labels.a:*` of the second. Both have terms joined by AND, OR,
-NOT, `-`, parentheses, or nothing (which means AND); as AIP-160 has it, OR binds closer than AND.
-Source: the `filter` parameter's text in Compute's discovery document; what gcloud sends: recorded with gcloud 528. That
-a field which the listed things lack, and `eq` on a list, are refused: reports of users of Compute, not its documents.
+`name eq ".*x.*"` is of the first kind, `state = READY AND labels.a:*` of the second. Both join terms with
+AND, OR, NOT, `-`, parentheses, or nothing (which means AND); as in AIP-160, OR binds tighter than AND.
+Sources: the `filter` parameter in Compute's discovery document, and requests of gcloud 528. That unknown
+fields and `eq` on a list are rejected is from reports of Compute's users.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from grpo_wizard.steps.emulator.server.field_masks import list_item_field
 
 FilterPredicate = Callable[[JSON], bool]
 _TOKEN = re.compile(r"""\s*(?:("(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*')|(!=|<=|>=|[=<>:()])|([^\s()=<>:!"']+))""")
-_EXPRESSION = re.compile(r"\s*([^\s\"'][^\s]*)")  # an unquoted regular expression: up to a space
-_NOT_RE2 = re.compile(r"\(\?(?:[=!#>]|<[=!]|P=)|\\[1-9]")  # look-around and back references
+_EXPRESSION = re.compile(r"\s*([^\s\"'][^\s]*)")  # an unquoted regular expression ends at a space
+_NOT_RE2 = re.compile(r"\(\?(?:[=!#>]|<[=!]|P=)|\\[1-9]")  # lookaround and backreferences
 _OPERATORS = {
     "eq": "~",
     "ne": "!~",
@@ -35,12 +35,12 @@ _OPERATORS = {
 
 
 def parse_filter(text: str) -> FilterPredicate:
-    """The test that a `filter` states. Raises ApiError 400 where it cannot be read."""
+    """Return the predicate of a `filter`. Raises ApiError 400 if it is invalid."""
     return _parse(text)[0]
 
 
 def check_filter_fields(document: Document, method: Method, text: str) -> None:
-    """Raises Compute's ApiError 400 for a filter that names a field which the listed things do not have."""
+    """Raise Compute's ApiError 400 for a filter on a field that the listed resources lack."""
     if document.service != COMPUTE or not text.strip():
         return
     for field, sign in _parse(text)[1]:
@@ -50,7 +50,7 @@ def check_filter_fields(document: Document, method: Method, text: str) -> None:
 
 
 def _parse(text: str) -> tuple[FilterPredicate, list[tuple[str, str]]]:
-    """The test, and the (field, sign) of each of its terms."""
+    """Return the predicate, and (field, sign) of each term."""
     if not text.strip():
         return (lambda _: True), []
     reader = _FilterParser(text)
@@ -79,7 +79,7 @@ class _FilterParser:
             where = self._token(where)
 
     def _token(self, where: int) -> int:
-        """Reads one token; what follows `eq` and `ne` without quotes is one, whatever it holds."""
+        """Read one token; an unquoted value after `eq` and `ne` is one token, whatever it contains."""
         expression = _EXPRESSION.match(self.text, where) if self.tokens[-1:] in (["eq"], ["ne"]) else None
         if expression and len(self.tokens) > 1:
             word = _balanced(expression.group(1))
@@ -150,7 +150,7 @@ class _FilterParser:
 
 
 def _balanced(word: str) -> str:
-    """A word up to the parenthesis that closes one opened before it."""
+    """Read a word up to the closing parenthesis of one opened before it."""
     depth = 0
     for at, letter in enumerate(word):
         depth += (letter == "(") - (letter == ")")

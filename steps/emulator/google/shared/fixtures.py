@@ -1,4 +1,4 @@
-"""The ground's fixed facts, read from assets/catalog/emulator_fixtures.json.
+"""The initial cloud's static data, read from assets/catalog/emulator_fixtures.json.
 
 Regions, zones, machine and accelerator types, RoCE profiles, limits.
 """
@@ -18,7 +18,7 @@ _CREATED = "2024-10-01T00:00:00.000-07:00"
 
 @cache
 def load_fixtures() -> dict[str, Any]:
-    """The whole file."""
+    """Return the whole file."""
     text = (
         resources.files("grpo_wizard.assets")
         .joinpath("catalog/emulator_fixtures.json")
@@ -28,32 +28,34 @@ def load_fixtures() -> dict[str, Any]:
 
 
 def regions() -> list[str]:
-    """Every region."""
+    """Return all regions."""
     return sorted(load_fixtures()["regions"])
 
 
 def zones_of(region: str) -> list[str]:
-    """A region's zones, AI zones last; empty where there is no such region."""
+    """Return a region's zones, AI zones last; empty for an unknown region."""
     return list(load_fixtures()["regions"].get(region, {}).get("zones", []))
 
 
 @cache
 def zones() -> dict[str, str]:
-    """Zone -> its region.
+    """Return the region by zone.
 
-    An AI zone (`us-central1-ai1a`) belongs to the region before its last dash, as any other does.
+    The region of an AI zone (`us-central1-ai1a`) precedes its last dash, as in other zones.
     """
     return {zone: region for region in regions() for zone in zones_of(region)}
 
 
 def is_ai_zone(zone: str) -> bool:
-    """AI zones hold accelerators only; GKE does not choose them by itself."""
+    """Return whether it is an AI zone: those have accelerators only, and GKE does not choose them
+    automatically.
+    """
     return zone.rsplit("-", 1)[-1].startswith("ai")
 
 
 @cache
 def machine_types(zone: str) -> dict[str, JSON]:
-    """Name -> body of what machine types a zone has (without project: see `placed`)."""
+    """Return a zone's machine types by name (bodies without project: see `zonal_resource`)."""
     found = {
         name: _machine(
             name, one["cpus"], one["memory_mb"], f"{one['cpus']} vCPUs, {one['memory_mb'] // 1024} GB RAM"
@@ -103,7 +105,7 @@ def _machine(name: str, cpus: int, memory_mb: int, description: str) -> JSON:
 
 
 def accelerator_types(zone: str) -> dict[str, JSON]:
-    """Name -> body of what accelerator types a zone has."""
+    """Return a zone's accelerator types by name."""
     return {
         name: {
             "kind": "compute#acceleratorType",
@@ -119,7 +121,7 @@ def accelerator_types(zone: str) -> dict[str, JSON]:
 
 
 def disk_types(zone: str) -> dict[str, JSON]:
-    """Name -> body of a zone's disk types."""
+    """Return a zone's disk types by name."""
     return {
         name: {
             "kind": "compute#diskType",
@@ -135,7 +137,7 @@ def disk_types(zone: str) -> dict[str, JSON]:
 
 
 def zonal_resource(project: str, zone: str, collection: str, body: JSON) -> JSON:
-    """A zonal type's body with its zone and link."""
+    """Return a zonal type's body with its zone and link."""
     link: Any = zone if collection == "machineTypes" else self_link(f"projects/{project}/zones/{zone}")
     return {
         **body,
@@ -145,7 +147,7 @@ def zonal_resource(project: str, zone: str, collection: str, body: JSON) -> JSON
 
 
 def roce_profile(project: str, zone: str) -> JSON:
-    """The network profile `<zone>-vpc-roce`."""
+    """Return the network profile `<zone>-vpc-roce`."""
     name = f"{zone}-vpc-roce"
     key = f"projects/{project}/global/networkProfiles/{name}"
     return {
@@ -193,5 +195,5 @@ _ROCE: JSON = {
 
 
 def _stable_id(name: str) -> str:
-    """A steady id for a fixed thing."""
+    """Return a stable id of a static resource."""
     return str(2**62 + int.from_bytes(name.encode()[-7:].rjust(7, b"\0"), "big"))

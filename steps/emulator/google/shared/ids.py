@@ -1,4 +1,4 @@
-"""Times, ids and operation names as Google writes them."""
+"""Timestamps, ids and operation names in Google's formats."""
 
 from __future__ import annotations
 
@@ -14,30 +14,30 @@ _PACIFIC = timezone(timedelta(hours=-8))
 
 
 def pacific_timestamp(world: ResourceStore) -> str:
-    """Now, as Compute writes it: `2026-11-30T02:05:54.123-08:00`."""
+    """Return the current time in Compute's format: `2026-11-30T02:05:54.123-08:00`."""
     return datetime.fromtimestamp(world.clock.now(), _PACIFIC).isoformat(timespec="milliseconds")
 
 
 def to_pacific(text: str) -> str:
-    """Another's time (RFC 3339), as Compute writes it."""
+    """Convert a time (RFC 3339) to Compute's format."""
     return datetime.fromisoformat(text).astimezone(_PACIFIC).isoformat(timespec="milliseconds")
 
 
 def utc_timestamp(world: ResourceStore, at: float | None = None) -> str:
-    """A time (now) in UTC, as container and lustre write it."""
+    """Return a time (default: now) in UTC, in the format of container and lustre."""
     moment = datetime.fromtimestamp(world.clock.now() if at is None else at, UTC)
     return moment.isoformat(timespec="microseconds").replace("+00:00", "Z")
 
 
 def generate_resource_id() -> str:
-    """A resource's id: an unsigned 64-bit number as a string."""
+    """Return a resource id: an unsigned 64-bit number as a string."""
     return str(secrets.randbits(62) + 2**62)
 
 
 def fingerprint(of: object) -> str:
-    """Eight bytes that change with what they are made of; Compute's own for no labels.
+    """Return eight bytes derived from the content; Compute's own value for no labels.
 
-    In the alphabet for URLs, as Compute writes them (2bsm86CRs-0=) and gcloud sends them back.
+    In the URL-safe alphabet, as Compute returns them (2bsm86CRs-0=) and gcloud sends them back.
     """
     if not of:
         return "42WmSpB8rSM="
@@ -46,6 +46,6 @@ def fingerprint(of: object) -> str:
 
 
 def operation_name(world: ResourceStore) -> str:
-    """`operation-1790000000001-6abc…-…`, never twice the same."""
+    """Return a unique `operation-1790000000001-6abc…-…`."""
     millis = int(world.clock.now() * 1000)
     return f"operation-{millis}-{secrets.token_hex(6)}-{secrets.token_hex(4)}-{secrets.token_hex(4)}"

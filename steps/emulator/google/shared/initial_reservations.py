@@ -1,7 +1,4 @@
-"""The world that a caller finds: its reservations.
-
-Zones, machine types, accelerators and RoCE profiles are the catalogue's own.
-"""
+"""The reservations of the initial state, from the fixtures."""
 
 from __future__ import annotations
 
@@ -11,6 +8,6 @@ from grpo_wizard.steps.emulator.server.context import ResourceStore
 
 
 def add_reservations(world: ResourceStore, project: str = "my-project") -> None:
-    """Puts the catalogue's reservations into a fresh world."""
+    """Add the fixtures' reservations to the initial state."""
     for one in load_fixtures()["reservations"]:
         seed_reservation(world, project, one["name"], one["zone"], one["machine"], one["count"])

@@ -12,7 +12,7 @@ from grpo_wizard.steps.emulator.google.shared.filters import parse_filter
 from grpo_wizard.steps.emulator.google.shared.self_links import invalid_field, self_link, with_request_host
 from grpo_wizard.steps.emulator.server.context import JSON, ApiCall
 
-_MAX_PAGE_SIZE = 500  # things a page of Compute
+_MAX_PAGE_SIZE = 500  # Compute's page size
 
 _ORDERS = {
     "": (("name",), False),
@@ -25,10 +25,10 @@ _ORDERS = {
 def paginate(
     call: ApiCall, items: Iterable[JSON], scope: Callable[[JSON], str] = lambda _: ""
 ) -> tuple[list[JSON], str]:
-    """The page that this call asks for, and the token of the next one ("" at the end).
+    """Return the requested page, and the token of the next one ("" at the end).
 
-    Sorted by name where nothing else is asked for, as Compute documents it. A token says what was shown last, so that
-    what comes or goes meanwhile makes no other thing appear twice or never.
+    Sorted by name by default, as Compute documents. A token encodes the last item returned, so that
+    concurrent changes make no other item appear twice or never.
     """
     most = _page_size(call)
     test = parse_filter(str(call.params.get("filter", "")))
@@ -46,7 +46,7 @@ def paginate(
 
 
 def _page_size(call: ApiCall) -> int:
-    """Things a page. 0 is taken for "as many as you like", as an absent one; the sentence is inferred."""
+    """Return the page size. 0 means the default, as if absent (inferred)."""
     asked = int(call.params.get("maxResults") or _MAX_PAGE_SIZE)
     if asked > _MAX_PAGE_SIZE:
         raise invalid_field(
@@ -66,7 +66,10 @@ def _encode_token(last: list[str]) -> str:
 
 
 def _decode_token(token: str) -> list[str] | None:
-    """What a token says was shown last; None for no token. Raises ApiError 400 for one that is none."""
+    """Return the last item that a token encodes; None without a token.
+
+    Raises ApiError 400 for an invalid one.
+    """
     if not token:
         return None
     try:
@@ -79,7 +82,7 @@ def _decode_token(token: str) -> list[str] | None:
 
 
 def simple_page(call: ApiCall, field: str, items: list[JSON], size: int) -> JSON:
-    """One page of the services that list neither by filter nor by order: `field` and `nextPageToken`."""
+    """Return a page of services without filter and order: `field` and `nextPageToken`."""
     last = _decode_token(str(call.params.get("pageToken", "")))
     chosen = [item for item in sorted(items, key=_name) if last is None or [_name(item)] > last]
     page = chosen[: max(size, 1)]
@@ -94,7 +97,7 @@ def _name(item: JSON) -> str:
 
 
 def compute_list(call: ApiCall, kind: str, items: Iterable[JSON]) -> JSON:
-    """A Compute list. As at Google, `items` is absent when there is none."""
+    """Return a Compute list. As at Google, `items` is absent if empty."""
     page, token = paginate(call, items)
     answer = _list_header(call, kind)
     if page:
@@ -107,9 +110,9 @@ def compute_list(call: ApiCall, kind: str, items: Iterable[JSON]) -> JSON:
 def aggregated_response(
     call: ApiCall, kind: str, field: str, items: Iterable[tuple[str, JSON]], scopes: Iterable[str]
 ) -> JSON:
-    """A Compute aggregated list.
+    """Return a Compute aggregated list.
 
-    `items` are (scope, body), scope like `zones/us-central1-b`; an empty scope carries Google's warning.
+    `items` are (scope, body) with scopes like `zones/us-central1-b`; an empty scope has Google's warning.
     """
     by_scope: dict[str, list[JSON]] = {scope: [] for scope in scopes}
     scope_of: dict[int, str] = {}

@@ -1,6 +1,5 @@
-"""Long-running operations of the small services.
-
-Google.longrunning.Operation under a flat name (`operations/acf.…`).
+"""Long-running operations of the small services: google.longrunning.Operation with a flat name
+(`operations/acf.…`).
 """
 
 from __future__ import annotations
@@ -28,10 +27,10 @@ def start_operation(
     effect: str = "",
     args: JSON | None = None,
 ) -> JSON:
-    """Starts an operation that ends after `seconds` of the real thing's time. At its end
-    EVENTS[effect](world, **args) is called first.
+    """Start an operation that ends after `seconds` of real duration, when EVENT_HANDLERS[effect](store,
+    **args) is called.
 
-    A fault's `operation_error` becomes its error, and then nothing is done.
+    With a fault's `operation_error` it fails without an effect.
     """
     name = f"operations/{prefix}.p0-{call.store.next_number()}-{secrets.token_hex(8)}"
     body: JSON = {"name": name, "metadata": metadata}
@@ -58,7 +57,7 @@ def start_operation(
 
 @on_event("operation.end")
 def finish_operation(world: ResourceStore, service: str, key: str, effect: str, args: JSON) -> None:
-    """Ends an operation: its effect, then `response` or `error`."""
+    """Finish an operation: its effect, then `response` or `error`."""
     from grpo_wizard.steps.emulator.server.context import EVENT_HANDLERS
 
     record = world.get(service, key)
@@ -106,7 +105,7 @@ def _canonical_code(status: str) -> int:
     "serviceusage.operations.get", "cloudresourcemanager.operations.get", "servicenetworking.operations.get"
 )
 def get(call: ApiCall) -> JSON:
-    """One operation of the service that is asked."""
+    """Return one operation of the called service."""
     record = call.store.get(call.service, call.params["name"])
     if record is None:
         raise ApiError(404, f"Operation {call.params['name']} not found.", "NOT_FOUND")
@@ -115,7 +114,7 @@ def get(call: ApiCall) -> JSON:
 
 @handles("serviceusage.operations.list", "servicenetworking.operations.list")
 def list_all(call: ApiCall) -> JSON:
-    """All operations of the service that is asked, newest first; not filtered (the services filter by a
+    """List all operations of the called service, newest first; unfiltered (the services filter by a
     consumer's name only).
     """
     return {"operations": [r.body for r in reversed(call.store.all(call.service, "operation"))]}

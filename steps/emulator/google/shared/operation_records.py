@@ -1,4 +1,4 @@
-"""What the operations of Compute, GKE and Lustre share: how they are kept, and a write that is sent twice."""
+"""Code shared by the operations of Compute, GKE and Lustre: storage, and idempotent retries by `requestId`."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 def record_operation(
     call: ApiCall, service: str, key: str, target: Record, body: JSON, state: str = "ready", **extra: Any
 ) -> Record:
-    """Puts an operation on a target into the world.
+    """Store an operation on a target.
 
-    What the call's fault and `requestId` say of it goes with the caller's `extra`.
+    The call's fault and `requestId` are added to the caller's `extra`.
     """
     notes = {"request_id": _request_id(call), "method": call.method_id, "fail": call.operation_error, **extra}
     return call.store.put(
@@ -42,7 +42,7 @@ def _request_id(call: ApiCall) -> str | None:
 
 
 def _check_request_id(call: ApiCall) -> None:
-    """Refuses a `requestId` that is no UUID, or the zero one, as documented; the sentence is inferred."""
+    """Reject a `requestId` that is not a UUID, or the zero UUID, as documented; the text is inferred."""
     asked = _request_id(call)
     if asked and (not _UUID.fullmatch(str(asked)) or not set(str(asked)) - set("0-")):
         text = f"Invalid value for field 'requestId': '{asked}'. The request ID must be a valid UUID."
@@ -50,7 +50,7 @@ def _check_request_id(call: ApiCall) -> None:
 
 
 def _previous_operation(call: ApiCall) -> JSON | None:
-    """The operation that this `requestId` already started."""
+    """Return the operation that this `requestId` already started."""
     wanted = _request_id(call)
     if not wanted:
         return None
@@ -61,7 +61,7 @@ def _previous_operation(call: ApiCall) -> JSON | None:
 
 
 def handles_idempotent(*method_ids: str) -> Callable[[Handler], Handler]:
-    """Like `serves`, for a write that takes a `requestId`: sent twice, it is carried out once."""
+    """Like `handles`, for a write with a `requestId`: a repeated request is performed once."""
 
     def register(handler: Handler) -> Handler:
         @functools.wraps(handler)

@@ -1,4 +1,4 @@
-"""The world as it is before anybody has done anything."""
+"""The initial state of the emulator."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ CALLER = "rehearsal-user@example.com"
 
 
 def create_initial_state(world: ResourceStore) -> None:
-    """Project my-project (billing on, a new project's APIs), and the ground that compute and GKE stand on."""
+    """Create project my-project (with billing and a new project's APIs) and the fixtures of Compute and GKE."""
     record = projects.add_project(world, PROJECT, NUMBER, CALLER, name=PROJECT, hidden=True)
     record.extra["billing"] = accounts.ACCOUNT
     services.add_default_apis(world, PROJECT)

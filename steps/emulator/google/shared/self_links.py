@@ -1,6 +1,6 @@
 """Google's resource links.
 
-Read by their `projects/…` tail whatever the host; stored with one host; sent with the caller's.
+Parsed by their `projects/…` suffix whatever the host; stored with one host; sent with the caller's.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ CONTAINER = "container.googleapis.com"
 LUSTRE = "lustre.googleapis.com"
 NETWORKING = "servicenetworking.googleapis.com"
 
-_CANONICAL_PREFIX = "https://www.googleapis.com/compute/v1/"  # what Google itself puts into answers
+_CANONICAL_PREFIX = "https://www.googleapis.com/compute/v1/"  # used by Google in responses
 _RELATIVE_NAME = re.compile(r"^(?:https?://[^/]+/(?:[^/]+/)*?)?((?:projects|global|regions|zones)/.+)$")
 _NAME = re.compile(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?")
 
@@ -23,12 +23,12 @@ T = TypeVar("T")
 
 
 def self_link(key: str) -> str:
-    """The link under which a thing's key stands in the world."""
+    """Return the link stored for a resource's key."""
     return _CANONICAL_PREFIX + key
 
 
 def relative_name(link: str, project: str = "") -> str | None:
-    """`projects/P/…` of a full, partial or short link; None where it is no link (a bare name)."""
+    """Return `projects/P/…` of a full, partial or short link; None if it is not a link (a bare name)."""
     found = _RELATIVE_NAME.match(link)
     if not found:
         return None
@@ -37,18 +37,18 @@ def relative_name(link: str, project: str = "") -> str | None:
 
 
 def parse_parent(parent: str) -> tuple[str, str | None]:
-    """(project, location) of `projects/P/locations/L`; None for every location (`-`)."""
+    """Return (project, location) of `projects/P/locations/L`; location None for all (`-`)."""
     parts = parent.split("/")
     return parts[1], None if parts[3] == "-" else parts[3]
 
 
 def basename(link: str) -> str:
-    """The bare name at a link's end."""
+    """Return the name at a link's end."""
     return link.rsplit("/", 1)[-1]
 
 
 def with_request_host(call: ApiCall, value: T) -> T:
-    """A copy of an answer whose stored links carry the host that this caller used."""
+    """Return a copy of a response whose links use the caller's host."""
     return cast(T, _rehost(value, f"{call.base_url.rstrip('/')}/compute/v1/"))
 
 
@@ -63,7 +63,7 @@ def _rehost(value: Any, prefix: str) -> Any:
 
 
 def check_name(name: Any) -> str:
-    """Refuses what RFC 1035 refuses, in Compute's words."""
+    """Reject names that RFC 1035 forbids, with Compute's text."""
     if isinstance(name, str) and _NAME.fullmatch(name):
         return name
     text = "" if name is None else name
@@ -73,29 +73,29 @@ def check_name(name: Any) -> str:
 
 
 def invalid_field(field: str, value: object, why: str) -> ApiError:
-    """Compute's 400 about one field."""
+    """Return Compute's 400 about one field."""
     return ApiError(
         400, f"Invalid value for field '{field}': '{value}'. {why}", "INVALID_ARGUMENT", "invalid"
     )
 
 
 def not_found_error(key: str) -> ApiError:
-    """Compute's 404."""
+    """Return Compute's 404."""
     return ApiError(404, f"The resource '{key}' was not found", "NOT_FOUND", "notFound")
 
 
 def already_exists_error(key: str) -> ApiError:
-    """Compute's 409."""
+    """Return Compute's 409."""
     return ApiError(409, f"The resource '{key}' already exists", "ALREADY_EXISTS", "alreadyExists")
 
 
 def not_ready_error(key: str) -> ApiError:
-    """What Compute says of a thing whose own operation still runs."""
+    """Return Compute's error about a resource whose own operation still runs."""
     return ApiError(400, f"The resource '{key}' is not ready", "FAILED_PRECONDITION", "resourceNotReady")
 
 
 def in_use_error(what: str, key: str, by: str) -> ApiError:
-    """Compute's refusal to delete; `by` is the key of what uses it."""
+    """Return Compute's error for deleting a resource in use; `by` is the key of its user."""
     return ApiError(
         400,
         f"The {what} resource '{key}' is already being used by '{by}'",
@@ -105,7 +105,7 @@ def in_use_error(what: str, key: str, by: str) -> ApiError:
 
 
 def key_from_body(body: JSON, field: str, project: str, collection: str) -> str:
-    """Key of the thing that a body's field links to; a bare name is refused as Compute refuses it."""
+    """Return the key that a body's field links to; rejects a bare name, as Compute does."""
     value = str(body.get(field, ""))
     key = relative_name(value, project)
     if key is None or f"/{collection}/" not in key:
