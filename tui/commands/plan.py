@@ -14,8 +14,9 @@ from grpo_wizard.steps.engine.estimate import estimated_range, estimated_seconds
 from grpo_wizard.steps.engine.options import ApplyOptions
 from grpo_wizard.steps.engine.plan import Decision
 from grpo_wizard.steps.engine.recovery import recovery_hint
+from grpo_wizard.steps.engine.spending import spending_errors, spending_notices
 from grpo_wizard.steps.pricing.book import hourly_cost, price_sources
-from grpo_wizard.steps.pricing.budget import BudgetGuard, spending_limit
+from grpo_wizard.steps.pricing.budget import BudgetGuard, SpendingLimits, spending_limit
 from grpo_wizard.steps.pricing.refresh import refresh_prices
 from grpo_wizard.steps.pricing.reservation import format_reservation_bill, reservation_bill
 from grpo_wizard.tui.commands._output import format_hourly_price, print_json
@@ -118,11 +119,14 @@ def _print_costs(
         f"  known prices come to {known * low / 3600:,.0f} to {known * high / 3600:,.0f} USD until the job ends"
     )
     limit = spending_limit(session.answers, None)
-    if text := BudgetGuard(session.deployment, session.resources(), limit).warning():
+    budget, limits = BudgetGuard(session.deployment, session.resources(), limit), SpendingLimits(limit)
+    for error in spending_errors(decisions, budget, limits):
+        print(f"  note: {error['title']}. {error['fix']}")
+    for text in spending_notices(decisions, budget, limits):
         print(f"  note: {text}")
     if limit is not None and known * high / 3600 > limit:
         print(
-            f"  note: that may be more than project.max_usd, {limit:.2f} USD: nothing more is started once it is spent"
+            f"  note: that may exceed project.max_usd ({limit:.2f} USD); nothing more is created once it is spent"
         )
     if bill:
         print(f"  {format_reservation_bill(bill)}")

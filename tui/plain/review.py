@@ -14,6 +14,7 @@ from grpo_wizard.steps.engine.estimate import format_estimate
 from grpo_wizard.steps.engine.options import ApplyOptions
 from grpo_wizard.steps.engine.preflight import CheckResult, run_checks
 from grpo_wizard.steps.pricing.book import hourly_cost
+from grpo_wizard.steps.pricing.refresh import refresh_prices
 from grpo_wizard.steps.registry import STEP_NAMES, STEPS, all_resources
 from grpo_wizard.tui.commands._output import format_hourly_price
 from grpo_wizard.tui.plain import drills
@@ -73,8 +74,11 @@ class ReviewView:
 
     async def _read_plan_and_checks(self) -> tuple[Sequence[Decision], Sequence[CheckResult]]:
         session, world = await self.controller.session(), await self.controller.cloud_reader(refresh=True)
+        prices = asyncio.ensure_future(refresh_prices(session))
         options = ApplyOptions(replace=tuple(self.choices.replace_ids))
-        return await asyncio.gather(plan(session, options), run_checks(STEPS, session.answers, world))
+        found = await asyncio.gather(plan(session, options), run_checks(STEPS, session.answers, world))
+        await prices
+        return found
 
     def _launch_blocker(self) -> str:
         if self.error is not None:
@@ -85,7 +89,13 @@ class ReviewView:
 
     def _list(self) -> None:
         self._numbered_rows = []
-        for row in review_rows(self.controller.draft, self.decisions, self.check_results, self.choices):
+        for row in review_rows(
+            self.controller.draft,
+            self.decisions,
+            self.check_results,
+            self.choices,
+            self.controller.price_book,
+        ):
             self.console.print(self._format_row(row))
         self._print_price()
 
@@ -105,7 +115,7 @@ class ReviewView:
     def _print_price(self) -> None:
         """What is unknown is named, never guessed."""
         try:
-            resources = all_resources(self.controller.answers())
+            resources = all_resources(self.controller.answers(), self.controller.price_book)
         except WizardError:
             self.console.print(_("Price and time follow when the answers are complete."))
             return

@@ -10,6 +10,7 @@ from grpo_wizard.tui.plain.context import PlainSession, Quit
 from grpo_wizard.tui.plain.run import start_run
 from grpo_wizard.tui.style.i18n import _, ngettext
 from grpo_wizard.tui.viewmodels.destroy import DestroyItem, data_loss_warning, destroy_items, split
+from grpo_wizard.tui.viewmodels.spending import format_remaining_cost
 
 
 class DestroyView:
@@ -65,6 +66,9 @@ class DestroyView:
             ngettext("{n} thing goes, {m} stay.", "{n} things go, {m} stay.", len(deleted)).format(
                 n=len(deleted), m=len(kept)
             )
+        )
+        self.console.print(
+            format_remaining_cost((item.usd_per_hour for item in kept), free=self.controller.is_rehearsal)
         )
         if text := data_loss_warning(self.controller, keep_lustre):
             self.console.print(_("Warning: {text}").format(text=text))

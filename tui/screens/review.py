@@ -29,6 +29,7 @@ from grpo_wizard.tui.viewmodels.review import (
 )
 
 if TYPE_CHECKING:
+    from grpo_wizard.steps.deployment.session import Session
     from grpo_wizard.steps.engine.plan import Decision
 
 
@@ -104,6 +105,7 @@ class ReviewScreen(RefreshingScreen):
         from grpo_wizard.steps.registry import STEPS
 
         replaced = tuple(self.options.replace_ids)
+        self._refresh_prices(session)
 
         async def ask() -> tuple[Sequence[Decision], Sequence[CheckResult]]:
             return await asyncio.gather(
@@ -111,6 +113,18 @@ class ReviewScreen(RefreshingScreen):
             )
 
         self.error = await self._refresh_in_thread("review", ask, self._show_result)
+        self.draw()
+
+    @work(exclusive=True, group="prices", exit_on_error=False)
+    async def _refresh_prices(self, session: Session) -> None:
+        """Ask for today's prices beside the plan: the screen shows those known until they are read."""
+        from grpo_wizard.steps.pricing.refresh import refresh_prices
+        from grpo_wizard.tui.controllers.threads import LoopThread
+
+        async def main() -> None:
+            await refresh_prices(session)
+
+        await LoopThread("prices", main).ended
         self.draw()
 
     def _show_result(self, answer: tuple[Sequence[Decision], Sequence[CheckResult]]) -> None:
@@ -128,7 +142,13 @@ class ReviewScreen(RefreshingScreen):
             return  # a resize may come before the widgets
         lines = self.query_one(OptionList)
         at = lines.highlighted
-        self._rows = review_rows(self.controller.draft, self.decisions, self.check_results, self.options)
+        self._rows = review_rows(
+            self.controller.draft,
+            self.decisions,
+            self.check_results,
+            self.options,
+            self.controller.price_book,
+        )
         with self.app.batch_update():
             lines.clear_options()
             lines.add_options(

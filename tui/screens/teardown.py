@@ -19,6 +19,7 @@ from grpo_wizard.tui.screens.refreshing import RefreshingScreen
 from grpo_wizard.tui.style.i18n import _, ngettext
 from grpo_wizard.tui.style.icons import status_icon
 from grpo_wizard.tui.viewmodels.destroy import DestroyItem, data_loss_warning, destroy_items, split
+from grpo_wizard.tui.viewmodels.spending import format_remaining_cost
 from grpo_wizard.tui.widgets.inputs import SwitchField
 
 if TYPE_CHECKING:
@@ -125,9 +126,11 @@ class TeardownScreen(RefreshingScreen):
         bill.display = bool(self.bill)
         self.query_one("#goes Static", Static).update(_lines(goes, self._unknown_reason()))
         self.query_one("#stays Static", Static).update(_lines(stays, self._unknown_reason()))
-        count = ngettext("{n} thing goes", "{n} things go", len(goes)).format(n=len(goes))
-        after = _("After this: {usd} USD/h of known price.").format(
-            usd="0.00" if not self.keep_lustre else _("what Lustre costs, unknown")
+        count = ngettext("{n} resource is deleted", "{n} resources are deleted", len(goes)).format(
+            n=len(goes)
+        )
+        after = format_remaining_cost(
+            (item.usd_per_hour for item in stays), free=self.controller.is_rehearsal
         )
         self.query_one("#after", Static).update(
             f"{count}. {after}"

@@ -1,4 +1,4 @@
-"""What becomes of each thing when a deployment is taken down, as far as looking tells."""
+"""What a destroy deletes, keeps and loses."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class DestroyItem:
-    """One thing that is there."""
+    """A resource that exists. `usd_per_hour` is None where no price is known."""
 
     id: str
     kind: str
@@ -23,37 +23,47 @@ class DestroyItem:
     deleted: bool
     retain_reason: str = ""
     retained_with_lustre: bool = False
+    usd_per_hour: float | None = 0.0
 
 
 def destroy_items(decisions: Sequence[Decision]) -> list[DestroyItem]:
-    """Of all that is there; what is absent has none."""
+    """List every resource that exists, with what a destroy does with it."""
     from grpo_wizard.steps.engine.graph import retained_ids
 
     found = []
-    needed = retained_ids([d.resource for d in decisions], ("lustre",))
+    kept_with_lustre = retained_ids([d.resource for d in decisions], ("lustre",))
     for d in decisions:
         r = d.resource
         if d.observed.state == "absent":
             continue
-        why = (
-            r.note or _("stays by design")
+        reason = (
+            r.note or _("kept by design")
             if r.retain_on_destroy
             else _("adopted")
             if d.ownership == "adopted"
-            else _("not made by this deployment")
+            else _("not created by this deployment")
         )
-        goes = d.ownership == "created" and not r.retain_on_destroy
+        deleted = d.ownership == "created" and not r.retain_on_destroy
         found.append(
-            DestroyItem(r.id, r.kind.replace("_", " "), r.name, goes, "" if goes else why, r.id in needed)
+            DestroyItem(
+                id=r.id,
+                kind=r.kind.replace("_", " "),
+                name=r.name,
+                deleted=deleted,
+                retain_reason="" if deleted else reason,
+                retained_with_lustre=r.id in kept_with_lustre,
+                usd_per_hour=r.usd_per_hour,
+            )
         )
     return found
 
 
-def split(listed: Sequence[DestroyItem], keep_lustre: bool) -> tuple[list[DestroyItem], list[DestroyItem]]:
-    """What goes and what stays, when Lustre and its network are kept or not."""
-    kept = {fate.id for fate in listed if fate.deleted and keep_lustre and fate.retained_with_lustre}
-    goes = [fate for fate in listed if fate.deleted and fate.id not in kept]
-    return goes, [fate for fate in listed if not fate.deleted] + [fate for fate in listed if fate.id in kept]
+def split(items: Sequence[DestroyItem], keep_lustre: bool) -> tuple[list[DestroyItem], list[DestroyItem]]:
+    """Split into what is deleted and what is kept, when Lustre and its network are kept or not."""
+    with_lustre = {item.id for item in items if item.deleted and keep_lustre and item.retained_with_lustre}
+    deleted = [item for item in items if item.deleted and item.id not in with_lustre]
+    kept = [item for item in items if not item.deleted]
+    return deleted, kept + [item for item in items if item.id in with_lustre]
 
 
 def data_loss_warning(controller: DeploymentController, keep_lustre: bool) -> str:

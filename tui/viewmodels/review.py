@@ -16,10 +16,12 @@ from grpo_wizard.steps.core.model import Step
 from grpo_wizard.steps.core.tutorial_differences import DIFFERENCES
 from grpo_wizard.steps.engine.options import ApplyOptions
 from grpo_wizard.steps.engine.preflight import CheckResult, blocking
+from grpo_wizard.steps.pricing.book import PriceBook
 from grpo_wizard.steps.registry import STEPS, step
 from grpo_wizard.tui.controllers.draft import Draft
 from grpo_wizard.tui.style.i18n import _, ngettext
 from grpo_wizard.tui.style.icons import status_icon, truncate
+from grpo_wizard.tui.viewmodels.spending import SpendingReview, review_spending
 
 if TYPE_CHECKING:
     from grpo_wizard.state.errors import WizardError
@@ -111,11 +113,13 @@ def review_rows(
     decisions: Sequence[Decision] | None,
     check_results: Sequence[CheckResult] | None,
     options: ReviewOptions,
+    price_book: PriceBook,
 ) -> list[ReviewRow]:
-    """All of them."""
+    """Return every line of Review."""
+    spending = review_spending(draft, decisions, price_book, accept_unpriced=options.skip_checks)
     return [
         *_answers(draft, check_results),
-        *_findings(check_results, options),
+        *_findings(check_results, spending, options),
         *_plan(decisions, options),
         *_differences(draft),
     ]
@@ -159,13 +163,18 @@ def _format_value(field: Field, value: Any) -> str:
     return "" if value in (None, "", []) else str(value)
 
 
-def _findings(check_results: Sequence[CheckResult] | None, options: ReviewOptions) -> Iterator[ReviewRow]:
+def _findings(
+    check_results: Sequence[CheckResult] | None, spending: SpendingReview, options: ReviewOptions
+) -> Iterator[ReviewRow]:
     if check_results is None:
         return
     listed = [c for c in check_results if c.finding.level in ("block", "warn")]
-    if not listed:
+    money = spending.blocker or spending.notice
+    if not listed and not money:
         return
     yield ReviewRow("", _("Found in the cloud"))
+    if money:
+        yield ReviewRow("project", _("Spending"), money, "block" if spending.blocker else "warn")
     for checked in sorted(listed, key=lambda c: c.finding.level != "block"):
         seen = checked.finding
         yield ReviewRow(
@@ -174,7 +183,7 @@ def _findings(check_results: Sequence[CheckResult] | None, options: ReviewOption
             seen.title + (f" → {seen.fix}" if seen.fix else ""),
             seen.level,
         )
-    if blocking(check_results):
+    if blocking(check_results) or spending.overridable:
         yield ReviewRow(
             "anyway",
             _("start although a check blocks"),
@@ -269,7 +278,9 @@ def launch_blocker(
     if blocked and not options.skip_checks:
         more = f" (+{len(blocked) - 1})" if len(blocked) > 1 else ""
         return _("blocked: {title}").format(title=blocked[0].finding.title) + more
-    return ""
+    return review_spending(
+        controller.draft, decisions, controller.price_book, accept_unpriced=options.skip_checks
+    ).blocker
 
 
 def _label(key: str) -> str:
@@ -291,7 +302,7 @@ def plan_summary(
 
     head, text = f"bold {colours['muted']}", Text(end="")
     try:
-        resources = all_resources(controller.answers())
+        resources = all_resources(controller.answers(), controller.price_book)
     except errors.WizardError:
         return text.append(_("Price and time follow when the answers are complete."), colours["muted"])
     known, unknown = hourly_cost(resources)
