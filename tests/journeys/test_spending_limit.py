@@ -14,7 +14,9 @@ from cli_harness import clean_environment
 from real_mode import NAME, TWO_SKUS, RealMode, real_mode
 from textual.widgets import Static
 
+from grpo_wizard.steps.engine.options import ApplyOptions
 from grpo_wizard.tui.cli import main
+from grpo_wizard.tui.controllers.launch import launch
 from grpo_wizard.tui.screens.review import ReviewScreen
 from grpo_wizard.tui.screens.teardown import TeardownScreen
 
@@ -132,11 +134,9 @@ def test_the_wizards_own_launch_counts_the_gpus_without_review(
         real.record_everything_created(real.create(project__max_usd=100), HOURS)
 
         async def journey() -> None:
-            from grpo_wizard.tui.controllers.launch import launch
-
             async with run_wizard(real.home, rehearse=False, speed=None, start=NAME) as pilot:
                 await wait_until(pilot, lambda: pilot.app.controller is not None, "the deployment")  # type: ignore[attr-defined]
-                await launch(pilot.app, ["apply", "--yes", "--skip-checks"])  # type: ignore[arg-type]
+                await launch(pilot.app, ApplyOptions(skip_checks=True))  # type: ignore[arg-type]
                 engine = pilot.app.engine  # type: ignore[attr-defined]
                 await wait_until(pilot, lambda: not engine.is_running, "the end of the run")
                 await wait_until(pilot, lambda: engine.progress.summary is not None, "its summary")

@@ -316,7 +316,7 @@ def test_teardown_looks_as_it_was_seen(asked: bool, size: str, home: Home, snap_
         assert isinstance(app, Wizard)
         await _until(pilot, lambda: app.controller is not None and len(app.screen_stack) > 2)
         app.show("teardown")
-        await _until(pilot, lambda: _shows(pilot, TeardownScreen) and pilot.app.screen.fates is not None)  # type: ignore[attr-defined]
+        await _until(pilot, lambda: _shows(pilot, TeardownScreen) and pilot.app.screen.items is not None)  # type: ignore[attr-defined]
         screen = pilot.app.screen
         assert isinstance(screen, TeardownScreen)
         screen.items = [
