@@ -39,7 +39,7 @@ class ResourceLoop:
             except WizardError as error:
                 if not await self.handle_error(error):
                     await self._wait_or_raise(error)
-                continue
+                    continue
             self.check_deadline()
             await asyncio.sleep(delay)
 
@@ -48,7 +48,7 @@ class ResourceLoop:
         raise NotImplementedError
 
     async def handle_error(self, error: WizardError) -> bool:
-        """Deal with an error that is part of the process; True: take the next step at once."""
+        """Deal with an error that is part of the process; True: go on as after a step."""
         return False
 
     def passes_with_time(self, error: CloudError) -> bool:

@@ -6,11 +6,13 @@ import asyncio
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from grpo_wizard.state.errors import WizardError
 from grpo_wizard.steps.clients.driver import EmitNotice, ResourceContext
 from grpo_wizard.steps.clients.registry import driver_for
 from grpo_wizard.steps.core.model import ABSENT, ObservedState, OutputRef, Resource
 from grpo_wizard.steps.deployment.session import Session
 from grpo_wizard.steps.engine import backoff
+from grpo_wizard.steps.engine.crash_report import unexpected_error
 from grpo_wizard.steps.engine.executor import run_concurrently
 from grpo_wizard.steps.gcp.projects import project_not_found
 
@@ -103,6 +105,11 @@ async def refresh(
                     if error.kind == "api_disabled"
                     else ObservedState(detail=f"cannot be asked: {error.title}")
                 )
+            except WizardError:
+                raise
+            except Exception as error:
+                doing = f"reading {resource.kind} {resource.name}"
+                raise unexpected_error(session, error, doing) from error
 
     await run_concurrently(one(r) for r in listed if r.kind == "project")
     seen |= _absent_in_missing_projects(listed, seen)

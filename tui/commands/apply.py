@@ -14,6 +14,7 @@ from grpo_wizard.steps.core import events
 from grpo_wizard.steps.core.events import Event
 from grpo_wizard.steps.deployment.session import Session
 from grpo_wizard.steps.engine.apply import apply
+from grpo_wizard.steps.engine.crash_report import unexpected_error
 from grpo_wizard.steps.engine.options import ApplyOptions
 from grpo_wizard.steps.jobs.follow import job_events, job_failures
 from grpo_wizard.steps.jobs.watch import JobWatcher
@@ -81,8 +82,12 @@ async def record_and_render(
             renderer.show(event)
             ok = bool(event.data.get("ok")) if event.event == "summary" else ok
     except WizardError as error:
-        journal.append(Event("summary", None, {"ok": False, "failed": [error.to_json()]}).to_json())
+        journal.append(_failure_summary(error).to_json())
         raise
+    except Exception as error:
+        known = unexpected_error(session, error, "running the command")
+        journal.append(_failure_summary(known).to_json())
+        raise known from error
     except asyncio.CancelledError:  # ctrl+c: the stream ends with a summary all the same
         event = _interrupted_summary()
         journal.append(event.to_json())
@@ -90,6 +95,10 @@ async def record_and_render(
             renderer.show(event)
         raise
     return ok
+
+
+def _failure_summary(error: WizardError) -> Event:
+    return Event("summary", None, {"ok": False, "failed": [error.to_json()]})
 
 
 def _interrupted_summary() -> Event:

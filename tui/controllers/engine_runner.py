@@ -25,7 +25,7 @@ EventStreamFactory = Callable[["Session"], AsyncIterator["Event"]]
 
 
 class EngineRunner:
-    """`story` is as far as the events go. `options` are what it was started with."""
+    """One run in a thread of its own. `progress` follows its events; `options` are what it was started with."""
 
     def __init__(
         self, controller: DeploymentController, options: RunOptions, progress: RunProgress | None = None
@@ -33,50 +33,57 @@ class EngineRunner:
         self.controller, self.options = controller, options
         self.progress = progress or RunProgress()
         self._thread: LoopThread | None = None
-        self._session: Session | None = None
 
     async def start(self, make_events: EventStreamFactory) -> None:
-        """Opens the clients and begins. Raises WizardError."""
-        session = self._session = await self.controller.session()
+        """Open the clients and start the run. Raises WizardError."""
+        session = await self.controller.session()
         self.progress.estimates = duration_estimates(session.resources(), session.cloud.time_scale)
         journal = Journal(self.controller.home.journal_file(self.controller.name))
 
-        def tell(event: Event) -> None:
+        def record(event: Event) -> None:
             document = json.loads(json.dumps(event.to_json()))
             journal.append(document)
             assert self._thread is not None
             self._thread.post(self.progress.apply_event, document)
 
-        known = threading.Event()
+        ready = threading.Event()
 
         async def main() -> None:
-            from grpo_wizard.steps.core.events import Event
-
-            known.wait()  # the first event may come before the line below has said who tells it
-            try:
-                async for event in make_events(session):
-                    tell(event)
-            except WizardError as error:
-                tell(Event("summary", None, {"ok": False, "failed": [error.to_json()]}))
+            ready.wait()  # until self._thread is set, which `record` needs
+            await _record_all(session, make_events(session), record)
 
         self._thread = LoopThread("engine", main)
-        known.set()
+        ready.set()
         self._thread.ended.add_done_callback(_raise_unexpected)
 
     @property
     def is_running(self) -> bool:
-        """Whether it still works."""
         return self._thread is not None and self._thread.is_running
 
     async def pause(self) -> None:
-        """Ends it at the next safe point: no call is under way any more, and everything is written down."""
+        """Stop after the calls in flight, with everything written down."""
         if self._thread is not None:
             self._thread.cancel()
             await asyncio.wait([self._thread.ended])
 
 
+async def _record_all(
+    session: Session, stream: AsyncIterator[Event], record: Callable[[Event], None]
+) -> None:
+    """Record every event. A stream that raises ends with a summary too, so that a front end never waits for one."""
+    from grpo_wizard.steps.core.events import Event
+    from grpo_wizard.steps.engine.crash_report import unexpected_error
+
+    try:
+        async for event in stream:
+            record(event)
+    except Exception as error:
+        known = error if isinstance(error, WizardError) else unexpected_error(session, error, "running")
+        record(Event("summary", None, {"ok": False, "failed": [known.to_json()]}))
+
+
 def _raise_unexpected(future: asyncio.Future[BaseException | None]) -> None:
-    """What was not foreseen ends the app with its traceback, as it would in the foreground."""
+    """End the app with the traceback of what even the run's own summary could not report (a full disk)."""
     error = future.result()
     if error is not None:
         raise error
