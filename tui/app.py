@@ -1,7 +1,7 @@
-"""The wizard as a Textual app: which screen is shown, which deployment is open, and what happens when one leaves.
+"""The Textual app: opens deployments, switches screens, and quits.
 
-Screens are imported when they are shown, and SDKs in a thread behind the first picture: exec to first frame is
-measured in tests/bench/first_paint.py.
+Screens are imported when first shown, and the SDKs in a thread after the first paint, so that the app starts fast;
+tests/bench/first_paint.py measures the time from exec to the first frame.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ if TYPE_CHECKING:
     from grpo_wizard.tui.controllers.deployment import DeploymentController
     from grpo_wizard.tui.controllers.engine_runner import EngineRunner
 
-# How long a thread that imports an SDK may keep the screen waiting at a time; Python's own 5 ms add up over a key's way.
+# Interpreter switch interval. Python's default of 5 ms makes keys feel slow while a thread imports an SDK.
 _SWITCH_SECONDS = 0.0005
-_DRILL_POLL_SECONDS = 2.0  # between two looks at which drills run: another terminal may begin them too
-# Where each place is built: module, class. A step's place is its name.
+_DRILL_POLL_SECONDS = 2.0  # another terminal may turn drills on, too
+# Screen name -> (module, class). A step's screen name is the step's name.
 _SCREENS = {
     "review": ("review", "ReviewScreen"),
     "run": ("run", "RunScreen"),
@@ -44,17 +44,22 @@ _SCREENS = {
 
 
 def _command_provider() -> type[Provider]:
-    """The palette is loaded when it is opened: textual.command brings half of the widgets along."""
+    """Import the palette when it is opened: textual.command imports half of Textual's widgets."""
     from grpo_wizard.tui.screens.command_palette import ActionProvider
 
     return ActionProvider
 
 
 class Wizard(ThemedApp[int]):
-    """`start` is the deployment to open at once; `create` begins it when it is not there. `rehearse`: new ones are rehearsals."""
+    """The app.
+
+    `start`: a deployment to open right away; `create`: create it if it does not exist; `rehearse`: new deployments
+    are rehearsals; `speed`: of the emulator; `clock`: seconds since the epoch; `preload`: import the SDKs after the
+    first paint.
+    """
 
     TITLE = "grpo-wizard"
-    # Its magnifying glass is an emoji, which many fonts lack.
+    # The palette's magnifying glass is an emoji, which many fonts lack.
     CSS = "CommandPalette SearchIcon { display: none; }"
     COMMANDS: ClassVar[set[Any]] = {_command_provider}
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -63,16 +68,16 @@ class Wizard(ThemedApp[int]):
             "quit",
             _("Quit"),
             id="app.quit",
-            tooltip=_("Leave; what runs in the cloud goes on"),
+            tooltip=_("Quit the wizard; jobs in the cloud keep running"),
             show=False,
             priority=True,
         ),
         Binding(
             "f12",
             "toggle_theme",
-            _("Light or dark"),
+            _("Light/dark theme"),
             id="app.light",
-            tooltip=_("Change the colours"),
+            tooltip=_("Switch between the dark and the light theme"),
             show=False,
         ),
         Binding(
@@ -80,7 +85,7 @@ class Wizard(ThemedApp[int]):
             "drills",
             _("Drills"),
             id="app.drills",
-            tooltip=_("What goes wrong in this rehearsal: begin it, end it"),
+            tooltip=_("Turn simulated failures on or off"),
         ),
     ]
 
@@ -105,7 +110,7 @@ class Wizard(ThemedApp[int]):
         self._drills: tuple[str, ...] = ()
 
     def on_mount(self) -> None:
-        """The opening, or the deployment that was named."""
+        """Show the list of deployments, then open the one given at the start."""
         from grpo_wizard.tui.screens.home import HomeScreen
 
         sys.setswitchinterval(_SWITCH_SECONDS)
@@ -119,7 +124,7 @@ class Wizard(ThemedApp[int]):
 
     @work(exit_on_error=False)
     async def _load_clients(self) -> None:
-        """Behind the first picture; whoever needs a client earlier waits for Python's own import lock."""
+        """Import the SDKs in a thread; code that needs one earlier waits for Python's import lock."""
 
         def load() -> None:
             from grpo_wizard.steps.clients.preload import preload_sdks
@@ -132,12 +137,12 @@ class Wizard(ThemedApp[int]):
 
     @property
     def is_rehearsal(self) -> bool:
-        """Whether what is open, or would be begun here, is a rehearsal."""
+        """Whether the open deployment, or else the next one created, is a rehearsal."""
         return self.controller.is_rehearsal if self.controller is not None else self.rehearse
 
     @property
     def drills(self) -> tuple[str, ...]:
-        """Names of those that run, as it was last seen; none outside of a rehearsal."""
+        """Names of the active drills as of the last poll; empty outside a rehearsal."""
         return self._drills if self.is_rehearsal else ()
 
     @drills.setter
@@ -150,7 +155,7 @@ class Wizard(ThemedApp[int]):
 
     @work(exclusive=True, group="drills", exit_on_error=False)
     async def poll_drills(self) -> None:
-        """Asks the rehearsal where one runs; never starts it."""
+        """Ask a running emulator for its active drills; never start one."""
 
         def ask() -> tuple[str, ...]:
             from grpo_wizard.steps.emulator.drills.client import active_drills
@@ -161,11 +166,11 @@ class Wizard(ThemedApp[int]):
             self.drills = await in_thread(ask)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """In the real Google Cloud the key for drills is not there."""
+        """Offer drills in a rehearsal only."""
         return self.is_rehearsal if action == "drills" else True
 
     def action_drills(self) -> None:
-        """What may go wrong, with switches."""
+        """Open the list of drills."""
         from grpo_wizard.tui.screens.drills import DrillsDialog
 
         self.push_screen(DrillsDialog())
@@ -173,49 +178,50 @@ class Wizard(ThemedApp[int]):
     # --- deployments
 
     def create_deployment(self, *, rehearsal: bool, prefill: dict[str, dict[str, Any]] | None = None) -> None:
-        """Asks for a name, makes the deployment, opens step 1."""
+        """Ask for a name, create the deployment, and open step 1."""
         from grpo_wizard.steps.core.validators import deployment_name
         from grpo_wizard.tui.screens.dialogs import NamePrompt
 
-        known = self.home.deployments()
+        existing = self.home.deployments()
 
-        def free(raw: Any) -> str:
+        def parse_unused_name(raw: Any) -> str:
             name = deployment_name(raw)
-            if name in known:
-                raise ValueError(_("{name} is there already").format(name=name))
+            if name in existing:
+                raise ValueError(_("{name} already exists").format(name=name))
             return name
 
-        def named(name: str | None) -> None:
+        def on_name(name: str | None) -> None:
             if name:
                 self.open_deployment(name, create=True, rehearsal=rehearsal, prefill=prefill)
 
         title = _("New rehearsal") if rehearsal else _("New deployment")
-        text = _("Its name here. It is no resource's name; those you answer in the steps.")
+        text = _("A local name for this deployment. Resource names are set in the next steps.")
         stem = "rehearsal" if rehearsal else "grpo"
-        proposed = next(name for n in range(1, 1000) if (name := f"{stem}-{n}") not in known)
-        self.push_screen(
-            NamePrompt(title, text, proposed, free),
-            named,
-        )
+        proposed = next(name for n in range(1, 1000) if (name := f"{stem}-{n}") not in existing)
+        self.push_screen(NamePrompt(title, text, proposed, parse_unused_name), on_name)
 
     def create_from_environment(self) -> None:
-        """Begins a deployment with the tutorial's variables as its answers; Review then offers to adopt what is there."""
+        """Create a deployment with answers from the tutorial's environment variables.
+
+        Review then offers to adopt the resources that exist already.
+        """
         from grpo_wizard.tui.controllers.prefill import environment_answers, tutorial_variables
 
-        given = environment_answers()
-        if not given:
+        answers = environment_answers()
+        if not answers:
             self.show_error(
                 WizardError(
-                    _("No variable of the tutorial is set"),
-                    _("Looked for: {names}").format(names=", ".join(tutorial_variables())),
+                    _("No tutorial variables found"),
+                    _("Checked: {names}").format(names=", ".join(tutorial_variables())),
                     _(
-                        "Set them in this shell as in the tutorial, then start grpo-wizard again; or press n and type the names."
+                        "Set them in this shell as in the tutorial and restart grpo-wizard, "
+                        "or press n and enter the names."
                     ),
                     "source variables.sh && grpo-wizard",
                 )
             )
             return
-        self.create_deployment(rehearsal=self.rehearse, prefill=given)
+        self.create_deployment(rehearsal=self.rehearse, prefill=answers)
 
     @work(exclusive=True, group="open", exit_on_error=False)
     async def open_deployment(
@@ -227,7 +233,7 @@ class Wizard(ThemedApp[int]):
         rehearsal: bool | None = None,
         prefill: dict[str, dict[str, Any]] | None = None,
     ) -> None:
-        """Puts a deployment on the desk and goes to where it was left."""
+        """Open a deployment at `screen_name`, by default at the screen where it was left."""
         try:
             self.controller = await in_thread(
                 _open_controller,
@@ -245,7 +251,7 @@ class Wizard(ThemedApp[int]):
         self.show(screen_name or self.controller.initial_screen())
 
     def close_deployment(self) -> None:
-        """Back to the opening; the lock is given back."""
+        """Release the lock and return to the list of deployments."""
         if self.controller is not None:
             self.controller.release_lock()
         self.controller = self.engine = None
@@ -255,7 +261,7 @@ class Wizard(ThemedApp[int]):
     # --- screens
 
     def show(self, screen_name: str) -> None:
-        """Shows the screen for a place, in the stead of the one that is shown."""
+        """Show a screen by name in place of the current one."""
         screen = self._build_screen(screen_name)
         if len(self.screen_stack) > 2:
             self.switch_screen(screen)
@@ -272,13 +278,13 @@ class Wizard(ThemedApp[int]):
         return StepScreen(screen_name)
 
     def show_error(self, error: WizardError) -> None:
-        """A box with title, detail, fix and command."""
+        """Show an error with its detail, fix and command."""
         from grpo_wizard.tui.screens.dialogs import ErrorDialog
 
         self.push_screen(ErrorDialog(error))
 
     def title_state(self, status: str = "") -> TitleState:
-        """What the title line says of the deployment on the desk."""
+        """Describe the open deployment for the title bar."""
         if self.controller is None:
             return TitleState(rehearsal=self.rehearse, drills=self.drills)
         from grpo_wizard.tui.viewmodels.title import deployment_title
@@ -286,11 +292,11 @@ class Wizard(ThemedApp[int]):
         return deployment_title(self.controller, status, self.clock(), self.drills)
 
     def action_toggle_theme(self) -> None:
-        """Light becomes dark and dark light."""
+        """Switch between the dark and the light theme."""
         self.theme = "wizard-light" if self.theme == "wizard-dark" else "wizard-dark"
 
     async def action_quit(self) -> None:
-        """Leaves at once, or asks first what becomes of the work that is going on."""
+        """Quit; while a run is in progress, ask first what to do with it."""
         if self.engine is not None and self.engine.is_running:
             from grpo_wizard.tui.screens.quit_dialog import is_quit_dialog_open, show_quit_dialog
 
@@ -303,11 +309,11 @@ class Wizard(ThemedApp[int]):
             self.release_and_exit(0)
 
     def action_help_quit(self) -> None:
-        """Ctrl+C, where nothing is marked to be copied: the same as leaving, instead of Textual's hint at its own key."""
+        """Quit on ctrl+C when no text is selected, instead of Textual's hint to press ctrl+Q."""
         self.call_later(self.action_quit)
 
     def release_and_exit(self, code: int) -> None:
-        """Gives the lock back and ends."""
+        """Release the lock and exit with `code`."""
         if self.controller is not None:
             self.controller.release_lock()
         self.exit(code)

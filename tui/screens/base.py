@@ -1,4 +1,4 @@
-"""What every screen has: the title line, the footer, help, and a deployment on the desk."""
+"""The base class of all screens: title bar, footer, help, and access to the open deployment."""
 
 from __future__ import annotations
 
@@ -18,59 +18,59 @@ if TYPE_CHECKING:
 
 
 class WizardScreen(Screen[None]):
-    """Title line, `body`, footer. `PLACE` is what the state remembers of where the wizard stands."""
+    """Title bar, `body`, footer. `SCREEN_NAME` is saved so that a deployment reopens where it was left."""
 
     SCREEN_NAME: ClassVar[str] = ""
     HELP: ClassVar[str | None] = ""
     CSS_PATH = "base.tcss"
     help_text = ""
-    """Help of this very screen, where one class has several."""
+    """Help for this instance, where one class serves several screens; otherwise `HELP`."""
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("f1", "help", _("Help"), id="screen.help", tooltip=_("What this screen is for, and its keys"))
+        Binding("f1", "help", _("Help"), id="screen.help", tooltip=_("About this screen and its keys"))
     ]
 
     @property
     def wizard(self) -> Wizard:
-        """The app, by its own type."""
+        """The app, typed."""
         return cast("Wizard", self.app)
 
     @property
     def controller(self) -> DeploymentController:
         """The deployment that is open."""
-        desk = self.wizard.controller
-        assert desk is not None
-        return desk
+        controller = self.wizard.controller
+        assert controller is not None
+        return controller
 
     def compose(self) -> ComposeResult:
-        """Title, body, footer."""
+        """Yield title bar, body and footer."""
         yield TitleBar(self.title_state())
         yield from self.body()
         yield Footer(show_command_palette=True, compact=True)
 
     def body(self) -> ComposeResult:
-        """What stands between title and footer."""
+        """Yield the widgets between title bar and footer."""
         yield from ()
 
     def title_state(self) -> TitleState:
-        """What the title line says."""
+        """The title bar's content."""
         return self.wizard.title_state()
 
     def on_screen_resume(self) -> None:
-        """The terminal's own title goes along."""
+        """Update the title bar when the screen becomes current."""
         self.update_title()
 
     def update_title(self) -> None:
-        """Writes title line and terminal title anew."""
-        line = self.query_one(TitleBar)
-        line.state = self.title_state()
-        self.wizard.set_terminal_title(line.terminal_title())
+        """Update the title bar and the terminal's title."""
+        bar = self.query_one(TitleBar)
+        bar.state = self.title_state()
+        self.wizard.set_terminal_title(bar.terminal_title())
 
     def save_before_leave(self) -> bool:
-        """Saves what would be lost when the screen is left. False, with the error shown, when it could not be."""
+        """Save what would be lost on leaving. Returns False, with the error shown, if that failed."""
         return True
 
     def action_help(self) -> None:
-        """Help with the keys of this moment."""
+        """Show help with the keys that are active now."""
         from grpo_wizard.tui.screens.command_palette import active_keys
         from grpo_wizard.tui.screens.dialogs import HelpDialog
 

@@ -1,4 +1,4 @@
-"""The command palette and the help: both drawn from the bindings that hold at this moment."""
+"""The command palette and the list of keys in the help, both built from the active bindings."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _HIDDEN_ACTIONS = ("focus_next", "focus_previous", "copy_text", "command_palette
 
 
 def active_keys(screen: Screen[Any]) -> list[tuple[str, str, str, str]]:
-    """(key, label, tooltip, action) of what can be done here, each action once."""
+    """List (key, label, tooltip, action) of the active bindings, each action once."""
     return list(_visible_bindings(screen))
 
 
@@ -39,7 +39,7 @@ def _visible_bindings(screen: Screen[Any]) -> Iterator[tuple[str, str, str, str]
 
 
 class ActionProvider(Provider):
-    """What the keys of this screen do, to be found by its name."""
+    """Offers the actions of the current screen by name."""
 
     def _commands(self) -> Iterator[tuple[str, str, Any]]:
         screen, seen = self.screen, set[str]()
@@ -60,13 +60,13 @@ class ActionProvider(Provider):
                 )
 
     async def discover(self) -> Hits:
-        """All of them."""
-        for name, meaning, run in self._commands():
-            yield DiscoveryHit(name, run, help=meaning)
+        """Yield every action."""
+        for name, description, run in self._commands():
+            yield DiscoveryHit(name, run, help=description)
 
     async def search(self, query: str) -> Hits:
-        """Those that match."""
+        """Yield the actions that match `query`."""
         matcher = self.matcher(query)
-        for name, meaning, run in self._commands():
+        for name, description, run in self._commands():
             if (score := matcher.match(name)) > 0:
-                yield Hit(score, matcher.highlight(name), run, help=meaning)
+                yield Hit(score, matcher.highlight(name), run, help=description)

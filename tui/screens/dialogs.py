@@ -1,4 +1,4 @@
-"""Boxes over a screen: an error with its fix, a question for a name, a choice of what to do, help."""
+"""Modal dialogs: an error with its fix, a prompt for a name, a choice of actions, and help."""
 
 from __future__ import annotations
 
@@ -23,33 +23,33 @@ _EXPIRY_POLL_SECONDS = 0.3
 
 
 class Dialog(ModalScreen[ScreenResultType]):
-    """A titled box in the middle; Esc leaves it."""
+    """A centered box with a title; Esc closes it."""
 
     CSS_PATH = "dialogs.tcss"
     AUTO_FOCUS = "TextField, OptionList"
     title_text = ""
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape", "leave", _("Back"), id="box.back", tooltip=_("Close this box"))
+        Binding("escape", "leave", _("Back"), id="box.back", tooltip=_("Close this dialog"))
     ]
 
     def compose(self) -> ComposeResult:
-        """The box around the body."""
+        """Yield the box with the body inside."""
         with VerticalScroll(can_focus=True) as box:
             box.border_title = Content(f" {self.title_text} ")
             box.border_subtitle = Content(f" esc {_('Back')} ")
             yield from self.body()
 
     def body(self) -> ComposeResult:
-        """What stands in it."""
+        """Yield the widgets inside the box."""
         yield from ()
 
     def action_leave(self) -> None:
-        """Nothing was chosen."""
+        """Close without a result."""
         self.dismiss(None)
 
 
 class ErrorDialog(Dialog[None]):
-    """What happened, why, the one fix, the command; `y` copies that. Texts are never read as markup."""
+    """What failed, why, the fix, and the command, which `y` copies. Texts are never parsed as markup."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("y", "copy", _("Copy command"), id="error.copy", tooltip=_("Copy the command")),
@@ -61,7 +61,7 @@ class ErrorDialog(Dialog[None]):
         self.error, self.title_text = error, "✗ " + error.title
 
     def body(self) -> ComposeResult:
-        """Why, fix, command."""
+        """Yield detail, fix and command."""
         error, colours = self.error, self.app.theme_variables
         if error.detail:
             yield Static(error.detail, markup=False)
@@ -75,49 +75,52 @@ class ErrorDialog(Dialog[None]):
             )
 
     def action_copy(self) -> None:
-        """Copies the command."""
+        """Copy the command."""
         if self.error.command:
             self.app.copy_to_clipboard(self.error.command)
-            self.notify(_("copied"))
+            self.notify(_("Copied"))
 
 
 class NamePrompt(Dialog[str | None]):
-    """A line to type in; `parse` refuses by raising ValueError with one sentence."""
+    """A text field; `parse` rejects a value by raising ValueError with one sentence."""
 
     def __init__(self, title: str, text: str, value: str, parse: Callable[[Any], Any]) -> None:
         super().__init__()
         self.title_text, self._text, self._value, self._parse = title, text, value, parse
 
     def body(self) -> ComposeResult:
-        """Text, line, refusal."""
+        """Yield the text, the field and its error."""
         yield Static(self._text, markup=False)
-        line = TextField(self._value, id="ask-name")
-        line.cursor_blink = False
-        yield line
+        name_field = TextField(self._value, id="ask-name")
+        name_field.cursor_blink = False
+        yield name_field
         yield Static("", id="ask-refusal", markup=False)
 
     def on_input_changed(self, event: Input.Changed) -> None:
-        """Refused at once."""
+        """Validate on every key."""
         self._show_validity(event.value)
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
-        """Taken, if it may be."""
+        """Close with the name if it is valid."""
         if self._show_validity(event.value):
             self.dismiss(event.value.strip())
 
     def _show_validity(self, value: str) -> bool:
-        rule = ""
+        reason = ""
         try:
             self._parse(value)
-        except ValueError as refusal:
-            rule = str(refusal)
-        text = Text(f"✗ {_('refused')}: {rule}" if rule else "", self.app.theme_variables["error"])
+        except ValueError as error:
+            reason = str(error)
+        text = Text(f"✗ {_('invalid')}: {reason}" if reason else "", self.app.theme_variables["error"])
         self.query_one("#ask-refusal", Static).update(text)
-        return not rule
+        return not reason
 
 
 class ChoiceDialog(Dialog[str | None]):
-    """One of a few ways on: (key, label, what it means). It closes by itself when `holds` is false, and says `over`."""
+    """A choice between a few actions: (key, label, description).
+
+    Closes by itself, with `expired_message` as a notification, as soon as `is_relevant` returns False.
+    """
 
     def __init__(
         self,
@@ -134,7 +137,7 @@ class ChoiceDialog(Dialog[str | None]):
         self._is_relevant, self._expired_message = is_relevant, expired_message
 
     def on_mount(self) -> None:
-        """A question that the world has answered meanwhile is not left standing."""
+        """Watch whether the question still matters."""
         if self._is_relevant is not None:
             self.set_interval(_EXPIRY_POLL_SECONDS, self._close_if_expired)
 
@@ -144,25 +147,23 @@ class ChoiceDialog(Dialog[str | None]):
             self.dismiss(None)
 
     def body(self) -> ComposeResult:
-        """Text and list."""
+        """Yield the text and the list."""
         if self._text:
             yield Static(self._text, markup=False)
         muted = self.app.theme_variables["muted"]
         rows = (
-            Option(
-                Content(label).append(Content("\n" + meaning).stylize(muted)) if meaning else Content(label)
-            )
-            for _key, label, meaning in self._choices
+            Option(Content(label).append(Content("\n" + about).stylize(muted)) if about else Content(label))
+            for _key, label, about in self._choices
         )
         yield OptionList(*rows)
 
     def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
-        """That way."""
+        """Close with the key of the chosen action."""
         self.dismiss(self._choices[event.option_index][0])
 
 
 class HelpDialog(Dialog[None]):
-    """What this screen is for, and its keys with what they do."""
+    """What a screen is for, and its keys."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("f1,enter", "leave", _("Back"), id="help.back", show=False)
@@ -173,12 +174,12 @@ class HelpDialog(Dialog[None]):
         self.title_text, self._text, self._keys = _("Help"), text, tuple(keys)
 
     def body(self) -> ComposeResult:
-        """Text, then the keys."""
+        """Yield the text, then a table of keys."""
         colours = self.app.theme_variables
         yield Static(self._text, markup=False)
         table = Table.grid(padding=(0, 2))
-        for key, label, meaning in self._keys:
+        for key, label, about in self._keys:
             table.add_row(
-                Text(key, f"bold {colours['primary']}"), Text(label, "bold"), Text(meaning, colours["muted"])
+                Text(key, f"bold {colours['primary']}"), Text(label, "bold"), Text(about, colours["muted"])
             )
         yield Static(table)

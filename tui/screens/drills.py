@@ -1,4 +1,4 @@
-"""What goes wrong in this rehearsal: each drill with a switch that acts at once, and what it does."""
+"""The list of drills (simulated failures) of a rehearsal, with a switch for each."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ if TYPE_CHECKING:
     from grpo_wizard.tui.app import Wizard
 
 JSON = dict[str, Any]
-_NAME_CELLS, _LABEL_CELLS = 21, 7
+_NAME_CELLS, _LABEL_CELLS = 21, 10
 
 
 class DrillsDialog(Dialog[None]):
-    """Space or Enter begins the drill under the cursor, or ends it; `e` ends all."""
+    """Space or Enter turns the selected drill on or off; `e` turns all off."""
 
     CSS_PATH: ClassVar[list[str]] = ["dialogs.tcss", "drills.tcss"]  # type: ignore[assignment]
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("space", "switch", _("Begin or end"), id="drills.switch"),
-        Binding("e", "end_all", _("End all"), id="drills.end"),
+        Binding("space", "switch", _("On/off"), id="drills.switch"),
+        Binding("e", "end_all", _("All off"), id="drills.end"),
     ]
 
     def __init__(self) -> None:
@@ -42,37 +42,37 @@ class DrillsDialog(Dialog[None]):
 
     @property
     def wizard(self) -> Wizard:
-        """The app, by its own type."""
+        """The app, typed."""
         return cast("Wizard", self.app)
 
     def body(self) -> ComposeResult:
-        """What they are, the list, what the chosen one does, the keys."""
+        """Yield an introduction, the list, and the description of the selected drill."""
         yield Static(
-            _("What goes wrong in this rehearsal: at once, and until you end it."),
+            _("Simulated failures. A drill takes effect at once and stays on until you turn it off."),
             id="drills-head",
             markup=False,
         )
         yield OptionList(id="drills")
-        yield Static(_("looking…"), id="drill-about", markup=False)
+        yield Static(_("Loading…"), id="drill-about", markup=False)
 
     def on_mount(self) -> None:
-        """Keys at the edge, for a box has no footer; then asks the rehearsal."""
-        keys = (("space", _("Begin or end")), ("e", _("End all")), ("esc", _("Back")))
+        """Show the keys in the border, since a dialog has no footer; then load the drills."""
+        keys = (("space", _("On/off")), ("e", _("All off")), ("esc", _("Back")))
         edge = "  ".join(f"{key} {label}" for key, label in keys)
         self.query_one("VerticalScroll").border_subtitle = Content(f" {edge} ")
         self.update_drills()
 
     @work(exclusive=True, group="drills", exit_on_error=False)
     async def update_drills(self, begin: tuple[str, ...] = (), end: tuple[str, ...] | None = None) -> None:
-        """Begins or ends drills, or only asks how they stand; then draws them."""
+        """Turn drills on (`begin`) or off (`end`; empty: all), then load and draw them."""
 
-        def ask() -> list[JSON]:
+        def request() -> list[JSON]:
             from grpo_wizard.tui.controllers.drills import update_drills
 
             return update_drills(Path(self.wizard.home.root), self.wizard.speed, begin, end)
 
         try:
-            self.drills = await in_thread(ask)
+            self.drills = await in_thread(request)
         except WizardError as error:
             self.dismiss(None)
             self.wizard.show_error(error)
@@ -81,13 +81,13 @@ class DrillsDialog(Dialog[None]):
         self.draw()
 
     def draw(self) -> None:
-        """All rows anew; the cursor stays."""
+        """Redraw the list; the cursor keeps its row."""
         rows = self.query_one(OptionList)
-        at = rows.highlighted or 0
+        cursor = rows.highlighted or 0
         with self.app.batch_update():
             rows.clear_options()
             rows.add_options([Option(self._row(drill), id=drill["name"]) for drill in self.drills])
-            rows.highlighted = at
+            rows.highlighted = cursor
         self._show_description()
 
     def _row(self, drill: JSON) -> Text:
@@ -96,7 +96,7 @@ class DrillsDialog(Dialog[None]):
         text.append(truncate(drill["name"], _NAME_CELLS), "bold")
         text.append(drill["title"])
         if running:
-            text.append(f"  {_('runs')}", f"bold {colours['warning']}")
+            text.append(f"  {_('active')}", f"bold {colours['warning']}")
         return text
 
     @on(OptionList.OptionHighlighted)
@@ -105,26 +105,26 @@ class DrillsDialog(Dialog[None]):
         if drill is None:
             return
         colours, text = self.app.theme_variables, Text()
-        for label, key in ((_("what"), "happens"), (_("felt"), "felt"), (_("after"), "mends")):
+        for label, key in ((_("effect"), "happens"), (_("visible"), "felt"), (_("recovery"), "mends")):
             text.append(truncate(label, _LABEL_CELLS), colours["primary"]).append(f"{drill[key]}\n")
-        text.append(truncate(_("as in"), _LABEL_CELLS), colours["primary"]).append(
+        text.append(truncate(_("based on"), _LABEL_CELLS), colours["primary"]).append(
             drill["source"], colours["muted"]
         )
         self.query_one("#drill-about", Static).update(text)
 
     @property
     def _selected_drill(self) -> JSON | None:
-        at = self.query_one(OptionList).highlighted
-        return self.drills[at] if at is not None and at < len(self.drills) else None
+        row = self.query_one(OptionList).highlighted
+        return self.drills[row] if row is not None and row < len(self.drills) else None
 
     @on(OptionList.OptionSelected)
     def action_switch(self) -> None:
-        """Begins the one under the cursor, or ends it."""
+        """Turn the selected drill on or off."""
         drill = self._selected_drill
         if drill is not None:
             name = (drill["name"],)
             self.update_drills(end=name) if drill["running"] else self.update_drills(begin=name)
 
     def action_end_all(self) -> None:
-        """Ends all that run."""
+        """Turn all drills off."""
         self.update_drills(end=())

@@ -1,4 +1,4 @@
-"""The training as it runs: step n of m, the curves, the log, the nodes, the checkpoints, and whether it is healthy."""
+"""The Monitor screen: training progress, metrics, health, log, nodes, checkpoints and events of the job."""
 
 from __future__ import annotations
 
@@ -45,14 +45,14 @@ STATUS_ICON_KEYS = {
 
 
 class MonitorScreen(WizardScreen):
-    """Six panes over one picture of the job, which a thread renews."""
+    """Six panes that show one JobSnapshot, updated by a thread."""
 
     SCREEN_NAME = "monitor"
     CSS_PATH: ClassVar[list[str]] = ["base.tcss", "monitor.tcss"]  # type: ignore[assignment]
     AUTO_FOCUS = "LogView"
     HELP = _(
-        "The training, read from its own log. Reward should rise; KL error tells how far generation and training "
-        "disagree. Leaving changes nothing: the job goes on in the cluster."
+        "Training progress, read from the job's log. The reward should rise. The KL error measures how far the "
+        "generation and training policies diverge. Leaving this screen does not affect the job."
     )
     BINDINGS: ClassVar[list[BindingType]] = [
         *(
@@ -71,30 +71,49 @@ class MonitorScreen(WizardScreen):
             "next_pane",
             _("Next pane"),
             id="monitor.next",
-            tooltip=_("The pane to the right"),
+            tooltip=_("Show the pane to the right"),
             show=False,
         ),
         Binding(
-            "s", "stop", _("Stop job"), id="monitor.stop", tooltip=_("End the training; the machines stay")
+            "s",
+            "stop",
+            _("Stop job"),
+            id="monitor.stop",
+            tooltip=_("Stop the training; the nodes keep running and are still billed"),
         ),
-        Binding("t", "tear_down", _("Tear down"), id="monitor.destroy", tooltip=_("Take down what was made")),
         Binding(
-            "r", "review", _("Relaunch"), id="monitor.review", tooltip=_("To Review, to launch it once more")
+            "t",
+            "tear_down",
+            _("Destroy"),
+            id="monitor.destroy",
+            tooltip=_("Delete the resources that this deployment created"),
+        ),
+        Binding(
+            "r", "review", _("Relaunch"), id="monitor.review", tooltip=_("Open Review to launch it again")
         ),
         Binding(
             "f5",
             "refresh",
-            _("Look again"),
+            _("Refresh"),
             id="monitor.look",
-            tooltip=_("Ask for nodes or checkpoints now"),
+            tooltip=_("Refresh nodes or checkpoints now"),
             show=False,
         ),
-        Binding("o", "run", _("Run"), id="monitor.run", tooltip=_("What was made"), show=False),
+        Binding("o", "run", _("Run"), id="monitor.run", tooltip=_("Show the resources"), show=False),
         Binding(
-            "q", "app.quit", _("Quit"), id="monitor.quit", tooltip=_("Leave; the job goes on"), show=False
+            "q",
+            "app.quit",
+            _("Quit"),
+            id="monitor.quit",
+            tooltip=_("Quit the wizard; the job keeps running"),
+            show=False,
         ),
         Binding(
-            "escape", "back", _("Back"), id="monitor.back", tooltip=_("To the deployments; the job goes on")
+            "escape",
+            "back",
+            _("Back"),
+            id="monitor.back",
+            tooltip=_("Return to the deployments; the job keeps running"),
         ),
     ]
 
@@ -107,14 +126,14 @@ class MonitorScreen(WizardScreen):
         self._followed_job: tuple[str, bool, bool] | None = None
 
     def body(self) -> ComposeResult:
-        """Status line, tabs, panes; only the first is built at once."""
+        """Yield status line, tabs and panes; the other panes are built when first shown."""
         yield Static(id="status-line", markup=False)
         yield TabBar([(key, label) for key, label, _make in PANES])
         with ContentSwitcher(initial="overview", id="panes"):
             yield OverviewPane(id="overview")
 
     def on_mount(self) -> None:
-        """Opens the log that is there, then the head."""
+        """Open the local copy of the log, then connect to the Ray head."""
         self.query_one(TabBar).current = "overview"
         if has_job(self.controller.draft.deployment):
             self.show_snapshot(JobSnapshot(log_path=self.controller.home.job_log_file(self.controller.name)))
@@ -122,7 +141,7 @@ class MonitorScreen(WizardScreen):
         self.set_interval(1.0, self._tick)
 
     def on_unmount(self) -> None:
-        """Nobody watches for a screen that is gone."""
+        """Stop following the job."""
         if self._job is not None:
             self._job.cancel()
 
@@ -131,16 +150,18 @@ class MonitorScreen(WizardScreen):
         if self._job is not None:
             self._job.cancel()
         self._job, self.error, self._followed_job = None, None, self._current_job()
-        _id, stands, comes = self._followed_job
-        if comes and not stands:
-            self.show_snapshot(JobSnapshot(phase=_("no job yet: it is submitted when everything stands")))
+        _id, exists, run_in_progress = self._followed_job
+        if run_in_progress and not exists:
+            self.show_snapshot(
+                JobSnapshot(phase=_("no job yet; it is submitted when all resources are ready"))
+            )
             return
         try:
             self.session = await self.controller.session()
         except WizardError as error:
             self._show_job_error(error)
             return
-        if stands or self.controller.draft.deployment.job is None:
+        if exists or self.controller.draft.deployment.job is None:
             self._job = JobMonitor(
                 self.session, self._if_current(self.show_snapshot), self._if_current(self._show_job_error)
             )
@@ -148,33 +169,33 @@ class MonitorScreen(WizardScreen):
             self.show_snapshot(last_job_snapshot(self.session))
 
     def _current_job(self) -> tuple[str, bool, bool]:
-        """The job's id as the state has it, whether it stands, whether a run is going on that may bring another."""
+        """(submission id from the state, whether the job exists, whether a run in progress may submit another)."""
         deployment = self.controller.draft.deployment
         running = (
             self.wizard.engine is not None and self.wizard.engine.is_running
             if self.controller.writable
             else is_busy(self.controller.home, self.controller.name)
         )
-        known = deployment.job.submission_id if deployment.job else ""
-        return known, has_job(deployment), running
+        submission_id = deployment.job.submission_id if deployment.job else ""
+        return submission_id, has_job(deployment), running
 
-    def _if_current(self, taken: Callable[[_Update], None]) -> Callable[[_Update], None]:
-        """Takes news only as long as it is of the job that this screen follows now."""
-        mine = self._followed_job
+    def _if_current(self, handler: Callable[[_Update], None]) -> Callable[[_Update], None]:
+        """Wrap `handler` so that it ignores updates of a job that this screen no longer follows."""
+        job = self._followed_job
 
-        def take(news: _Update) -> None:
-            if self._followed_job is mine:
-                taken(news)
+        def handle(update: _Update) -> None:
+            if self._followed_job is job:
+                handler(update)
 
-        return take
+        return handle
 
     def _show_job_error(self, error: WizardError) -> None:
         self.error = error
         self._draw_status()
 
     def show_snapshot(self, snapshot: JobSnapshot) -> None:
-        """Draws it in the panes that are there."""
-        if not (self.is_mounted and self.is_running):  # the job's loop may outlive the screen by a moment
+        """Show it in all panes."""
+        if not (self.is_mounted and self.is_running):  # the monitor's thread may outlive the screen briefly
             return
         before, self.snapshot = self.snapshot, snapshot
         self._draw_status()
@@ -193,41 +214,41 @@ class MonitorScreen(WizardScreen):
         self._draw_status()
 
     def _job_changed(self, now: tuple[str, bool, bool]) -> bool:
-        """Another job, or the same one gone; what a run does meanwhile matters only while there is none."""
+        """Whether another job, or none, is to be followed; a run in progress matters only while no job exists."""
         before = self._followed_job
         return before is not None and (now[:2] != before[:2] or (not now[1] and now[2] != before[2]))
 
     def _draw_status(self) -> None:
         colours, shown = self.app.theme_variables, self.snapshot
-        mark = status_icon(STATUS_ICON_KEYS.get(shown.status, "look"))
-        text = Text(no_wrap=True, end="", overflow="ellipsis").append(f"{mark} ", colours[mark.colour])
+        icon = status_icon(STATUS_ICON_KEYS.get(shown.status, "look"))
+        text = Text(no_wrap=True, end="", overflow="ellipsis").append(f"{icon} ", colours[icon.colour])
         if shown.status == "GONE":
-            text.append(_("torn down, the job is over") + (" · " if shown.rows else ""), "bold")
+            text.append(_("destroyed, the job has ended") + (" · " if shown.rows else ""), "bold")
         if shown.rows:
             text.append(_("step {n}/{m}").format(n=shown.rows[-1]["step"], m=shown.total_steps), "bold")
             if has_epochs(shown.rows):
                 text.append(" · " + _("epoch {n}").format(n=shown.rows[-1]["epoch"]))
             took = shown.values("total_step_seconds")
-            text.append(" · " + _("{time} a step").format(time=format_duration(took[-1])) if took else "")
+            text.append(" · " + _("{time} per step").format(time=format_duration(took[-1])) if took else "")
         left = seconds_left(shown)
         if left is not None:
-            text.append(" · " + _("ends about {time}").format(time=local_time(self.wizard.clock() + left)))
+            text.append(" · " + _("ends around {time}").format(time=local_time(self.wizard.clock() + left)))
         if shown.phase and not shown.ended:
             text.append(f" · {shown.phase}", colours["muted"])
         if self.error is not None and not shown.ended:
-            text.append(f"  {self.error.title} {self.error.fix}", colours["warning"])
+            text.append(f"  {self.error.title} {self.error.fix}".rstrip(), colours["warning"])
         elif shown.detail and shown.status in ("FAILED", "LOST"):
             text.append(f"  {shown.detail}", colours["error"])
         self.query_one("#status-line", Static).update(text)
 
     def title_state(self) -> TitleState:
-        """With the job's state as its sign."""
+        """The title bar with the job's status."""
         return self.wizard.title_state(STATUS_ICON_KEYS.get(self.snapshot.status, ""))
 
     # --- panes
 
     async def action_pane(self, key: str) -> None:
-        """Shows a pane; it is built when it is first looked at."""
+        """Show a pane; build it when it is first shown."""
         panes = self.query_one(ContentSwitcher)
         if not panes.query(f"#{key}"):
             make = next(make for name, _label, make in PANES if name == key)
@@ -239,12 +260,12 @@ class MonitorScreen(WizardScreen):
         panes.query_one(f"#{key}", Pane).take_focus()
 
     async def action_next_pane(self) -> None:
-        """The one to the right, round and round."""
+        """Show the pane to the right; the first follows the last."""
         keys = [key for key, _label, _make in PANES]
         await self.action_pane(keys[(keys.index(self.query_one(TabBar).current) + 1) % len(keys)])
 
     def action_refresh(self) -> None:
-        """The pane that is shown asks at once; it asks by itself every few seconds, also when the job has ended."""
+        """Refresh the current pane at once; it also polls every few seconds, even after the job has ended."""
         self.query_one(f"#{self.query_one(TabBar).current}", Pane).poll()
 
     @on(TabBar.TabSelected)
@@ -254,7 +275,7 @@ class MonitorScreen(WizardScreen):
     # --- keys
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Only a job that runs can be stopped, and only one that is gone is launched anew."""
+        """Offer Stop for a running job only, and Relaunch for a destroyed one only."""
         if action == "review":
             return self.snapshot.status == "GONE" and self.controller.writable
         if action == "stop":
@@ -262,21 +283,24 @@ class MonitorScreen(WizardScreen):
         return True
 
     def action_stop(self) -> None:
-        """Asks, then stops."""
+        """Ask, then stop the job."""
         from grpo_wizard.tui.screens.dialogs import ChoiceDialog
 
-        ways = (
+        choices = (
             (
                 "stop",
                 _("Stop job"),
-                _("the machines stay and cost on; it goes on later from the last complete checkpoint"),
+                _(
+                    "The nodes keep running and are still billed. "
+                    "Launch from Review to resume from the last complete checkpoint."
+                ),
             ),
-            ("stay", _("Stay"), _("the training goes on")),
+            ("stay", _("Cancel"), _("Keep training.")),
         )
-        self.app.push_screen(ChoiceDialog(_("Stop the job?"), "", ways), self._stop_answered)
+        self.app.push_screen(ChoiceDialog(_("Stop the job?"), "", choices), self._on_stop_choice)
 
-    def _stop_answered(self, way: str | None) -> None:
-        if way == "stop":
+    def _on_stop_choice(self, choice: str | None) -> None:
+        if choice == "stop":
             self._stop()
 
     @work(exclusive=True, group="stop", exit_on_error=False)
@@ -298,19 +322,19 @@ class MonitorScreen(WizardScreen):
             raise error
 
     def action_tear_down(self) -> None:
-        """To Teardown."""
+        """Open Destroy."""
         self.wizard.show("teardown")
 
     def action_review(self) -> None:
-        """To Review, which launches."""
+        """Open Review to launch again."""
         self.wizard.show("review")
 
     def action_run(self) -> None:
-        """To Run."""
+        """Open Run."""
         self.wizard.show("run")
 
     def action_back(self) -> None:
-        """To the deployments."""
+        """Return to the deployments, or to Run while a run is in progress."""
         if self.wizard.engine is not None and self.wizard.engine.is_running:
             self.wizard.show("run")
         else:

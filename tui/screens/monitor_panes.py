@@ -1,10 +1,11 @@
-"""The panes of Monitor. Each draws the newest picture of the job; two ask the cluster themselves."""
+"""The panes of the Monitor screen. Each draws the newest JobSnapshot; two also poll the cluster."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, cast
 
+from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 from textual import work
@@ -17,7 +18,7 @@ from grpo_wizard.state.errors import WizardError
 from grpo_wizard.tui.controllers.engine_runner import JournalRunner
 from grpo_wizard.tui.controllers.job_monitor import JobSnapshot
 from grpo_wizard.tui.controllers.threads import LoopThread, in_thread
-from grpo_wizard.tui.style.i18n import _
+from grpo_wizard.tui.style.i18n import _, ngettext
 from grpo_wizard.tui.style.icons import status_icon
 from grpo_wizard.tui.widgets.braille import Series
 from grpo_wizard.tui.widgets.chart import Chart
@@ -48,31 +49,31 @@ _POLL_SECONDS = 15.0
 
 
 class Pane(Container):
-    """One pane; `show_picture` is called whenever there is news."""
+    """A pane; `show_snapshot` is called with every new snapshot."""
 
     def show_snapshot(self, snapshot: JobSnapshot) -> None:
-        """Draws it."""
+        """Draw the snapshot."""
 
     def poll(self) -> None:
-        """Asks the cluster anew, where the pane asks at all."""
+        """Read the cluster again, if this pane does so."""
 
     def take_focus(self) -> None:
-        """The pane is shown: its main widget takes the keys."""
-        found = self.query("LogView, VerticalScroll")
-        if found:
-            found.first().focus()
+        """Focus the pane's main widget."""
+        widgets = self.query("LogView, VerticalScroll")
+        if widgets:
+            widgets.first().focus()
 
     @property
     def monitor(self) -> MonitorScreen:
-        """The screen around it."""
+        """The Monitor screen."""
         return cast("MonitorScreen", self.screen)
 
 
 class OverviewPane(Pane):
-    """Tiles, the reward curve, health, and the end of the log."""
+    """Metric tiles, the reward chart, health, and the end of the log."""
 
     def compose(self) -> ComposeResult:
-        """At 80 columns health is one line; from 100 on it is a box."""
+        """Yield both forms of health: one line on a narrow screen, a box from 100 columns."""
         yield Static(id="health-line", markup=False)
         with Horizontal(id="upper"):
             with Vertical(id="tiles"):
@@ -86,11 +87,11 @@ class OverviewPane(Pane):
         yield LogPane()
 
     def on_mount(self) -> None:
-        """The log's file may not be there yet."""
+        """Start without a log file."""
         self._opened: Any = None
 
     def show_snapshot(self, snapshot: JobSnapshot) -> None:
-        """Everything of it."""
+        """Draw metrics, health and log."""
         for _name, key in _TILES:
             self.query_one(f"#tile-{key}", MetricTile).show(snapshot.values(key))
         self.query_one("#tile-tokens", MetricTile).show(snapshot.throughput())
@@ -101,18 +102,19 @@ class OverviewPane(Pane):
         self._opened = snapshot.log_path
 
     def _health(self, snapshot: JobSnapshot, one_line: bool) -> Text:
-        colours, mark = self.app.theme_variables, status_icon(_HEALTH_ICON_KEYS[snapshot.verdict])
-        words = {
+        colours, icon = self.app.theme_variables, status_icon(_HEALTH_ICON_KEYS[snapshot.verdict])
+        labels = {
             "healthy": _("healthy"),
             "warning": _("warning"),
             "critical": _("critical"),
-            "unknown": _("nothing known yet"),
+            "unknown": _("no data yet"),
         }
         text = Text(end="")
         if snapshot.status == "GONE":
             gone = status_icon("gone")
-            return text.append(f"{gone.glyph} " + _("torn down: this is how it was"), colours[gone.colour])
-        text.append(f"{mark.glyph} {words[snapshot.verdict]}", f"bold {colours[mark.colour]}")
+            message = _("Destroyed; showing the last known data")
+            return text.append(f"{gone.glyph} {message}", colours[gone.colour])
+        text.append(f"{icon.glyph} {labels[snapshot.verdict]}", f"bold {colours[icon.colour]}")
         for finding in snapshot.findings[: 1 if one_line else 6]:
             level = status_icon(_LEVEL_ICON_KEYS[finding.level])
             text.append("  " if one_line else "\n")
@@ -128,16 +130,16 @@ class OverviewPane(Pane):
 
 
 class ChartsPane(Pane):
-    """Four curves side by side."""
+    """Four charts, two by two."""
 
     def compose(self) -> ComposeResult:
-        """Two by two."""
+        """Yield the grid."""
         with Grid(id="charts"):
             for key, title in _CHARTS:
                 yield Chart(title, _("step"), id=f"chart-{key}")
 
     def show_snapshot(self, snapshot: JobSnapshot) -> None:
-        """Each its own column."""
+        """Draw one metric in each chart."""
         for key, _title in _CHARTS:
             self.query_one(f"#chart-{key}", Chart).show([Series(key, snapshot.points(key))])
 
@@ -146,82 +148,82 @@ class FullLogPane(Pane):
     """The whole log."""
 
     def compose(self) -> ComposeResult:
-        """The log with its search line."""
+        """Yield the log with its search field."""
         yield LogPane()
 
     def on_mount(self) -> None:
-        """Not open yet."""
+        """Start without a log file."""
         self._opened: Any = None
 
     def show_snapshot(self, snapshot: JobSnapshot) -> None:
-        """Opens the file when it changes."""
+        """Open the job's log file."""
         open_log(self.query_one(LogPane), snapshot, self._opened)
         self._opened = snapshot.log_path
 
 
 def open_log(pane: LogPane, snapshot: JobSnapshot, opened: object) -> None:
-    """Another job has another file."""
+    """Open the snapshot's log file unless it is open already; each job has its own."""
     if snapshot.log_path is not None and snapshot.log_path != opened:
         pane.open(snapshot.log_path)
 
 
 class _PollingPane(Pane):
-    """A pane that asks the cluster when it is shown, and then now and again."""
+    """A pane that reads the cluster when it is first shown, and then every 15 seconds while visible."""
 
     def compose(self) -> ComposeResult:
-        """One text."""
+        """Yield one text."""
         with VerticalScroll():
-            yield Static(_("looking…"), classes="pane-text", markup=False)
+            yield Static(_("Loading…"), classes="pane-text", markup=False)
 
     def on_mount(self) -> None:
-        """Asks at once."""
+        """Poll now, then periodically."""
         self._fetching: Worker[None] | None = None
         self.poll()
         self.set_interval(_POLL_SECONDS, lambda: self.poll() if self.display else None)
 
     def poll(self) -> None:
-        """Asks anew, unless an answer is still to come: a slow one must not be begun over and over."""
+        """Read the cluster again, unless the previous read is still running."""
         if self._fetching is None or self._fetching.is_finished:
             self._fetching = self.fetch()
 
     @work(exit_on_error=False)
     async def fetch(self) -> None:
-        """Draws the answer, or why there is none."""
+        """Read and show the content, or the error."""
         try:
             session = self.monitor.session or await self.monitor.controller.session()
             self.show_content(await self.load_content(session))
         except WizardError as error:
             self.show_content(Text(f"{error.title}\n{error.detail}\n{error.fix}".strip()))
 
-    def show_content(self, content: Any) -> None:
-        """Shows it."""
+    def show_content(self, content: RenderableType) -> None:
+        """Show `content`."""
         self.query_one(".pane-text", Static).update(content)
 
-    async def load_content(self, session: Any) -> Any:
-        """What is shown."""
+    async def load_content(self, session: Any) -> RenderableType:
+        """Read what the pane shows."""
         raise NotImplementedError
 
 
 class NodesPane(_PollingPane):
-    """The RayCluster's pods and where they run."""
+    """The RayCluster's pods, the nodes they run on, and why one is pending."""
 
-    async def load_content(self, session: Any) -> Table | Text:
-        """A row a pod, and why one waits."""
-        rows, trouble = await in_thread(_pods, session)
+    async def load_content(self, session: Any) -> RenderableType:
+        """Read the pods: one table row each."""
+        rows, problem = await in_thread(_pods, session)
         if rows is None:
-            return Text(_("the cluster is not up"))
+            return Text(_("The cluster is not running."))
         colours, table = self.app.theme_variables, Table.grid(padding=(0, 2))
         for kind, name, ready, node, restarts in rows:
-            mark = status_icon("pass" if ready else "work")
+            icon = status_icon("pass" if ready else "work")
             table.add_row(
-                Text(f"{mark.glyph} " + (_("ready") if ready else _("waits")), colours[mark.colour]),
+                Text(f"{icon.glyph} " + (_("ready") if ready else _("not ready")), colours[icon.colour]),
                 kind,
                 name,
                 node,
                 restarts,
             )
-        if trouble:
-            table.add_row(Text("! " + _("warn"), colours["warning"]), Text(trouble))
+        if problem:
+            return Group(table, Text(f"\n! {problem}", colours["warning"]))
         return table
 
 
@@ -230,12 +232,12 @@ def _pods(session: Any) -> tuple[list[tuple[str, str, bool, str, str]] | None, s
     from grpo_wizard.steps.clients.kubernetes.pod_diagnosis.pods import explain, is_ready, list_pods
     from grpo_wizard.steps.jobs.watch import job_resource
 
-    where = job_resource(session).parent
-    kube = connect_cluster(session.cloud, where["project"], where["location"], where["cluster"])
+    parent = job_resource(session).parent
+    kube = connect_cluster(session.cloud, parent["project"], parent["location"], parent["cluster"])
     if kube is None:
         return None, ""
     rows = []
-    for pod in list_pods(kube, where["namespace"], where["raycluster"]):
+    for pod in list_pods(kube, parent["namespace"], parent["raycluster"]):
         restarts = sum(
             int(c.get("restartCount", 0)) for c in pod.get("status", {}).get("containerStatuses", [])
         )
@@ -245,58 +247,57 @@ def _pods(session: Any) -> tuple[list[tuple[str, str, bool, str, str]] | None, s
                 str(pod["metadata"]["name"]),
                 is_ready(pod),
                 str(pod.get("spec", {}).get("nodeName", "–")),
-                _("{n} restarts").format(n=restarts),
+                ngettext("{n} restart", "{n} restarts", restarts).format(n=restarts),
             )
         )
-    return sorted(rows), explain(kube, where["namespace"], where["raycluster"])
+    return sorted(rows), explain(kube, parent["namespace"], parent["raycluster"])
 
 
 class CheckpointsPane(_PollingPane):
-    """step_N on Lustre, complete or not."""
+    """The step_N checkpoints on Lustre, complete or not."""
 
-    async def load_content(self, session: Any) -> Table | Text:
-        """A row a folder."""
+    async def load_content(self, session: Any) -> RenderableType:
+        """List the checkpoints: one table row each."""
         from grpo_wizard.steps.jobs.checkpoints import list_checkpoints
         from grpo_wizard.steps.training.checkpoints import CheckpointListing
 
-        found: list[CheckpointListing] = []
+        listings: list[CheckpointListing] = []
 
         async def main() -> None:
-            found.append(await list_checkpoints(session))
+            listings.append(await list_checkpoints(session))
 
         error = await LoopThread("checkpoints", main).ended
         if error is not None:
             raise error
-        listing = found[0]
+        listing = listings[0]
         if not listing.rows:
-            return Text(_("no checkpoint yet"))
+            return Text(_("No checkpoints yet."))
         colours, table = self.app.theme_variables, Table.grid(padding=(0, 2))
         for row in listing.rows:
-            mark = status_icon("pass" if row.complete else "warn")
+            icon = status_icon("pass" if row.complete else "warn")
             table.add_row(
-                Text(mark.glyph, colours[mark.colour]),
+                Text(icon.glyph, colours[icon.colour]),
                 row.name,
                 row.state,
                 f"{row.size_bytes / 1e9:.3f} GB",
                 row.note or row.path,
             )
         if listing.resume_step is not None:
-            table.add_row(
-                "", Text(_("a restart goes on from step_{n}").format(n=listing.resume_step), colours["muted"])
-            )
+            resume = _("A restarted job resumes from step_{n}.").format(n=listing.resume_step)
+            return Group(table, Text(f"\n{resume}", colours["muted"]))
         return table
 
 
 class EventsPane(Pane):
-    """What the wizard did and saw, from the journal."""
+    """The events of the deployment's journal, the newest first."""
 
     def compose(self) -> ComposeResult:
-        """One text."""
+        """Yield one text."""
         with VerticalScroll():
             yield Static("", classes="pane-text", markup=False)
 
     def on_mount(self) -> None:
-        """From the journal's beginning."""
+        """Read the journal from its beginning, then follow it."""
         self._journal = JournalRunner(self.monitor.controller)
         self.set_interval(1.0, self._read)
         self._read()
@@ -306,10 +307,9 @@ class EventsPane(Pane):
             return
         colours, text = self.app.theme_variables, Text(end="", no_wrap=True, overflow="ellipsis")
         for time, key, line in reversed(self._journal.progress.log):
-            mark = status_icon(key)
-            text.append(f"{time}  ", colours["muted"]).append(f"{mark.glyph} ", colours[mark.colour]).append(
-                line + "\n"
-            )
+            icon = status_icon(key)
+            text.append(f"{time}  ", colours["muted"])
+            text.append(f"{icon.glyph} ", colours[icon.colour]).append(line + "\n")
         self.query_one(".pane-text", Static).update(text)
 
 

@@ -1,4 +1,4 @@
-"""Leaving while something is going on: in the background, paused, or not at all."""
+"""Quitting while a run is in progress: continue in the background, pause, or stay."""
 
 from __future__ import annotations
 
@@ -15,65 +15,65 @@ _DIALOG_ID = "leave"
 
 
 def show_quit_dialog(app: Wizard) -> None:
-    """Asks, and does it."""
+    """Ask what to do with the run, then do it."""
     from grpo_wizard.tui.screens.dialogs import ChoiceDialog
 
-    ways = (
+    choices = (
         (
             "background",
-            _("Go on in the background"),
-            _("a process of its own goes on; open grpo-wizard again to watch it"),
+            _("Continue in the background"),
+            _("A separate process continues the run. Open grpo-wizard again to watch it."),
         ),
         (
             "pause",
             _("Pause"),
-            _(
-                "ends at the next safe point; what was asked of the cloud is finished there; nothing new is begun"
-            ),
+            _("Stop after the calls in flight. Operations already started in Google Cloud will finish."),
         ),
-        ("stay", _("Stay"), _("nothing changes")),
+        ("stay", _("Stay"), _("Keep the wizard open.")),
     )
 
-    async def chosen(way: str | None) -> None:
-        if way in ("background", "pause"):
-            await pause_and_quit(app, way == "background")
+    async def on_choice(choice: str | None) -> None:
+        if choice in ("background", "pause"):
+            await pause_and_quit(app, choice == "background")
 
     engine = app.engine
-    box = ChoiceDialog(
-        _("Leave?"),
-        _("Something is going on with this deployment."),
-        ways,
+    dialog = ChoiceDialog(
+        _("Quit?"),
+        _("A run is in progress."),
+        choices,
         id=_DIALOG_ID,
         is_relevant=lambda: engine is None or engine.is_running,
-        expired_message=_("What was going on has ended. Leaving needs no answer any more."),
+        expired_message=_("The run has finished. You can quit now."),
     )
-    app.push_screen(box, chosen)
+    app.push_screen(dialog, on_choice)
 
 
 def is_quit_dialog_open(app: Wizard) -> bool:
-    """Whether the question stands on the screen already."""
+    """Whether the dialog is open already."""
     return any(screen.id == _DIALOG_ID for screen in app.screen_stack)
 
 
 async def pause_and_quit(app: Wizard, in_background: bool) -> None:
-    """Ends this process's part at the next safe point; then, if wished, another one goes on."""
-    engine, desk = app.engine, app.controller
-    assert engine is not None and desk is not None
-    if not engine.is_running:  # it ended while the answer was given: nothing is left to pause
+    """Pause the run at the next safe point and quit; `in_background` starts a process that continues it."""
+    engine, controller = app.engine, app.controller
+    assert engine is not None and controller is not None
+    if not engine.is_running:  # it ended while the dialog was open
         app.release_and_exit(0)
         return
-    app.notify(_("waiting for the calls that are under way"), title=_("Pausing"))
+    app.notify(_("Waiting for the calls in flight"), title=_("Pausing"))
     await engine.pause()
-    desk.release_lock()
-    flags = " --rehearse" if desk.is_rehearsal else ""
+    controller.release_lock()
+    flags = " --rehearse" if controller.is_rehearsal else ""
     if in_background:
-        args = cli_args(desk, run_args(engine.options, desk.name))
-        pid, log = start_detached(desk.home, desk.name, args, desk.child_environment())
+        args = cli_args(controller, run_args(engine.options, controller.name))
+        pid, log = start_detached(controller.home, controller.name, args, controller.child_environment())
         message = _(
-            "{name} goes on in the background as process {pid}. grpo-wizard shows it; {log} holds what it says."
-        ).format(name=desk.name, pid=pid, log=log)
+            "{name} continues in the background (process {pid}). Open grpo-wizard to watch it; output goes to {log}."
+        ).format(name=controller.name, pid=pid, log=log)
     else:
-        message = _(
-            "{name} is paused. What was made stays, and costs on. To go on: grpo-wizard{flags} --deployment {name}"
-        ).format(name=desk.name, flags=flags)
+        resume = _("Resume with: {command}").format(
+            command=f"grpo-wizard{flags} --deployment {controller.name}"
+        )
+        billed = "" if controller.is_rehearsal else _("Existing resources are still billed.") + " "
+        message = _("{name} is paused.").format(name=controller.name) + f" {billed}{resume}"
     app.exit(0, message=message)

@@ -1,4 +1,4 @@
-"""A screen that shows what a look at the cloud finds; the look goes on beside the screen until that is left."""
+"""A screen that shows the state of the cloud, refreshed in a thread until the screen is left."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 
 class RefreshingScreen(WizardScreen):
-    """Draws what is known, then looks: `draw` and `action_look` are each screen's own."""
+    """Draws what is known, then refreshes; a subclass defines `draw` and `action_refresh`."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -21,39 +21,39 @@ class RefreshingScreen(WizardScreen):
         self._refresh_thread: LoopThread | None = None
 
     def draw(self) -> None:
-        """Shows what is known now."""
+        """Draw what is known now."""
         raise NotImplementedError
 
     def action_refresh(self) -> Any:
-        """Looks at the cloud anew."""
+        """Read the cloud again."""
         raise NotImplementedError
 
     def on_mount(self) -> None:
-        """Draws what is known, then looks at the cloud."""
+        """Draw what is known, then refresh."""
         self.draw()
         self.call_after_refresh(self.action_refresh)
 
     def on_unmount(self) -> None:
-        """Nobody waits for a look that nobody sees."""
+        """Cancel a refresh in progress."""
         self.cancel_refresh()
 
     def cancel_refresh(self) -> None:
-        """Ends a look under way: what it would find belongs to answers that have changed."""
+        """Cancel a refresh in progress: its result would belong to old answers."""
         if self._refresh_thread is not None:
             self._refresh_thread.cancel()
 
     async def _refresh_in_thread(
         self, name: str, fetch: Callable[[], Coroutine[Any, Any, T]], on_result: Callable[[T], None]
     ) -> WizardError | None:
-        """Asks in a thread named so, and hands the answer to `seen` in the screen's own loop.
+        """Run `fetch` in a thread called `name`; call `on_result` with its result in the screen's event loop.
 
-        Returns what the wizard can say of its failure; raises anything else.
+        Returns the WizardError that `fetch` raised, if any; raises any other exception.
         """
 
         async def main() -> None:
-            answer = await fetch()
+            result = await fetch()
             assert self._refresh_thread is not None
-            self._refresh_thread.post(on_result, answer)
+            self._refresh_thread.post(on_result, result)
 
         self._refresh_thread = LoopThread(name, main)
         error = await self._refresh_thread.ended

@@ -1,4 +1,4 @@
-"""Everything on one page: answers, differences from the tutorial, plan, price, time; and Launch, with the reason where it is disabled."""
+"""The Review screen: answers, differences from the tutorial, plan, price and time on one page; and Launch."""
 
 from __future__ import annotations
 
@@ -34,14 +34,15 @@ if TYPE_CHECKING:
 
 
 class ReviewScreen(RefreshingScreen):
-    """Enter on a line goes back to it, Space switches what can be switched, `l` launches."""
+    """Enter on a line opens its step, Space toggles a switch, `l` launches."""
 
     SCREEN_NAME = "review"
     CSS_PATH: ClassVar[list[str]] = ["base.tcss", "review.tcss"]  # type: ignore[assignment]
     AUTO_FOCUS = "OptionList"
     HELP = _(
-        "The last look before anything is made. Enter on a line goes back to it. Below the answers stand what is done better "
-        "than in the tutorial, each with a switch, and what was found in the cloud. Launch names what is missing."
+        "The final review before anything is created. Press Enter on a line to edit that step. Below the answers are "
+        "the findings of the checks, resources that already exist, and the improvements over the tutorial, each with "
+        "a switch. If Launch is disabled, the reason is shown next to it."
     )
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding(
@@ -49,20 +50,22 @@ class ReviewScreen(RefreshingScreen):
             "launch",
             _("Launch"),
             id="review.launch",
-            tooltip=_("Make it; a real deployment asks once more"),
+            tooltip=_("Create the resources; a real deployment asks for confirmation first"),
         ),
-        Binding("space", "switch", _("Switch"), id="review.switch", tooltip=_("Switch this line on or off")),
-        Binding("escape", "back", _("Back"), id="review.back", tooltip=_("To the last step")),
-        Binding("f5", "refresh", _("Check again"), id="review.check", tooltip=_("Look at the cloud again")),
+        Binding("space", "switch", _("On/off"), id="review.switch", tooltip=_("Turn this option on or off")),
+        Binding("escape", "back", _("Back"), id="review.back", tooltip=_("Return to the last step")),
+        Binding(
+            "f5", "refresh", _("Refresh"), id="review.check", tooltip=_("Refresh the plan and all checks")
+        ),
         Binding(
             "t",
             "tear_down",
-            _("Tear down"),
+            _("Destroy"),
             id="review.destroy",
-            tooltip=_("Take down what was made"),
+            tooltip=_("Delete the resources that this deployment created"),
             show=False,
         ),
-        Binding("m", "monitor", _("Run"), id="review.run", tooltip=_("What is being made"), show=False),
+        Binding("m", "monitor", _("Run"), id="review.run", tooltip=_("Show the resources"), show=False),
     ]
 
     def __init__(self) -> None:
@@ -73,7 +76,7 @@ class ReviewScreen(RefreshingScreen):
         self._rows: list[ReviewRow] = []
 
     def body(self) -> ComposeResult:
-        """Heading, the lines, price and time, Launch."""
+        """Yield heading, lines, the selected line in full, the summary, and Launch."""
         yield Static("", id="review-head", classes="heading", markup=False)
         yield OptionList(id="lines")
         yield Static("", id="about", markup=False)
@@ -82,11 +85,11 @@ class ReviewScreen(RefreshingScreen):
             yield Button(_("Launch"), id="launch", variant="primary", compact=True, disabled=True)
             yield Static("", id="reason", markup=False)
 
-    # --- looking
+    # --- refresh
 
     @work(exclusive=True, group="look", exit_on_error=False)
     async def action_refresh(self) -> None:
-        """The plan and every check, side by side."""
+        """Plan and run every check, concurrently."""
         self.cancel_refresh()
         self.decisions = self.check_results = self.error = None
         self.draw()
@@ -107,12 +110,12 @@ class ReviewScreen(RefreshingScreen):
         replaced = tuple(self.options.replace_ids)
         self._refresh_prices(session)
 
-        async def ask() -> tuple[Sequence[Decision], Sequence[CheckResult]]:
+        async def fetch() -> tuple[Sequence[Decision], Sequence[CheckResult]]:
             return await asyncio.gather(
                 plan(session, ApplyOptions(replace=replaced)), run_checks(STEPS, session.answers, world)
             )
 
-        self.error = await self._refresh_in_thread("review", ask, self._show_result)
+        self.error = await self._refresh_in_thread("review", fetch, self._show_result)
         self.draw()
 
     @work(exclusive=True, group="prices", exit_on_error=False)
@@ -127,21 +130,21 @@ class ReviewScreen(RefreshingScreen):
         await LoopThread("prices", main).ended
         self.draw()
 
-    def _show_result(self, answer: tuple[Sequence[Decision], Sequence[CheckResult]]) -> None:
-        self.decisions, self.check_results = answer
-        stuck = {checked.step for checked in blocking(self.check_results)}
+    def _show_result(self, result: tuple[Sequence[Decision], Sequence[CheckResult]]) -> None:
+        self.decisions, self.check_results = result
+        blocked = {result.step for result in blocking(self.check_results)}
         for name in STEP_NAMES:
-            self.controller.record_checks(name, name in stuck)
+            self.controller.record_checks(name, name in blocked)
         self.draw()
 
     # --- drawing
 
     def draw(self) -> None:
-        """All lines anew; the cursor stays where it is."""
+        """Redraw everything; the cursor keeps its line."""
         if not self.query("#reason"):
-            return  # a resize may come before the widgets
+            return  # a resize may come before the widgets are mounted
         lines = self.query_one(OptionList)
-        at = lines.highlighted
+        cursor = lines.highlighted
         self._rows = review_rows(
             self.controller.draft,
             self.decisions,
@@ -161,9 +164,9 @@ class ReviewScreen(RefreshingScreen):
                     for n, row in enumerate(self._rows)
                 ]
             )
-            lines.highlighted = min(at or 0, len(self._rows) - 1)
+            lines.highlighted = min(cursor or 0, len(self._rows) - 1)
         missing = len(self.controller.draft.validate()[1])
-        head = _("Everything on one page. Enter on a line goes back to it.")
+        head = _("Review everything before launch. Enter edits the selected step.")
         self.query_one("#review-head", Static).update(
             head + ("   " + _("{n} missing").format(n=missing) if missing else "")
         )
@@ -173,16 +176,16 @@ class ReviewScreen(RefreshingScreen):
         reason = self.launch_blocker()
         self.query_one("#launch", Button).disabled = bool(reason)
         self.query_one("#reason", Static).update(
-            _("disabled: {why}").format(why=reason) if reason else _("ready: l launches")
+            _("Disabled: {reason}").format(reason=reason) if reason else _("Ready. Press l to launch.")
         )
         self.refresh_bindings()
 
     def on_resize(self) -> None:
-        """Lines are fitted to the width."""
+        """Fit the lines to the new width."""
         self.draw()
 
     def launch_blocker(self) -> str:
-        """Why it cannot be launched yet; empty when it can."""
+        """Why Launch is disabled; empty if it is enabled."""
         if self.error is not None and not self.controller.draft.validate()[1]:
             return f"{self.error.title}. {self.error.fix}".strip()
         return launch_blocker(self.controller, self.decisions, self.check_results, self.options)
@@ -190,7 +193,7 @@ class ReviewScreen(RefreshingScreen):
     # --- keys
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Launch is greyed while it is disabled."""
+        """Grey out Launch while it is disabled; hide keys that have no effect."""
         if action == "launch":
             return None if self.launch_blocker() else True
         if action == "switch":
@@ -201,8 +204,8 @@ class ReviewScreen(RefreshingScreen):
         return True
 
     def _selected_row(self) -> ReviewRow | None:
-        at = self.query_one(OptionList).highlighted
-        return self._rows[at] if at is not None and at < len(self._rows) else None
+        cursor = self.query_one(OptionList).highlighted
+        return self._rows[cursor] if cursor is not None and cursor < len(self._rows) else None
 
     @on(OptionList.OptionHighlighted)
     def _moved(self) -> None:
@@ -219,7 +222,7 @@ class ReviewScreen(RefreshingScreen):
             self.action_switch()
 
     def action_switch(self) -> None:
-        """Switches the line under the cursor."""
+        """Toggle the switch of the selected line."""
         row = self._selected_row()
         if row is None or row.enabled is None or not self.controller.writable:
             return
@@ -241,7 +244,7 @@ class ReviewScreen(RefreshingScreen):
         self.action_refresh()
 
     async def action_launch(self) -> None:
-        """Begins at once in a rehearsal; a real one asks for the name first."""
+        """Launch at once in a rehearsal; ask for the deployment's name first in a real deployment."""
         if self.launch_blocker():
             return
         if self.controller.is_rehearsal:
@@ -283,13 +286,13 @@ class ReviewScreen(RefreshingScreen):
         self.wizard.show("run")
 
     def action_back(self) -> None:
-        """To the last step."""
+        """Return to the last step."""
         self.wizard.show(adjacent_screen("review", -1))
 
     def action_tear_down(self) -> None:
-        """To Teardown."""
+        """Open Destroy."""
         self.wizard.show("teardown")
 
     def action_monitor(self) -> None:
-        """To Run."""
+        """Open Run."""
         self.wizard.show("run")

@@ -1,4 +1,4 @@
-"""What is being made, side by side, as the cloud tells it; failures with their fix; and the story so far."""
+"""The Run screen: resources being created or deleted as lanes on one time axis, failures with their fix, and the log."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ _TICK_SECONDS = 0.5
 
 
 class RunScreen(WizardScreen):
-    """Lanes over one time axis. Attaches to whoever works on the deployment, itself or another process."""
+    """Shows the run of this process, or follows the journal of another process that works on the deployment."""
 
     SCREEN_NAME = "run"
     CSS_PATH: ClassVar[list[str]] = ["base.tcss", "run.tcss"]  # type: ignore[assignment]
     HELP = _(
-        "Everything whose needs are met is made at the same time. A lane shows what the cloud itself counts, or the time "
-        "that has passed and the time that is usual. Leaving does not undo anything: go on in the background, or pause; "
-        "a run that was cut short goes on by looking at what is there."
+        "Resources are created in parallel as soon as their dependencies are ready. Each lane shows the progress that "
+        "Google Cloud reports, or the elapsed and the usual time. You can quit at any time: the run continues in the "
+        "background or pauses, and an interrupted run resumes from the resources that exist."
     )
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding(
@@ -45,15 +45,31 @@ class RunScreen(WizardScreen):
             "retry",
             _("Try again"),
             id="run.again",
-            tooltip=_("Go on: what is there is kept, the rest is made"),
+            tooltip=_("Resume: keep existing resources and create the rest"),
         ),
-        Binding("m", "monitor", _("Monitor"), id="run.monitor", tooltip=_("Watch the training")),
+        Binding("m", "monitor", _("Monitor"), id="run.monitor", tooltip=_("Monitor the training")),
         Binding(
-            "c", "copy", _("Copy command"), id="run.copy", tooltip=_("Copy the command of the first fix")
+            "c",
+            "copy",
+            _("Copy command"),
+            id="run.copy",
+            tooltip=_("Copy the command that fixes the first failure"),
         ),
-        Binding("t", "tear_down", _("Tear down"), id="run.destroy", tooltip=_("Take down what was made")),
-        Binding("q", "app.quit", _("Leave"), id="run.leave", tooltip=_("Go on in the background, or pause")),
-        Binding("escape", "back", _("Back"), id="run.back", tooltip=_("Back to Review")),
+        Binding(
+            "t",
+            "tear_down",
+            _("Destroy"),
+            id="run.destroy",
+            tooltip=_("Delete the resources that this deployment created"),
+        ),
+        Binding(
+            "q",
+            "app.quit",
+            _("Quit"),
+            id="run.leave",
+            tooltip=_("Quit; the run continues in the background or pauses"),
+        ),
+        Binding("escape", "back", _("Back"), id="run.back", tooltip=_("Return to Review")),
     ]
 
     def __init__(self) -> None:
@@ -63,52 +79,52 @@ class RunScreen(WizardScreen):
         self._shown_log: tuple[tuple[str, str, str], ...] = ()
 
     def body(self) -> ComposeResult:
-        """Heading, lanes, failures, story."""
+        """Yield heading, lanes, failures and log."""
         yield Static("", id="progress", classes="heading", markup=False)
         yield VerticalScroll(id="lanes", can_focus=False)
         with VerticalScroll(id="failures", can_focus=True) as failures:
             failures.border_title = Content(f" {_('Failed')} ")
             yield Static("", id="failure-text", markup=False)
-        with VerticalScroll(id="story") as story:
-            story.border_title = Content(f" {_('What happened')} ")
-            yield Static("", id="story-text", markup=False)
+        with VerticalScroll(id="run-log") as log:
+            log.border_title = Content(f" {_('Log')} ")
+            yield Static("", id="run-log-text", markup=False)
 
     @property
     def progress(self) -> RunProgress:
-        """Of the run that is shown."""
+        """The progress of the run that is shown."""
         return self._source.progress if self._source else RunProgress()
 
     @property
     def finished(self) -> bool:
-        """Whether the run is over and its end has been drawn."""
+        """Whether the run has ended and its end has been announced."""
         return self._finished
 
     def on_mount(self) -> None:
-        """Takes this process's run, or the journal's."""
+        """Show this process's run, or else the journal's."""
         self._source = self.wizard.engine or JournalRunner(self.controller)
-        self.query_one("#story", VerticalScroll).anchor()
+        self.query_one("#run-log", VerticalScroll).anchor()
         self.set_interval(_TICK_SECONDS, self.tick)
         self.call_after_refresh(self.tick)
 
     def title_state(self) -> TitleState:
-        """With what is going on as its sign."""
-        story = self._source.progress if self._source else None
+        """The title bar with the status of the run."""
+        progress = self._source.progress if self._source else None
         running = self._source is not None and self._source.is_running
         key = (
             "work"
             if running
             else ""
-            if story is None or story.started_at is None
+            if progress is None or progress.started_at is None
             else "failed"
-            if story.failures
+            if progress.failures
             else "done"
-            if story.ok
+            if progress.ok
             else "paused"
         )
         return self.wizard.title_state(key)
 
     def tick(self) -> None:
-        """Reads on and draws."""
+        """Read new events and draw."""
         source = self._source
         if source is None:
             return
@@ -123,47 +139,54 @@ class RunScreen(WizardScreen):
         source.read()
         if self.controller.writable:
             return
-        who = lock_owner(self.controller.home, self.controller.name)
-        if who is None:
-            self.controller.acquire_lock()  # the other one has ended: this wizard may go on
+        owner = lock_owner(self.controller.home, self.controller.name)
+        if owner is None:
+            self.controller.acquire_lock()  # the other process has ended: this wizard may take over
         else:
-            self.controller.lock_owner = who
+            self.controller.lock_owner = owner
 
     def _announce_end(self) -> None:
         self.update_title()
         self.refresh_bindings()
         if self.progress.ok and isinstance(self._source, EngineRunner):
             self.app.bell()
-            stands = _("Everything stands. The job runs: m shows it.")
-            gone = _("nothing left") if self.progress.is_empty else _("What was to be kept is still there.")
-            self.notify(gone if self.progress.is_destroy else stands, title=_("Done"))
+            self.notify(self._end_message(), title=_("Done"))
+
+    def _end_message(self) -> str:
+        if not self.progress.is_destroy:
+            return _("All resources are ready and the job is running. Press m to monitor it.")
+        if self.progress.is_empty:
+            return _("All resources of this deployment are deleted.")
+        return _("The resources you chose to keep still exist.")
 
     # --- drawing
 
     def draw(self) -> None:
-        """Everything anew; Textual paints only what differs."""
-        story = self.progress
+        """Redraw everything; Textual repaints only what differs."""
+        progress = self.progress
         running = self._source is not None and self._source.is_running
-        now = self.wizard.clock() if running else story.last_event_at
-        begun = story.started_at if story.started_at is not None else now
-        lanes = story.lanes(now)
-        low, high = story.expected_duration()
-        horizon = max(now - begun, high, 1.0)
+        now = self.wizard.clock() if running else progress.last_event_at
+        started_at = progress.started_at if progress.started_at is not None else now
+        lanes = progress.lanes(now)
+        low, high = progress.expected_duration()
+        horizon = max(now - started_at, high, 1.0)
         self._fit_lanes(len(lanes))
         for lane, state in zip(self.query(Lane), lanes, strict=False):
-            still = replace(state, status="paused") if state.status == "work" and not running else state
-            lane.show(still, now - begun, horizon)
-        self.query_one("#progress", Static).update(self._headline(story, now - begun, (low, high), running))
-        self._draw_failures(story)
-        self._draw_log(story)
+            shown = replace(state, status="paused") if state.status == "work" and not running else state
+            lane.show(shown, now - started_at, horizon)
+        self.query_one("#progress", Static).update(
+            self._headline(progress, now - started_at, (low, high), running)
+        )
+        self._draw_failures(progress)
+        self._draw_log(progress)
         self.update_title()
         self.refresh_bindings()
 
     def _fit_lanes(self, wanted: int) -> None:
         box = self.query_one("#lanes")
-        have = len(box.children)
-        if wanted > have:
-            box.mount_all([Lane() for _ in range(wanted - have)])
+        mounted = len(box.children)
+        if wanted > mounted:
+            box.mount_all([Lane() for _ in range(wanted - mounted)])
         for lane in list(box.children)[wanted:]:
             lane.remove()
 
@@ -173,11 +196,11 @@ class RunScreen(WizardScreen):
         name = self.controller.name
         if progress.started_at is None:
             return (
-                _("Nothing has been made yet. Review shows what would be.") + self._lock_owner_hint()
+                _("Nothing created yet. See Review for the plan.") + self._lock_owner_hint()
                 if not running
-                else _("Looking at what is there…")
+                else _("Reading existing resources…")
             )
-        doing = _("Taking down {name}") if progress.is_destroy else _("Deploying {name}")
+        title = _("Destroying {name}") if progress.is_destroy else _("Deploying {name}")
         if not running:
             state = (
                 status_icon("failed")
@@ -189,22 +212,22 @@ class RunScreen(WizardScreen):
             hint = self._lock_owner_hint() or "   r " + _("Try again")
             if progress.ok:
                 hint = ("   " + _("nothing left") if progress.is_empty else "") + self._lock_owner_hint()
-            return f"{doing.format(name=name)}   {state} · {format_duration(elapsed)}{hint}"
-        text = f"{doing.format(name=name)}   {format_duration(elapsed)}"
+            return f"{title.format(name=name)}   {state} · {format_duration(elapsed)}{hint}"
+        text = f"{title.format(name=name)}   {format_duration(elapsed)}"
         if expected[1] >= 1.0 and not progress.is_destroy:
             usual = format_duration_range(expected)
-            late = _(", longer than the usual {range}").format(range=usual)
-            text += late if elapsed > expected[1] else " " + _("of about {range}").format(range=usual)
+            overdue = _(", longer than the usual {range}").format(range=usual)
+            text += overdue if elapsed > expected[1] else " " + _("of about {range}").format(range=usual)
         if isinstance(self._source, JournalRunner) and self.controller.lock_owner is not None:
             text += "   " + _("by process {pid}").format(pid=self.controller.lock_owner.pid)
         return text
 
     def _lock_owner_hint(self) -> str:
-        """Who has the deployment open, where that is another process that makes nothing."""
-        who = self.controller.lock_owner
-        if who is None:
+        """Which other process has the deployment open without working on it."""
+        owner = self.controller.lock_owner
+        if owner is None:
             return ""
-        return "   " + _("open in {command} (process {pid})").format(command=who.command, pid=who.pid)
+        return "   " + _("open in {command} (process {pid})").format(command=owner.command, pid=owner.pid)
 
     def _draw_failures(self, progress: RunProgress) -> None:
         box = self.query_one("#failures")
@@ -223,23 +246,23 @@ class RunScreen(WizardScreen):
         self.query_one("#failure-text", Static).update(text)
 
     def _draw_log(self, progress: RunProgress) -> None:
-        """The box keeps to its end, where the newest line is, until somebody scrolls up in it."""
+        """Draw the log; it follows its end until the user scrolls up."""
         lines = tuple(progress.log)
         if lines == self._shown_log:
             return
         self._shown_log = lines
         colours, text = self.app.theme_variables, Text(end="")
         for number, (time, key, line) in enumerate(lines):
-            mark = status_icon(key)
+            icon = status_icon(key)
             text.append(("\n" if number else "") + time + "  ", colours["muted"])
-            text.append(f"{mark.glyph} ", colours[mark.colour])
+            text.append(f"{icon.glyph} ", colours[icon.colour])
             text.append(line)
-        self.query_one("#story-text", Static).update(text)
+        self.query_one("#run-log-text", Static).update(text)
 
     # --- keys
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Keys exist only where they do something."""
+        """Hide keys that have no effect."""
         running = self._source is not None and self._source.is_running
         if action == "retry":
             return not running and self.controller.writable and not self.progress.ok
@@ -255,7 +278,7 @@ class RunScreen(WizardScreen):
 
     @work(exit_on_error=False, exclusive=True, group="again")
     async def action_retry(self) -> None:
-        """The same run once more."""
+        """Start the same run again."""
         from grpo_wizard.steps.engine.options import ApplyOptions
         from grpo_wizard.tui.controllers.launch import launch
 
@@ -269,21 +292,21 @@ class RunScreen(WizardScreen):
         self.draw()
 
     def action_monitor(self) -> None:
-        """To the training."""
+        """Open Monitor."""
         self.wizard.show("monitor")
 
     def action_copy(self) -> None:
-        """Copies the first fix."""
+        """Copy the first fix."""
         failure = next(f for f in self.progress.failures if f.command or f.fix)
         self.app.copy_to_clipboard(failure.command or failure.fix)
-        self.notify(_("copied"))
+        self.notify(_("Copied"))
 
     def action_tear_down(self) -> None:
-        """To Teardown."""
+        """Open Destroy."""
         self.wizard.show("teardown")
 
     def action_back(self) -> None:
-        """To Review; while something is going on, asks what becomes of it."""
+        """Return to Review; while this process's run is in progress, ask what to do with it first."""
         if isinstance(self._source, EngineRunner) and self._source.is_running:
             self.run_worker(self.wizard.action_quit(), exit_on_error=False)
         elif self.controller.writable:

@@ -1,4 +1,4 @@
-"""One of the seven steps, drawn from its fields, checks and resources alone."""
+"""The screen of a step: built from the step's fields, checks and resources."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ DEBOUNCE_SECONDS = 0.3
 
 
 class StepScreen(WizardScreen):
-    """`PLACE` is the step's name. Answers are saved whenever the screen is left."""
+    """The screen of one step. Answers are saved whenever the screen is left."""
 
     CSS_PATH: ClassVar[list[str]] = ["base.tcss", "step.tcss"]  # type: ignore[assignment]
     AUTO_FOCUS = "FieldRow TextField, FieldRow ChoiceField, FieldRow SwitchField"
@@ -44,36 +44,36 @@ class StepScreen(WizardScreen):
             id="step.next",
             tooltip=_("Save and go to the next step"),
         ),
-        Binding("escape", "back", _("Back"), id="step.back", tooltip=_("Save and go to the step before")),
-        Binding("f5", "check_again", _("Check again"), id="step.check", tooltip=_("Ask the cloud anew")),
+        Binding("escape", "back", _("Back"), id="step.back", tooltip=_("Save and go to the previous step")),
+        Binding("f5", "check_again", _("Check again"), id="step.check", tooltip=_("Rerun all checks")),
         Binding(
             "ctrl+y",
             "copy_command",
             _("Copy command"),
             id="step.copy",
-            tooltip=_("Copy the command that does the same; what its files hold, grpo-wizard export writes"),
+            tooltip=_("Copy the equivalent command (`grpo-wizard export` writes the files it uses)"),
         ),
         Binding(
             "f6",
             "enable_apis",
-            _("APIs on"),
+            _("Enable APIs"),
             id="step.apis",
-            tooltip=_("Switch the project's APIs on now, so that the checks can look; free"),
+            tooltip=_("Enable the project's APIs now, so that all checks can run; free"),
         ),
         Binding(
             "f2",
             "focus_stepper",
             _("Steps"),
             id="step.rail",
-            tooltip=_("Go to the list of steps; arrows and Enter jump"),
+            tooltip=_("Focus the list of steps; arrow keys select, Enter opens"),
             show=False,
         ),
         Binding(
             "down",
             "app.focus_next",
-            _("Following field"),
+            _("Next field"),
             id="step.down",
-            tooltip=_("The field below"),
+            tooltip=_("Go to the field below"),
             show=False,
         ),
         Binding(
@@ -81,7 +81,7 @@ class StepScreen(WizardScreen):
             "app.focus_previous",
             _("Previous field"),
             id="step.up",
-            tooltip=_("The field above"),
+            tooltip=_("Go to the field above"),
             show=False,
         ),
     ]
@@ -90,7 +90,8 @@ class StepScreen(WizardScreen):
         self.step: Step = step(name)
         super().__init__()
         self.help_text = f"{self.step.title}. {self.step.purpose} " + _(
-            "What you type is judged at once. Checks look at the cloud and change nothing. Enter goes on, Esc goes back; answers are kept either way."
+            "Values are validated as you type. Checks only read from Google Cloud; they change nothing. "
+            "Enter opens the next step, Esc the previous one; answers are saved either way."
         )
         self._debounce_timer: Timer | None = None
         self._changed: set[str] = set()
@@ -103,7 +104,7 @@ class StepScreen(WizardScreen):
         return self.step.name
 
     def body(self) -> ComposeResult:
-        """Rail; the form above checks and commands."""
+        """Yield the stepper and the page: form, checks, and the resources with their commands."""
         with Container(id="split"):
             yield Stepper()
             with Vertical(id="page"):
@@ -123,9 +124,9 @@ class StepScreen(WizardScreen):
     def _purpose(self) -> str:
         if self.controller.writable or self.controller.lock_owner is None:
             return self.step.purpose
-        who = self.controller.lock_owner
-        return _("Read only: {command} (process {pid}) has held it since {since}.").format(
-            command=who.command, pid=who.pid, since=who.since
+        owner = self.controller.lock_owner
+        return _("Read-only: locked by {command} (process {pid}) since {since}.").format(
+            command=owner.command, pid=owner.pid, since=owner.since
         )
 
     def _row(self, name: str) -> FieldRow:
@@ -133,9 +134,9 @@ class StepScreen(WizardScreen):
         note = ""
         if field.kind == "secret":
             note = (
-                _("given")
+                _("set")
                 if name in draft.secrets
-                else _("from {name} of the environment, or type it here").format(name=field.env[0])
+                else _("read from ${name}, or enter it here").format(name=field.env[0])
             )
         row = FieldRow(field, draft.value(self.step.name, field), note)
         row.disabled = not self.controller.writable
@@ -143,7 +144,7 @@ class StepScreen(WizardScreen):
         return row
 
     def on_mount(self) -> None:
-        """Rail, refusals of before, commands; the first look at the cloud."""
+        """Show stepper, earlier errors and commands, then run the checks."""
         self.query_one(Stepper).show(stepper_items(self.controller), self.step.name)
         for row in self.query(FieldRow):
             self._show_field_error(row)
@@ -152,9 +153,9 @@ class StepScreen(WizardScreen):
 
     def _show_field_error(self, row: FieldRow) -> None:
         key = f"{self.step.name}.{row.field.name}"
-        wrong = self.controller.draft.errors_in(self.step.name).get(row.field.name, "")
+        error = self.controller.draft.errors_in(self.step.name).get(row.field.name, "")
         row.set_error(
-            wrong
+            error
             if key in self.controller.draft.invalid_values
             or self.controller.draft.was_visited(self.step.name)
             or row.raw not in ("", None)
@@ -164,11 +165,11 @@ class StepScreen(WizardScreen):
     @on(Collapsible.Expanded)
     @work(exit_on_error=False, group="advanced")
     async def _expand_advanced(self, event: Collapsible.Expanded) -> None:
-        """The rarely asked are mounted when they are first looked at."""
+        """Mount the advanced fields when they are first shown."""
         await self.mount_advanced()
 
     async def mount_advanced(self) -> None:
-        """Mounts the advanced rows, once."""
+        """Mount the advanced fields, once."""
         contents = self.query_one("#advanced Contents")
         if not contents.children:
             await contents.mount_all([self._row(field.name) for field in self.step.fields if field.advanced])
@@ -193,11 +194,11 @@ class StepScreen(WizardScreen):
     @on(FieldRow.BrowseRequested)
     def _open_picker(self, event: FieldRow.BrowseRequested) -> None:
         row = event.row
-        look = partial(self.controller.suggestions_for, row.field)
-        self.app.push_screen(CloudPicker(row.field.label, look, str(row.raw)), row.select_value)
+        load = partial(self.controller.suggestions_for, row.field)
+        self.app.push_screen(CloudPicker(row.field.label, load, str(row.raw)), row.select_value)
 
     def _schedule_update(self) -> None:
-        """Checks and commands follow when the typing pauses."""
+        """Update checks and commands once typing pauses."""
         if self._debounce_timer is not None:
             self._debounce_timer.stop()
         self.checks.mark_stale(self._changed)
@@ -215,7 +216,7 @@ class StepScreen(WizardScreen):
             resources = list(self.step.resources(answers))
         except (NotAnswered, ValueError):
             self.query_one(ResourcePreview).show_resources(
-                (), _("The command follows when the answers are complete.")
+                (), _("The command appears once all answers are set.")
             )
             return
         self.query_one(ResourcePreview).show_resources(resources, _("Later steps use these answers."))
@@ -223,14 +224,14 @@ class StepScreen(WizardScreen):
     # --- checks
 
     def show_findings(self) -> None:
-        """Draws what is known of the checks now; the rail's sign of this step goes with it."""
-        found, shown = self.checks.findings(), self.query_one(Checks)
-        shown.show(found)
-        self.controller.record_checks(self.step.name, any(finding.level == "block" for finding in found))
+        """Show the current findings, and this step's status in the stepper."""
+        findings = self.checks.findings()
+        self.query_one(Checks).show(findings)
+        self.controller.record_checks(self.step.name, any(finding.level == "block" for finding in findings))
         self._draw_invalid()
         if (
             self.checks.needs_apis != self._apis_offered
-        ):  # the footer is drawn anew, and this is asked at each key
+        ):  # refreshing the footer is slow; this runs on every key
             self._apis_offered = self.checks.needs_apis
             self.refresh_bindings()
 
@@ -242,33 +243,33 @@ class StepScreen(WizardScreen):
         self.query_one(Stepper).items = tuple(stepper_items(self.controller))
 
     async def action_check_again(self) -> None:
-        """Asks the cloud anew."""
+        """Run all checks again, without cached results."""
         await self.checks.clear_cache()
         self.checks.run_all()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """APIs are offered where a check could not look for want of one."""
+        """Offer to enable APIs only while a check needs one."""
         return action != "enable_apis" or (self.controller.writable and self.checks.needs_apis)
 
     @work(exit_on_error=False, group="apis", exclusive=True)
     async def action_enable_apis(self) -> None:
-        """Asks, switches them on, and looks again."""
+        """Ask, enable the APIs, and rerun the checks until the APIs take effect."""
         project = self.controller.draft.validate()[0].project.project_id
         if not enable_apis.is_confirmed(
             await self.app.push_screen_wait(enable_apis.confirmation_dialog(project))
         ):
             return
-        self.checks.set_activity(_("enabling the APIs of {project}").format(project=project))
+        self.checks.set_activity(_("Enabling the APIs of {project}").format(project=project))
         try:
             await enable_apis.enable(self.controller)
-            self.checks.set_activity(_("the APIs are on; a new one may take minutes to be felt"))
+            self.checks.set_activity(_("APIs enabled; they can take a few minutes to become available"))
             await self.checks.wait_until_enabled((await self.controller.cloud()).time_scale)
         except WizardError as error:
             self.wizard.show_error(error)
         self.checks.set_activity("")
 
     def action_copy_command(self) -> None:
-        """Copies the command that is shown."""
+        """Copy the command that is shown."""
         self.query_one(ResourcePreview).action_copy()
 
     # --- leaving
@@ -280,10 +281,10 @@ class StepScreen(WizardScreen):
 
     @work(exit_on_error=False, group="leave", exclusive=True)
     async def action_next(self) -> None:
-        """To the next place; not while something here is refused or missing."""
-        wrong = self.controller.draft.errors_in(self.step.name)
-        if wrong and self.controller.writable:
-            await self._focus_error(wrong)
+        """Open the next screen, or focus the first answer that is invalid or missing."""
+        errors = self.controller.draft.errors_in(self.step.name)
+        if errors and self.controller.writable:
+            await self._focus_error(errors)
             return
         self._navigate_to(adjacent_screen(self.step.name, 1))
 
@@ -297,7 +298,7 @@ class StepScreen(WizardScreen):
         row.control.focus()
 
     def action_back(self) -> None:
-        """To the place before; answers are kept."""
+        """Save and open the previous screen."""
         self._navigate_to(adjacent_screen(self.step.name, -1))
 
     @on(Stepper.StepSelected)
@@ -305,7 +306,7 @@ class StepScreen(WizardScreen):
         self._navigate_to(event.key)
 
     def action_focus_stepper(self) -> None:
-        """Into the rail."""
+        """Focus the stepper."""
         self.query_one(Stepper).focus()
 
     def _navigate_to(self, screen_name: str) -> None:
@@ -317,11 +318,11 @@ class StepScreen(WizardScreen):
             self.wizard.close_deployment()
 
     def save_before_leave(self) -> bool:
-        """Leaving the wizard keeps what was typed, and this is where it opens again."""
+        """Save this step; the deployment reopens here."""
         return not self.controller.writable or self.save(self.step.name)
 
     def save(self, screen_name: str) -> bool:
-        """Saves this step. False, with the error shown, when it could not be."""
+        """Save this step and the screen to reopen. Returns False, with the error shown, if that failed."""
         try:
             self.controller.draft.save_step(self.step.name, screen_name or self.step.name)
         except WizardError as error:

@@ -1,4 +1,4 @@
-"""Taking down: what goes, what stays, what is lost with it; then the name, then how it goes, then "nothing left"."""
+"""The Destroy screen: what will be deleted and what will be kept; it asks for the deployment's name first."""
 
 from __future__ import annotations
 
@@ -27,25 +27,26 @@ if TYPE_CHECKING:
 
 
 class TeardownScreen(RefreshingScreen):
-    """Nothing is deleted before the deployment's name has been typed."""
+    """Lists what destroy deletes and keeps. Nothing is deleted before the deployment's name is typed."""
 
     SCREEN_NAME = "teardown"
     CSS_PATH: ClassVar[list[str]] = ["base.tcss", "teardown.tcss"]  # type: ignore[assignment]
-    AUTO_FOCUS = "#goes"
+    AUTO_FOCUS = "#deleted"
     HELP = _(
-        "Deletes what this deployment made and nothing else. What was adopted stays, and so do APIs and roles, which others may "
-        "need. Lustre can be kept: then its network stays too, and both go on costing."
+        "Deletes the resources that this deployment created, and nothing else. Adopted resources are kept, and so are "
+        "APIs and roles, which other workloads may use. You can keep Lustre: its network is then kept too, and "
+        "Lustre is still billed."
     )
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding(
             "d",
             "destroy",
-            _("Tear down"),
+            _("Destroy"),
             id="teardown.destroy",
-            tooltip=_("Asks for the deployment's name first"),
+            tooltip=_("Delete the resources; asks for the deployment's name first"),
         ),
-        Binding("k", "keep", _("Keep Lustre"), id="teardown.keep", tooltip=_("Leave Lustre and its network")),
-        Binding("f5", "refresh", _("Check again"), id="teardown.look", tooltip=_("Look at the cloud again")),
+        Binding("k", "keep", _("Keep Lustre"), id="teardown.keep", tooltip=_("Keep Lustre and its network")),
+        Binding("f5", "refresh", _("Refresh"), id="teardown.look", tooltip=_("Read the cloud again")),
         Binding("escape", "back", _("Back"), id="teardown.back", tooltip=_("Change nothing")),
     ]
 
@@ -55,15 +56,15 @@ class TeardownScreen(RefreshingScreen):
         self.bill = ""
 
     def body(self) -> ComposeResult:
-        """Question, warning, two lists, what to keep."""
+        """Yield heading, warnings, the two lists, the switch to keep Lustre, and the cost afterwards."""
         yield Static("", id="teardown-head", classes="heading", markup=False)
         yield Static("", id="lost", markup=False)
         yield Static("", id="bill", markup=False)
         with Horizontal(id="lists"):
-            for id, title in (("goes", _("Goes")), ("stays", _("Stays"))):
+            for id, title in (("deleted", _("Will be deleted")), ("kept", _("Will be kept"))):
                 with VerticalScroll(id=id) as box:
                     box.border_title = Content(f" {title} ")
-                    yield Static(_("looking…"), markup=False)
+                    yield Static(_("Loading…"), markup=False)
         with Horizontal(id="keep-bar"):
             yield Label(_("Keep Lustre"))
             yield SwitchField(False, id="keep")
@@ -71,7 +72,7 @@ class TeardownScreen(RefreshingScreen):
 
     @work(exclusive=True, group="look", exit_on_error=False)
     async def action_refresh(self) -> None:
-        """What is there, and whose it is."""
+        """Read what exists, and which deployment owns it."""
         self.items = self.error = None
         self.draw()
         try:
@@ -83,67 +84,66 @@ class TeardownScreen(RefreshingScreen):
         from grpo_wizard.steps.engine.options import ApplyOptions
         from grpo_wizard.steps.pricing.reservation import reservation_bill
 
-        async def ask() -> tuple[Sequence[Decision], dict[str, Any] | None]:
-            seen, bill = await asyncio.gather(
+        async def fetch() -> tuple[Sequence[Decision], dict[str, Any] | None]:
+            decisions, bill = await asyncio.gather(
                 plan(session, ApplyOptions(), strict=True), reservation_bill(session)
             )
-            return seen, bill
+            return decisions, bill
 
-        failed = await self._refresh_in_thread("survey", ask, self._show_result)
-        if failed is not None:
-            self._show_error(failed)
+        failure = await self._refresh_in_thread("refresh", fetch, self._show_result)
+        if failure is not None:
+            self._show_error(failure)
 
     def _show_error(self, error: WizardError) -> None:
         self.error = error
         self.draw()
         self.wizard.show_error(error)
 
-    def _show_result(self, answer: tuple[Sequence[Decision], dict[str, Any] | None]) -> None:
+    def _show_result(self, result: tuple[Sequence[Decision], dict[str, Any] | None]) -> None:
         from grpo_wizard.steps.pricing.reservation import format_reservation_bill
 
-        decisions, bill = answer
-        self.items, self.bill = destroy_items(decisions), format_reservation_bill(bill) if bill else ""
+        self.decisions, bill = result
+        self.items = destroy_items(self.decisions)
+        self.bill = format_reservation_bill(bill) if bill else ""
         self.draw()
 
     @property
     def keep_lustre(self) -> bool:
-        """Whether Lustre and its network stay."""
+        """Whether to keep Lustre and its network."""
         return self.query_one("#keep", SwitchField).value
 
     def draw(self) -> None:
-        """What is known."""
+        """Redraw everything."""
         if not self.query("#after"):
             return
         colours = self.app.theme_variables
-        goes, stays = self._split()
+        deleted, kept = self._split()
         self.query_one("#teardown-head", Static).update(
-            _("Tear down {name}?").format(name=self.controller.name)
+            _("Destroy {name}?").format(name=self.controller.name)
         )
         lost = self._data_loss_warning()
         self.query_one("#lost", Static).update(Text(f"! {lost}" if lost else "", colours["warning"]))
         bill = self.query_one("#bill", Static)
         bill.update(Text(f"! {self.bill}", colours["warning"]))
         bill.display = bool(self.bill)
-        self.query_one("#goes Static", Static).update(_lines(goes, self._unknown_reason()))
-        self.query_one("#stays Static", Static).update(_lines(stays, self._unknown_reason()))
-        count = ngettext("{n} resource is deleted", "{n} resources are deleted", len(goes)).format(
-            n=len(goes)
-        )
-        after = format_remaining_cost(
-            (item.usd_per_hour for item in stays), free=self.controller.is_rehearsal
-        )
+        self.query_one("#deleted Static", Static).update(_lines(deleted, self._unknown_reason()))
+        self.query_one("#kept Static", Static).update(_lines(kept, self._unknown_reason()))
+        count = ngettext(
+            "{n} resource will be deleted", "{n} resources will be deleted", len(deleted)
+        ).format(n=len(deleted))
+        after = format_remaining_cost((item.usd_per_hour for item in kept), free=self.controller.is_rehearsal)
         self.query_one("#after", Static).update(
             f"{count}. {after}"
             if self.items is not None
-            else (self.error.title if self.error else _("looking at the cloud…"))
+            else (self.error.title if self.error else _("Reading the cloud…"))
         )
         self.refresh_bindings()
 
     def _unknown_reason(self) -> str:
-        """Why the lists say nothing yet; empty when they do."""
+        """Why the lists are empty; an empty string once they are known."""
         if self.items is not None:
             return ""
-        return _("could not be looked at") if self.error is not None else _("looking…")
+        return _("Unknown: the cloud could not be read.") if self.error is not None else _("Loading…")
 
     def _split(self) -> tuple[list[DestroyItem], list[DestroyItem]]:
         return split(self.items or (), self.keep_lustre)
@@ -152,7 +152,7 @@ class TeardownScreen(RefreshingScreen):
         return data_loss_warning(self.controller, self.keep_lustre)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Greyed while it is not known what would go."""
+        """Grey out Destroy until it is known what would be deleted."""
         if action == "destroy":
             return True if self.items is not None and self.controller.writable else None
         return True
@@ -162,32 +162,25 @@ class TeardownScreen(RefreshingScreen):
         self.draw()
 
     def action_keep(self) -> None:
-        """The switch by its key."""
+        """Toggle the switch to keep Lustre."""
         self.query_one("#keep", SwitchField).action_toggle_value()
 
     def action_destroy(self) -> None:
-        """Asks for the name."""
+        """Ask for the deployment's name, then destroy."""
         from grpo_wizard.tui.widgets.confirm import ConfirmDialog
 
-        goes, stays = self._split()
+        deleted, kept = self._split()
         lines = [
-            (
-                "",
-                ngettext(
-                    "goes: {n} thing that this deployment made",
-                    "goes: {n} things that this deployment made",
-                    len(goes),
-                ).format(n=len(goes)),
-            ),
-            ("", ngettext("stays: {n} thing", "stays: {n} things", len(stays)).format(n=len(stays))),
+            ("", _("Delete: {n} (created by this deployment)").format(n=len(deleted))),
+            ("", _("Keep: {n}").format(n=len(kept))),
         ]
         lines += [("warn", text) for text in (self._data_loss_warning(), self.bill) if text]
         self.app.push_screen(
             ConfirmDialog(
-                _("Tear down {name}?").format(name=self.controller.name),
+                _("Destroy {name}?").format(name=self.controller.name),
                 lines,
                 self.controller.name,
-                _("Tear down"),
+                _("Destroy"),
             ),
             self._confirmed,
         )
@@ -210,22 +203,21 @@ class TeardownScreen(RefreshingScreen):
         self.wizard.show("run")
 
     def action_back(self) -> None:
-        """Changes nothing."""
-        place = self.controller.initial_screen()
-        self.wizard.show(place if place != "teardown" else "review")
+        """Leave without changes."""
+        screen_name = self.controller.initial_screen()
+        self.wizard.show(screen_name if screen_name != "teardown" else "review")
 
 
-def _lines(listed: Sequence[DestroyItem], unknown: str) -> Text:
+def _lines(items: Sequence[DestroyItem], unknown: str) -> Text:
+    """One line each, under the reason for which they are kept; or `unknown` if that is not empty."""
     if unknown:
         return Text(unknown)
     text = Text(end="", no_wrap=True, overflow="ellipsis")
     reason = ""
-    for fate in listed:
-        if fate.retain_reason != reason:
-            reason = fate.retain_reason
+    for item in items:
+        if item.retain_reason != reason:
+            reason = item.retain_reason
             text.append(f"{reason}:\n", "bold")
-        text.append(
-            f"{status_icon('gone').glyph if fate.deleted else status_icon('kept').glyph} {fate.kind} {fate.name}"
-        )
-        text.append("\n")
-    return text if listed else Text(_("nothing"))
+        icon = status_icon("gone" if item.deleted else "kept")
+        text.append(f"{icon.glyph} {item.kind} {item.name}\n")
+    return text if items else Text(_("none"))

@@ -1,4 +1,4 @@
-"""One cause, told once: twenty things that fail for the same reason are one entry with their names."""
+"""Grouping of failures by cause: twenty resources that fail for the same reason become one entry."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ _MAX_NAMES = 3
 
 
 def group_by_cause(entries: Iterable[T], cause: Callable[[T], Hashable]) -> list[list[T]]:
-    """The entries of which the same is `said` together, in the order in which each was met first."""
-    found: dict[Hashable, list[T]] = {}
+    """Group entries with an equal `cause`, in the order in which each cause first occurs."""
+    groups: dict[Hashable, list[T]] = {}
     for entry in entries:
-        found.setdefault(cause(entry), []).append(entry)
-    return list(found.values())
+        groups.setdefault(cause(entry), []).append(entry)
+    return list(groups.values())
 
 
 def join_names(names: Sequence[str]) -> str:
-    """The first few, and how many more there are."""
+    """Join the first three names, and count the rest."""
     more = len(names) - _MAX_NAMES
     listed = ", ".join(names[:_MAX_NAMES])
     return listed if more <= 0 else _("{names} and {n} more").format(names=listed, n=more)

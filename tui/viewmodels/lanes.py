@@ -1,4 +1,4 @@
-"""Which things share a lane on the Run screen: fifty lanes would say less than eleven."""
+"""Grouping of resources into lanes of the Run screen: eleven lanes instead of fifty."""
 
 from __future__ import annotations
 
@@ -17,7 +17,11 @@ class _HasId(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class LaneGroup:
-    """`short` is how other lanes speak of it; `single` names a lane that holds one thing, with `{name}`."""
+    """A lane.
+
+    `short_title`: what other lanes call it; `plural_title`: its title with `{n}` resources; `singular_title`: its
+    title with a single resource, with `{name}`.
+    """
 
     key: str
     short_title: str
@@ -25,13 +29,13 @@ class LaneGroup:
     singular_title: str
 
     def title(self, resources: Sequence[_HasId]) -> str:
-        """With the name where there is one thing, else with their number."""
+        """Title with the name of a single resource, or with the number of several."""
         if len(resources) == 1:
             return self.singular_title.format(name=resources[0].id.split(".", 2)[2])
         return self.plural_title.format(n=len(resources))
 
 
-# step.kind -> lane; a kind that is not named here goes with its step.
+# step.kind -> lane; any other kind shares the lane of its step.
 _LANE_BY_KIND = {
     "lustre.address": "peering",
     "lustre.peering": "peering",
@@ -55,7 +59,7 @@ _LANE_BY_STEP = {
 
 @cache
 def lane_groups() -> tuple[LaneGroup, ...]:
-    """All lanes, in the order in which they usually come."""
+    """All lanes, in the usual order of creation."""
     return (
         LaneGroup("project", _("project"), _("{n} APIs and roles"), "{name}"),
         LaneGroup("networks", _("networks"), _("{n} networks, subnets, firewall"), "{name}"),
@@ -65,14 +69,14 @@ def lane_groups() -> tuple[LaneGroup, ...]:
         LaneGroup("pool", _("GPU pool"), _("{n} node pools"), _("GPU pool {name}")),
         LaneGroup("devices", _("device networks"), _("{n} device networks, RDMA"), "{name}"),
         LaneGroup("volume", "PVC", _("PV, PVC"), "{name}"),
-        LaneGroup("access", "Secret", _("Secret, roles, policy: {n}"), "{name}"),
+        LaneGroup("access", "Secret", _("{n} Secrets, roles, policies"), "{name}"),
         LaneGroup("raycluster", "RayCluster", "RayCluster", "RayCluster {name}"),
         LaneGroup("job", _("job"), _("GRPO jobs"), _("GRPO job {name}")),
     )
 
 
 def lane_key(id: str) -> str:
-    """The lane of a resource."""
+    """The key of the lane of a resource, by its id."""
     step, _dot, rest = id.partition(".")
     kind = rest.partition(".")[0]
     return _LANE_BY_KIND.get(f"{step}.{kind}") or _LANE_BY_STEP.get(step, "project")

@@ -1,4 +1,4 @@
-"""Where one can be in a deployment, in order, and how the rail shows it."""
+"""The order of the screens of a deployment, and the items of the stepper."""
 
 from __future__ import annotations
 
@@ -12,29 +12,29 @@ SCREEN_ORDER = (*STEP_NAMES, "review", "run", "monitor", "teardown")
 
 
 def adjacent_screen(screen_name: str, offset: int) -> str:
-    """The place before or after; nothing before the first."""
-    at = SCREEN_ORDER.index(screen_name) + offset
-    return SCREEN_ORDER[at] if 0 <= at < len(SCREEN_ORDER) else ""
+    """The screen `offset` places further; an empty string before the first and after the last."""
+    index = SCREEN_ORDER.index(screen_name) + offset
+    return SCREEN_ORDER[index] if 0 <= index < len(SCREEN_ORDER) else ""
 
 
 def stepper_items(controller: DeploymentController) -> list[StepperItem]:
-    """The seven steps with their signs, and what comes after them."""
-    short = {"quotas": _("Quotas")}
+    """The seven steps with their status, then Review, Run and Monitor."""
+    short_titles = {"quotas": _("Quotas")}
     items = [
-        StepperItem(s.name, short.get(s.name, s.title), _step_status(controller, s.name), n)
+        StepperItem(s.name, short_titles.get(s.name, s.title), _step_status(controller, s.name), n)
         for n, s in enumerate(STEPS, 1)
     ]
-    made = has_billable_resources(controller.draft.deployment)
+    created = has_billable_resources(controller.draft.deployment)
     job = job_icon_key(controller.home, controller.draft.deployment)
     return [
         *items,
-        StepperItem("review", _("Review"), "done" if made else "todo"),
-        StepperItem("run", _("Run"), "done" if job != "todo" else "half" if made else "todo"),
+        StepperItem("review", _("Review"), "done" if created else "todo"),
+        StepperItem("run", _("Run"), "done" if job != "todo" else "half" if created else "todo"),
         StepperItem("monitor", _("Monitor"), job),
     ]
 
 
 def _step_status(controller: DeploymentController, name: str) -> str:
-    """A step whose check blocks is not done, however complete its answers are."""
-    known = controller.draft.step_status(name)
-    return "block" if known == "done" and name in controller.blocked_steps else known
+    """A step with a blocking check is not done, even if its answers are complete."""
+    status = controller.draft.step_status(name)
+    return "block" if status == "done" and name in controller.blocked_steps else status

@@ -1,4 +1,4 @@
-"""The lines of Review, each with its sign; and why it cannot be launched."""
+"""The lines of the Review screen with their status, the summary, and why Launch is disabled."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rich.text import Text
 
 from grpo_wizard.steps.core.answers import Field, InvalidValue, NotAnswered
 from grpo_wizard.steps.core.durations import format_duration
-from grpo_wizard.steps.core.model import Step
+from grpo_wizard.steps.core.model import CheckFinding, Step
 from grpo_wizard.steps.core.tutorial_differences import DIFFERENCES
 from grpo_wizard.steps.engine.options import ApplyOptions
 from grpo_wizard.steps.engine.preflight import CheckResult, blocking
@@ -33,13 +33,17 @@ _TITLE_WIDTH, _GAP = 12, "  "
 
 
 def short_title(each: Step) -> str:
-    """Of a step, for a column of its own."""
+    """The step's title, shortened to fit a column."""
     return each.title.partition(" and ")[0]
 
 
 @dataclass(frozen=True)
 class ReviewRow:
-    """One line. `key`: a step's name, difference, adopt, replace, anyway; empty for a heading. `on`: its switch."""
+    """One line.
+
+    `key`: a step's name, difference, always, adopt, replace or anyway; empty for a heading. `status`: key of a status
+    icon. `enabled`: state of its switch, None without one. `target`: what the switch changes.
+    """
 
     key: str
     title: str
@@ -50,7 +54,7 @@ class ReviewRow:
 
     @property
     def description(self) -> str:
-        """In full, where the line itself has no room for it."""
+        """The text in full, where the line itself may be too short for it."""
         return (
             ""
             if not self.body or (self.key != "always" and self.enabled is None and len(self.body) < 40)
@@ -58,15 +62,15 @@ class ReviewRow:
         )
 
     def text(self, colours: Mapping[str, str], width: int) -> Text:
-        """Fitted to the width; what is wrong stands out."""
+        """The line, fitted to `width` cells."""
         text = Text(no_wrap=True, end="", overflow="ellipsis")
         if self.key == "" and not self.status:
             return text.append(truncate(self.title.upper(), width), f"bold {colours['muted']}")
         if self.enabled is not None:
             text.append("[x] " if self.enabled else "[ ] ", "bold")
             text.append(truncate(self.title, min(cell_len(self.title), width - 4)))
-            room = width - 6 - cell_len(self.title)
-            return text.append("  " + truncate(self.body, room), colours["muted"]) if room > 8 else text
+            rest = width - 6 - cell_len(self.title)
+            return text.append("  " + truncate(self.body, rest), colours["muted"]) if rest > 8 else text
         if self.key == "always":
             done = status_icon(self.status)
             text.append(f" {done.glyph}  ", colours[done.colour]).append(
@@ -75,25 +79,25 @@ class ReviewRow:
             return text.append(
                 "  " + truncate(self.body, max(0, width - 6 - cell_len(self.title))), colours["muted"]
             )
-        mark = status_icon(self.status) if self.status else None
+        icon = status_icon(self.status) if self.status else None
         text.append(truncate(self.title, _TITLE_WIDTH) + _GAP, "bold")
-        tail = f"{_GAP}{mark}" if mark else ""
+        tail = f"{_GAP}{icon}" if icon else ""
         text.append(truncate(self.body, max(10, width - _TITLE_WIDTH - len(_GAP) - cell_len(tail))))
-        if mark:
-            text.append(tail, colours[mark.colour])
+        if icon:
+            text.append(tail, colours[icon.colour])
         return text
 
 
 @dataclass
 class ReviewOptions:
-    """What the user allowed in Review."""
+    """What the user allowed on the Review screen."""
 
     adopt: bool = False
     skip_checks: bool = False
     replace_ids: set[str] = field(default_factory=set)
 
     def toggle(self, row: ReviewRow) -> None:
-        """The line's own switch."""
+        """Toggle the switch of `row`."""
         if row.key == "adopt":
             self.adopt = not self.adopt
         elif row.key == "anyway":
@@ -102,7 +106,7 @@ class ReviewOptions:
             self.replace_ids ^= {row.target[0]}
 
     def apply_options(self) -> ApplyOptions:
-        """As the engine takes them."""
+        """The same as options of `apply`."""
         return ApplyOptions(
             adopt=self.adopt, replace=tuple(sorted(self.replace_ids)), skip_checks=self.skip_checks
         )
@@ -115,7 +119,7 @@ def review_rows(
     options: ReviewOptions,
     price_book: PriceBook,
 ) -> list[ReviewRow]:
-    """Return every line of Review."""
+    """All lines: answers, findings of the checks, existing resources, and differences from the tutorial."""
     spending = review_spending(draft, decisions, price_book, accept_unpriced=options.skip_checks)
     return [
         *_answers(draft, check_results),
@@ -127,15 +131,15 @@ def review_rows(
 
 def _answers(draft: Draft, check_results: Sequence[CheckResult] | None) -> Iterator[ReviewRow]:
     answers, missing = draft.validate()
-    stuck = {checked.step for checked in blocking(check_results or ())}
+    blocked = {result.step for result in blocking(check_results or ())}
     for each in STEPS:
-        wrong = [key.partition(".")[2] for key in missing if key.partition(".")[0] == each.name]
-        if wrong:
-            labels = ", ".join(each.field(name).label for name in wrong)
+        invalid = [key.partition(".")[2] for key in missing if key.partition(".")[0] == each.name]
+        if invalid:
+            labels = ", ".join(each.field(name).label for name in invalid)
             yield ReviewRow(
                 each.name,
                 short_title(each),
-                _("missing or refused: {names}").format(names=labels),
+                _("missing or invalid: {names}").format(names=labels),
                 "block",
             )
             continue
@@ -148,12 +152,12 @@ def _answers(draft: Draft, check_results: Sequence[CheckResult] | None) -> Itera
             and (part := _format_value(f, answers.of(each.name).get(f.name)))
         ]
         yield ReviewRow(
-            each.name, short_title(each), " · ".join(parts), "block" if each.name in stuck else "done"
+            each.name, short_title(each), " · ".join(parts), "block" if each.name in blocked else "done"
         )
 
 
 def _format_value(field: Field, value: Any) -> str:
-    """A value with as many words as it needs to be understood alone."""
+    """A value with the unit or label that makes it clear on its own."""
     if field.kind == "switch":
         return field.label if value else ""
     if field.unit:
@@ -172,24 +176,28 @@ def _findings(
     money = spending.blocker or spending.notice
     if not listed and not money:
         return
-    yield ReviewRow("", _("Found in the cloud"))
+    yield ReviewRow("", _("Check findings"))
     if money:
         yield ReviewRow("project", _("Spending"), money, "block" if spending.blocker else "warn")
-    for checked in sorted(listed, key=lambda c: c.finding.level != "block"):
-        seen = checked.finding
+    for result in sorted(listed, key=lambda c: c.finding.level != "block"):
+        finding = result.finding
         yield ReviewRow(
-            checked.step,
-            short_title(step(checked.step)),
-            seen.title + (f" → {seen.fix}" if seen.fix else ""),
-            seen.level,
+            result.step,
+            short_title(step(result.step)),
+            _finding_text(finding) + (f" → {finding.fix}" if finding.fix else ""),
+            finding.level,
         )
     if blocking(check_results) or spending.overridable:
         yield ReviewRow(
             "anyway",
-            _("start although a check blocks"),
-            _("it will probably fail there"),
+            _("Launch even though a check failed"),
+            _("the deployment will probably fail"),
             enabled=options.skip_checks,
         )
+
+
+def _finding_text(finding: CheckFinding) -> str:
+    return f"{finding.title}: {finding.detail}" if finding.detail else finding.title
 
 
 def _plan(decisions: Sequence[Decision] | None, options: ReviewOptions) -> Iterator[ReviewRow]:
@@ -198,16 +206,18 @@ def _plan(decisions: Sequence[Decision] | None, options: ReviewOptions) -> Itera
     adopted = [d for d in decisions if d.action == "adopt"]
     conflicts = [d for d in decisions if d.action in ("conflict", "replace")]
     if adopted or conflicts:
-        yield ReviewRow("", _("There already"))
+        yield ReviewRow("", _("Existing resources"))
     if adopted:
         names = ", ".join(d.resource.name for d in adopted)
-        text = ngettext(
-            "adopt {n} thing that is there and fits", "adopt {n} things that are there and fit", len(adopted)
-        ).format(n=len(adopted))
+        text = ngettext("Adopt {n} matching resource", "Adopt {n} matching resources", len(adopted)).format(
+            n=len(adopted)
+        )
         yield ReviewRow("adopt", text, names, enabled=options.adopt)
     for d in conflicts:
         if d.action == "replace" or f"--replace {d.resource.id}" in d.note:
-            text = _("delete and make anew: {name}").format(name=f"{d.resource.kind} {d.resource.name}")
+            text = _("Replace {name} (delete and re-create)").format(
+                name=f"{d.resource.kind} {d.resource.name}"
+            )
             yield ReviewRow(
                 "replace",
                 text,
@@ -223,21 +233,21 @@ def _plan(decisions: Sequence[Decision] | None, options: ReviewOptions) -> Itera
 
 def _differences(draft: Draft) -> Iterator[ReviewRow]:
     answers, _missing = draft.validate()
-    yield ReviewRow("", _("Better than the tutorial (space switches one off)"))
+    yield ReviewRow("", _("Improvements over the tutorial (Space turns one off)"))
     for d in DIFFERENCES:
         try:
-            on = d.is_enabled(answers)
+            enabled = d.is_enabled(answers)
         except NotAnswered:
             continue
         if d.opt_out is not None:
-            yield ReviewRow("difference", d.what, d.why, enabled=on, target=d.opt_out)
+            yield ReviewRow("difference", d.what, d.why, enabled=enabled, target=d.opt_out)
     for d in DIFFERENCES:
         if d.opt_out is None:
             yield ReviewRow("always", d.what, d.why, "done")
 
 
 def toggle_difference(draft: Draft, row: ReviewRow) -> None:
-    """Off takes the tutorial's own value, on goes back to the default. Saved at once. Raises StateError."""
+    """Set the tutorial's value (off), or the default (on), and save it. Raises StateError."""
     step_name, _dot, field_name = row.target[0].partition(".")
     field = step(step_name).field(field_name)
     if row.enabled:
@@ -257,27 +267,27 @@ def launch_blocker(
     check_results: Sequence[CheckResult] | None,
     options: ReviewOptions,
 ) -> str:
-    """The first reason why it cannot be launched; empty when it can."""
+    """The first reason why Launch is disabled; empty if it is enabled."""
     missing = controller.draft.validate()[1]
     if missing:
         labels = [_label(key) for key in missing]
-        return _("missing or refused: {names}").format(names=", ".join(labels))
+        return _("missing or invalid: {names}").format(names=", ".join(labels))
     if not controller.writable:
-        who = controller.lock_owner
-        return _("{command} (process {pid}) works on it").format(
-            command=who.command if who else "", pid=who.pid if who else 0
+        owner = controller.lock_owner
+        return _("locked by {command} (process {pid})").format(
+            command=owner.command if owner else "", pid=owner.pid if owner else 0
         )
     if decisions is None or check_results is None:
-        return _("still looking at the cloud")
+        return _("reading the cloud…")
     conflicts = [d for d in decisions if d.action == "conflict"]
     if conflicts:
         return _("conflict: {name} {note}").format(name=conflicts[0].resource.name, note=conflicts[0].note)
     if any(d.action == "adopt" for d in decisions) and not options.adopt:
-        return _("things are there that this deployment did not make: switch adopt on, or choose other names")
+        return _("Some resources already exist. Turn on Adopt, or choose other names.")
     blocked = blocking(check_results)
     if blocked and not options.skip_checks:
-        more = f" (+{len(blocked) - 1})" if len(blocked) > 1 else ""
-        return _("blocked: {title}").format(title=blocked[0].finding.title) + more
+        more = " " + _("(and {n} more)").format(n=len(blocked) - 1) if len(blocked) > 1 else ""
+        return _("check failed: {finding}").format(finding=_finding_text(blocked[0].finding)) + more
     return review_spending(
         controller.draft, decisions, controller.price_book, accept_unpriced=options.skip_checks
     ).blocker
@@ -294,7 +304,7 @@ def plan_summary(
     colours: Mapping[str, str],
     error: WizardError | None = None,
 ) -> Text:
-    """Plan, price and time; what is unknown is named, never guessed. `error` is why the cloud could not be looked at."""
+    """Price, plan, time and memory; what is unknown is named. `error`: why the cloud could not be read."""
     from grpo_wizard.state import errors
     from grpo_wizard.steps.engine.estimate import estimated_phases, format_setup_estimate
     from grpo_wizard.steps.pricing.book import hourly_cost
@@ -304,22 +314,26 @@ def plan_summary(
     try:
         resources = all_resources(controller.answers(), controller.price_book)
     except errors.WizardError:
-        return text.append(_("Price and time follow when the answers are complete."), colours["muted"])
+        return text.append(_("Price and time appear once all answers are set."), colours["muted"])
     known, unknown = hourly_cost(resources)
     names = ", ".join(id.split(".", 2)[2] for id in unknown)
-    text.append(_("PRICE") + "  ", head).append(_("known {usd} USD/h").format(usd=f"{known:.2f}"))
+    text.append(_("PRICE") + "  ", head).append(f"{known:.2f} USD/h")
     text.append(" + " + _("unknown: {names}").format(names=names) if unknown else "")
     if controller.is_rehearsal:
-        text.append("   " + _("(free here)"), colours["muted"])
+        text.append("   " + _("(free in a rehearsal)"), colours["muted"])
     if decisions is None:
         text.append("\n" + _("PLAN") + "   ", head)
         if error is None:
-            return text.append(_("looking at the cloud…"), colours["muted"])
+            return text.append(_("reading the cloud…"), colours["muted"])
         return text.append(error.title, colours["error"]).append(f" → {error.command or error.fix}")
     counts = Counter(d.action for d in decisions)
-    text.append("\n" + _("PLAN") + "   ", head).append(
-        ", ".join(f"{n} to {action}" for action, n in counts.items())
+    actions = ", ".join(
+        ngettext("{n} conflict", "{n} conflicts", n).format(n=n)
+        if action == "conflict"
+        else _("{n} to {action}").format(n=n, action=action)
+        for action, n in counts.items()
     )
+    text.append("\n" + _("PLAN") + "   ", head).append(actions)
     training = estimated_phases(decisions)[1]
     text.append("   " + _("TIME") + "  ", head).append(format_setup_estimate(decisions))
     text.append(" + " + _("training {time}").format(time=format_duration(training[1])) if training[1] else "")
@@ -327,10 +341,11 @@ def plan_summary(
 
 
 def memory_summary(controller: DeploymentController) -> str:
-    """How full a GPU is while it trains, in one clause."""
+    """The estimated share of GPU memory in use during training, and whether it fits."""
     from grpo_wizard.steps.grpo.memory import estimate_run
 
-    found = estimate_run(controller.answers())
-    if found.share is None:
+    estimate = estimate_run(controller.answers())
+    if estimate.share is None:
         return _("unknown")
-    return _("{share} ({colour})").format(share=f"{found.share:.0%}", colour=found.fit)
+    labels = {"green": _("fits"), "amber": _("tight"), "red": _("does not fit")}
+    return f"{estimate.share:.0%} ({labels.get(estimate.fit, estimate.fit)})"

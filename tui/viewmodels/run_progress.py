@@ -1,6 +1,6 @@
-"""What a run of the engine has come to, told by its events alone: those of this process, or another one's journal.
+"""The progress of an engine run, built from its events: those of this process, or of another's journal.
 
-A run begins with `plan` and ends with `summary`; a journal may hold several, and the newest counts.
+A run begins with `plan` and ends with `summary`; a journal may hold several runs, and the newest counts.
 """
 
 from __future__ import annotations
@@ -12,22 +12,24 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from grpo_wizard.steps.core.model import Resource
-from grpo_wizard.tui.commands._output import resource_label as thing_name
+from grpo_wizard.tui.commands._output import resource_label
 from grpo_wizard.tui.style.i18n import _
 from grpo_wizard.tui.viewmodels.deployments import parse_time
 from grpo_wizard.tui.viewmodels.lanes import LaneGroup, lane_groups, lane_key
 from grpo_wizard.tui.widgets.lane import LaneState
 
 _MAX_LOG_LINES = 500
-_COUNTER = re.compile(r"\d+ of \d+")  # GKE's counters, nodes and workers: one line a tick would flood the log
-# A rehearsal's Ray is a real one: its head and its job start in real time, whatever the speed (measured on two cores).
+_COUNTER = re.compile(
+    r"\d+ of \d+"
+)  # counters of GKE, nodes and workers: a line for each would flood the log
+# A rehearsal runs a real Ray: its head and its job start in real time at any speed (measured on two cores).
 _REAL_TIME_KINDS = ("raycluster", "job")
 _REAL_TIME_SECONDS = (20.0, 60.0)
 
 
 @dataclass
 class ResourceProgress:
-    """One resource in this run. Times are seconds since the epoch."""
+    """One resource of this run. Times are seconds since the epoch; `status` is a key of status icons."""
 
     id: str
     action: str
@@ -37,12 +39,12 @@ class ResourceProgress:
     ended: float | None = None
     detail: str = ""
     counter_line: tuple[str, str, str] = ("", "", "")
-    """The newest line of the log with what it waits for: the next counter takes its place."""
+    """The newest log line with a counter; the next counter replaces it."""
 
 
 @dataclass(frozen=True)
 class ResourceFailure:
-    """What did not work, why, and the one fix."""
+    """What failed, why, and the fix."""
 
     id: str
     title: str
@@ -53,7 +55,7 @@ class ResourceFailure:
 
 @dataclass
 class RunProgress:
-    """`usual` are seconds from, to, by resource id, already divided by the pace of the place where it happens."""
+    """The state of a run. `estimates`: usual duration (low, high) by resource id, in seconds at the run's speed."""
 
     estimates: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     resources: dict[str, ResourceProgress] = field(default_factory=dict)
@@ -62,13 +64,13 @@ class RunProgress:
     summary: Mapping[str, Any] | None = None
     failures: list[ResourceFailure] = field(default_factory=list)
     log: deque[tuple[str, str, str]] = field(default_factory=lambda: deque(maxlen=_MAX_LOG_LINES))
-    """(time of day, sign key, text), the newest last."""
+    """(time of day, status icon key, text), the newest last."""
     job: Mapping[str, Any] | None = None
     is_destroy_plan: bool = False
-    """Whether the plan says of each thing as it stands that it goes or stays, as a teardown's does."""
+    """Whether the plan is one of `destroy`: every row is delete or keep, with the observed state."""
 
     def apply_event(self, document: Mapping[str, Any]) -> None:
-        """One event as it stands in the journal."""
+        """Apply one event, as a JSON document of the journal."""
         now = parse_time(str(document["time"]))
         self.last_event_at = max(self.last_event_at, now)
         handler = getattr(self, f"_{document['event']}", None)
@@ -77,18 +79,18 @@ class RunProgress:
 
     @property
     def is_destroy(self) -> bool:
-        """Whether this run takes things down."""
-        actions = [thing.action for thing in self.resources.values()]
+        """Whether this run deletes resources."""
+        actions = [resource.action for resource in self.resources.values()]
         return bool(actions) and (self.is_destroy_plan or all(action == "delete" for action in actions))
 
     @property
     def ok(self) -> bool:
-        """Whether it ended well."""
+        """Whether the run succeeded."""
         return bool(self.summary and self.summary.get("ok"))
 
     @property
     def is_empty(self) -> bool:
-        """Whether it took everything down that was to go."""
+        """Whether a destroy left nothing behind."""
         return (
             self.ok
             and self.is_destroy
@@ -104,11 +106,11 @@ class RunProgress:
         self.is_destroy_plan = all(
             row["action"] in ("delete", "keep") and "state" in row for row in document["resources"]
         )
-        for thing in self.resources.values():
-            if thing.action in ("keep", "adopt") or (
-                thing.action == "delete" and self._is_absent(document, thing.id)
-            ):
-                thing.status = "kept" if thing.action != "delete" else "gone"
+        for resource in self.resources.values():
+            if resource.action in ("keep", "adopt"):
+                resource.status = "kept"
+            elif resource.action == "delete" and self._is_absent(document, resource.id):
+                resource.status = "gone"
         self.started_at, self.summary, self.job = now, None, None
         self.failures.clear()
         self.log.clear()
@@ -117,40 +119,37 @@ class RunProgress:
         return any(row["id"] == id and row.get("state") == "absent" for row in document["resources"])
 
     def _resource_started(self, document: Mapping[str, Any], now: float) -> None:
-        thing = self._resource(document)
-        thing.status, thing.started, thing.ended, thing.action = (
-            "work",
-            now,
-            None,
-            document.get("action", thing.action),
-        )
+        resource = self._resource(document)
+        resource.status, resource.started, resource.ended = "work", now, None
+        resource.action = document.get("action", resource.action)
         self._append_log(document, "work", _("started"))
 
     def _resource_waiting(self, document: Mapping[str, Any], now: float) -> None:
-        thing, detail = self._resource(document), str(document.get("detail", ""))
-        if _COUNTER.search(thing.detail) and _COUNTER.search(detail) and thing.counter_line in self.log:
-            self.log.remove(thing.counter_line)
-        thing.detail = detail
-        thing.counter_line = self._append_log(document, "look", detail)
+        resource, detail = self._resource(document), str(document.get("detail", ""))
+        if _COUNTER.search(resource.detail) and _COUNTER.search(detail) and resource.counter_line in self.log:
+            self.log.remove(resource.counter_line)
+        resource.detail = detail
+        resource.counter_line = self._append_log(document, "look", detail)
 
     def _resource_done(self, document: Mapping[str, Any], now: float) -> None:
-        thing = self._resource(document)
-        thing.status, thing.ended, thing.detail = "gone" if thing.action == "delete" else "done", now, ""
-        self._append_log(document, thing.status, (thing.status == "gone" and _("deleted")) or _("done"))
+        resource = self._resource(document)
+        deleted = resource.action == "delete"
+        resource.status, resource.ended, resource.detail = "gone" if deleted else "done", now, ""
+        self._append_log(document, resource.status, _("deleted") if deleted else _("done"))
 
     def _resource_failed(self, document: Mapping[str, Any], now: float) -> None:
-        thing = self._resource(document)
-        thing.status, thing.ended, thing.detail = "failed", now, str(document.get("title", ""))
+        resource = self._resource(document)
+        resource.status, resource.ended, resource.detail = "failed", now, str(document.get("title", ""))
         self.failures.append(_failure(document))
         self._append_log(document, "failed", str(document.get("title", "")))
 
     def _retry(self, document: Mapping[str, Any], now: float) -> None:
-        self._append_log(document, "warn", _("{why}: trying again").format(why=document.get("detail", "")))
+        self._append_log(document, "warn", _("{reason}: retrying").format(reason=document.get("detail", "")))
 
     def _notice(self, document: Mapping[str, Any], now: float) -> None:
-        thing = self.resources.get(str(document.get("id") or ""))
-        if thing is not None and thing.action == "delete" and thing.status == "wait":
-            thing.status = "kept"  # what is not begun and is told of stays
+        resource = self.resources.get(str(document.get("id") or ""))
+        if resource is not None and resource.action == "delete" and resource.status == "wait":
+            resource.status = "kept"  # destroy sends a notice for what it keeps
         self._append_log(document, "info", str(document.get("detail", "")))
 
     def _job(self, document: Mapping[str, Any], now: float) -> None:
@@ -164,18 +163,18 @@ class RunProgress:
 
     def _summary(self, document: Mapping[str, Any], now: float) -> None:
         self.summary = document
-        for thing in self.resources.values() if document.get("ok") else ():
-            if thing.status == "wait":  # it was not there when its turn came, or needed nothing
-                thing.status = "gone" if thing.action == "delete" else "kept"
-        told = {failure.id for failure in self.failures}
+        for resource in self.resources.values() if document.get("ok") else ():
+            if resource.status == "wait":  # it did not exist when its turn came, or needed no change
+                resource.status = "gone" if resource.action == "delete" else "kept"
+        reported = {failure.id for failure in self.failures}
         self.failures += [
-            _failure(entry) for entry in document.get("failed", ()) if entry.get("id") not in told
+            _failure(entry) for entry in document.get("failed", ()) if entry.get("id") not in reported
         ]
         self.log.append(
             (
                 clock_time(document),
                 "done" if document.get("ok") else "failed",
-                _("all done") if document.get("ok") else _("not done"),
+                _("run succeeded") if document.get("ok") else _("run did not succeed"),
             )
         )
 
@@ -184,109 +183,98 @@ class RunProgress:
         return self.resources.setdefault(id, ResourceProgress(id, str(document.get("action", "create"))))
 
     def _append_log(self, document: Mapping[str, Any], status: str, text: str) -> tuple[str, str, str]:
-        name = thing_name(str(document.get("id") or ""))
-        told = text if text.startswith(name) else f"{name}  {text}"
-        self.log.append((clock_time(document), status, told))
+        name = resource_label(str(document.get("id") or ""))
+        line = text if text.startswith(name) else f"{name}  {text}"
+        self.log.append((clock_time(document), status, line))
         return self.log[-1]
 
     # --- as lanes
 
     def lanes(self, now: float) -> list[LaneState]:
-        """One lane for each group of things, in the order in which they are usually made."""
-        begun = self.started_at or now
-        placed: dict[str, list[ResourceProgress]] = {}
-        for thing in self.resources.values():
-            placed.setdefault(lane_key(thing.id), []).append(thing)
-        pole = self._critical_path(placed)
+        """One lane for each group of resources, in the usual order of creation."""
+        started_at = self.started_at or now
+        by_lane: dict[str, list[ResourceProgress]] = {}
+        for resource in self.resources.values():
+            by_lane.setdefault(lane_key(resource.id), []).append(resource)
+        critical = self._critical_path(by_lane)
         return [
-            self._lane(group, placed[group.key], begun, group.key == pole)
+            self._lane(group, by_lane[group.key], started_at, group.key == critical)
             for group in lane_groups()
-            if group.key in placed
+            if group.key in by_lane
         ]
 
     def _lane(
-        self, group: LaneGroup, resources: Sequence[ResourceProgress], started_at: float, pole: bool
+        self, group: LaneGroup, resources: Sequence[ResourceProgress], started_at: float, critical: bool
     ) -> LaneState:
-        signs = [thing.status for thing in resources]
-        started = [t.started for t in resources if t.started is not None]
-        open_things = [t for t in resources if t.status in ("work", "wait")]
-        ended = [t.ended for t in resources if t.ended is not None]
-        state = _combined_status(signs, bool(started))
+        started = [r.started for r in resources if r.started is not None]
+        ended = [r.ended for r in resources if r.ended is not None]
+        unfinished = [r for r in resources if r.status in ("work", "wait")]
+        status = _combined_status([r.status for r in resources], bool(started))
         return LaneState(
-            group.title(resources),
-            state,
-            min(started) - started_at if started else None,
-            max(ended) - started_at if ended and state != "work" else None,
-            _counter(resources),
-            self._note(resources, state),
-            self._estimate_of(open_things) if open_things else None,
-            pole and state == "work",
+            title=group.title(resources),
+            status=status,
+            started=min(started) - started_at if started else None,
+            ended=max(ended) - started_at if ended and status != "work" else None,
+            counter=_counter(resources),
+            note=self._note(resources, status),
+            estimate=self._estimate_of(unfinished) if unfinished else None,
+            on_critical_path=critical and status == "work",
         )
 
-    def _note(self, resources: Sequence[ResourceProgress], state: str) -> str:
-        if state == "failed":
-            return next(t.detail for t in resources if t.status == "failed")
-        if state == "kept":
-            return _("stays") if self.is_destroy else _("there already")
-        if state == "gone":
-            return "" if any(t.started for t in resources) else _("was not there")
-        mine = {t.id for t in resources}
-        needs = {
-            lane_key(n)
-            for t in resources
-            for n in t.depends_on
-            if n not in mine
-            and self.resources.get(n)
-            and self.resources[n].status in ("wait", "work", "failed")
-        }
-        names = [
-            group.short_title
-            for group in lane_groups()
-            if group.key in needs and group.key != lane_key(resources[0].id)
-        ]
+    def _note(self, resources: Sequence[ResourceProgress], status: str) -> str:
+        if status == "failed":
+            return next(r.detail for r in resources if r.status == "failed")
+        if status == "kept":
+            return _("kept") if self.is_destroy else _("already exists")
+        if status == "gone":
+            return "" if any(r.started for r in resources) else _("did not exist")
+        waiting_for = {
+            lane_key(id)
+            for r in resources
+            for id in r.depends_on
+            if self.resources.get(id) and self.resources[id].status in ("wait", "work", "failed")
+        } - {lane_key(resources[0].id)}
+        names = [group.short_title for group in lane_groups() if group.key in waiting_for]
         return _("needs {names}").format(names=", ".join(names)) if names else ""
 
     def _estimate_of(self, resources: Sequence[ResourceProgress]) -> tuple[float, float] | None:
-        ranges = [self.estimates[t.id] for t in resources if t.id in self.estimates]
+        ranges = [self.estimates[r.id] for r in resources if r.id in self.estimates]
         if not ranges or self.is_destroy:
             return None
         return max(ranges, key=lambda pair: pair[1])
 
-    def _critical_path(self, placed: Mapping[str, Sequence[ResourceProgress]]) -> str:
-        """The group that is being made and usually takes longest of those; the job is no part of making."""
+    def _critical_path(self, by_lane: Mapping[str, Sequence[ResourceProgress]]) -> str:
+        """The lane in progress with the longest estimate, without the job; an empty string if there is none."""
         ends = {
-            key: usual[1]
-            for key, things in placed.items()
-            if key != "job"
-            and any(t.status == "work" for t in things)
-            and (usual := self._estimate_of([t for t in things if t.status == "work"]))
+            key: estimate[1]
+            for key, resources in by_lane.items()
+            if key != "job" and (estimate := self._estimate_of([r for r in resources if r.status == "work"]))
         }
         return max(ends, key=lambda key: ends[key]) if ends else ""
 
     def expected_duration(self) -> tuple[float, float]:
-        """Seconds from, to, that the longest chain of what is (or was) to be made usually takes, without the job."""
+        """(low, high) seconds that the longest chain of dependencies of this run usually takes, without the job."""
         return self._chain(0), self._chain(1)
 
-    def _chain(self, end: int) -> float:
+    def _chain(self, bound: int) -> float:
         finish: dict[str, float] = {}
 
-        def at(id: str) -> float:
+        def finish_of(id: str) -> float:
             if id not in finish:
-                thing = self.resources.get(id)
-                if thing is None or lane_key(id) == "job":
+                resource = self.resources.get(id)
+                if resource is None or lane_key(id) == "job":
                     return 0.0
                 finish[id] = 0.0
-                took = (
-                    self.estimates.get(id, (0.0, 0.0))[end] if thing.action not in ("keep", "adopt") else 0.0
-                )
-                finish[id] = max((at(need) for need in thing.depends_on), default=0.0) + took
+                unchanged = resource.action in ("keep", "adopt")
+                duration = 0.0 if unchanged else self.estimates.get(id, (0.0, 0.0))[bound]
+                finish[id] = max((finish_of(need) for need in resource.depends_on), default=0.0) + duration
             return finish[id]
 
-        return max((at(id) for id in self.resources), default=0.0)
+        return max((finish_of(id) for id in self.resources), default=0.0)
 
 
 def duration_estimates(resources: Sequence[Resource], time_scale: float) -> dict[str, tuple[float, float]]:
-    """By id, in the seconds of a place that is `pace` times faster; nothing is usual where everything is at once."""
+    """Usual duration (low, high) in seconds by resource id, at `time_scale` times real speed; empty if infinite."""
     if time_scale == float("inf"):
         return {}
     return {r.id: _scaled_estimate(r, time_scale) for r in resources}
@@ -300,7 +288,7 @@ def _scaled_estimate(resource: Resource, time_scale: float) -> tuple[float, floa
 
 
 def clock_time(document: Mapping[str, Any]) -> str:
-    """hh:mm:ss of an event, UTC, as it stands in the journal."""
+    """hh:mm:ss (UTC) of a journal event."""
     return str(document["time"])[11:19]
 
 
@@ -324,8 +312,8 @@ def _combined_status(statuses: Sequence[str], started: bool) -> str:
 
 
 def _counter(resources: Sequence[ResourceProgress]) -> str:
-    """The cloud's own words where one thing works; how many of how many where there are several."""
+    """What the cloud reports of a single resource; of several, how many are done."""
     if len(resources) == 1:
         return resources[0].detail if resources[0].status == "work" else ""
-    ended = sum(t.status in ("done", "kept", "gone") for t in resources)
+    ended = sum(r.status in ("done", "kept", "gone") for r in resources)
     return _("{n} of {all}").format(n=ended, all=len(resources)) if ended < len(resources) else ""

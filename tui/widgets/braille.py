@@ -1,4 +1,4 @@
-"""The arithmetic of a chart: ticks that people would choose, and lines drawn into braille dots."""
+"""Chart arithmetic: axes with round ticks, and lines drawn in braille dots."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _DOTS = ((0x01, 0x02, 0x04, 0x40), (0x08, 0x10, 0x20, 0x80))
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """One line: `points` are (x, y) in rising x; y may be NaN or infinite, which makes a gap with a mark."""
+    """One line: `points` are (x, y) in ascending x; a y that is NaN or infinite leaves a marked gap."""
 
     label: str
     points: Sequence[tuple[float, float]]
@@ -28,7 +28,7 @@ class Axis:
     decimals: int
 
     def label(self, tick: float) -> str:
-        """The tick as text, with as many decimals as tell its neighbours apart."""
+        """The tick as text, with enough decimals to distinguish it from its neighbours."""
         return f"{tick:.0e}" if self.decimals > 5 else f"{tick:,.{self.decimals}f}"
 
     def dot_position(self, value: float, dots: int) -> int:
@@ -117,7 +117,7 @@ class Canvas:
 
 
 def draw(series: Sequence[Series], x: Axis, y: Axis, width: int, height: int) -> Canvas:
-    """Draws every series, the first on top. A lone point is a `•`; what is not finite a `×` at the bottom."""
+    """Draw every series, the first on top. A lone point is a `•`; a value that is not finite a `×` at the bottom."""
     canvas = Canvas(width, height)
     for number in reversed(range(len(series))):
         previous: tuple[int, int] | None = None
@@ -139,7 +139,7 @@ def draw(series: Sequence[Series], x: Axis, y: Axis, width: int, height: int) ->
 
 
 def _lone(canvas: Canvas, run: list[tuple[int, int]], series: int) -> None:
-    """One dot that no line leads to is easily overlooked."""
+    """Enlarge a single point without neighbours, which would be easy to miss as one dot."""
     if len(run) == 1:
         column, dot = run[0]
         _mark(canvas, (column // 2, (canvas.height * 4 - 1 - dot) // 4), "•", series)
@@ -155,7 +155,7 @@ _BARS = "▁▂▃▄▅▆▇"
 
 
 def sparkline(values: Sequence[float], width: int) -> str:
-    """The last `width` values as bars of one row, in their own range; `×` for what is not finite."""
+    """The last `width` values as a row of bars, scaled to their own range; `×` for a value that is not finite."""
     shown = values[-width:] if width > 0 else []
     finite = [value for value in shown if math.isfinite(value)]
     low, high = (min(finite), max(finite)) if finite else (0.0, 0.0)
@@ -170,10 +170,10 @@ def sparkline(values: Sequence[float], width: int) -> str:
 
 
 def trend(values: Sequence[float], window: int = 5) -> str:
-    """`up`, `down`, `flat` or `broken` (keys of glyphs.signs).
+    """Trend as a status icon key: `up`, `down`, `flat`, or `broken` if the last value is not finite.
 
-    The mean of the last `window` values against that of those before; flat is less than a twentieth of the
-    range.
+    Compares the mean of the last `window` values with that of the `window` before; a change of less than a twentieth
+    of the range is flat.
     """
     if values and not math.isfinite(values[-1]):
         return "broken"

@@ -1,8 +1,8 @@
-"""A line chart in braille dots: reward, loss and the like over the training steps.
+"""A line chart in braille dots: reward, loss and other metrics over the training steps.
 
-Own because of a look at textual-plot 0.10.1 beside it (tests/snapshots/charts_side_by_side.py): that one needs
-numpy, which the first paint must not load; its legend lies over the data, its ticks stand unevenly, margins
-take a sixth of 80 columns; it has no mark for a gap and no ASCII. A redraw takes 12 ms of CPU, its own 20.
+Why not textual-plot: compared with version 0.10.1 (tests/snapshots/chart_comparison.py), it needs numpy, which would
+delay the first paint; its legend covers the data, its ticks are uneven, and its margins take a sixth of 80 columns;
+it shows no gaps and has no ASCII mode. A redraw takes 12 ms of CPU time here, 20 ms there.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from grpo_wizard.tui.widgets.braille import Axis, Canvas, Series, draw, step_axi
 
 
 class Chart(Widget):
-    """Series over a common x; `show` takes them. Title and legend stand above the plot, never on the data."""
+    """Series over a common x axis. Title and legend are above the plot, never on the data."""
 
     DEFAULT_CSS = """
     Chart { height: 1fr; min-height: 6; width: 1fr; background: $background; }
@@ -38,16 +38,16 @@ class Chart(Widget):
         self._rows: tuple[tuple[object, ...], list[Strip]] | None = None
 
     def show(self, series: Sequence[Series], title: str | None = None) -> None:
-        """Draws `series`, at most four."""
+        """Draw `series`, at most four."""
         self._title = self._title if title is None else title
         self.series = tuple(series)
 
     def on_mount(self) -> None:
-        """Repaints in the new colours when the theme changes."""
+        """Repaint when the theme changes."""
         self.app.theme_changed_signal.subscribe(self, lambda _theme: self.refresh())
 
     def render_line(self, y: int) -> Strip:
-        """One row: title, plot rows, x axis, its labels."""
+        """Render one row of: title, plot rows, x axis, its labels."""
         key = (self.series, self.size, self._title, self.app.theme)
         if self._rows is None or self._rows[0] != key:
             self._rows = (key, self._draw())
@@ -62,8 +62,8 @@ class Chart(Widget):
         width, height = self.size
         xs = [x for series in self.series for x, y in series.points]
         if not xs or width < 12 or height < 5:
-            nothing = Segment(truncate("  " + _("no values yet"), width), self._style("muted"))
-            return [self._head(width), Strip([nothing])]
+            empty = Segment(truncate("  " + _("no values yet"), width), self._style("muted"))
+            return [self._head(width), Strip([empty])]
         plot_height = height - 3
         ys = [y for series in self.series for x, y in series.points]
         y_axis = value_axis(ys, plot_height)
@@ -98,13 +98,13 @@ class Chart(Widget):
         return Strip([Segment(edge, muted), *cells, Segment(" ", muted)])
 
     def _inks(self) -> dict[tuple[int, bool], Style]:
-        """The style of a cell by its series (-1 for none) and by whether it is the mark of a gap."""
+        """The style of a cell by its series (-1 for none) and by whether it marks a gap."""
         series, error = range(len(self.series)), self._style("error")
         inks = {(number, False): self._style(f"series-{number + 1}") for number in series}
         return inks | {(number, True): error for number in series} | {(-1, False): Style()}
 
     def _foot(self, axis: Axis, gutter: int, width: int) -> list[Strip]:
-        """The x axis, and its labels centred below; one that would touch its neighbour is left out."""
+        """The x axis, with labels centered below; a label that would touch its neighbour is left out."""
         line, text = ["─"] * width, [" "] * (width + 1)
         free = 0
         for tick in axis.ticks:

@@ -1,4 +1,4 @@
-"""The gcloud or kubectl command that does the same, to be learnt from and copied."""
+"""The equivalent gcloud or kubectl command, to read and to copy."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from grpo_wizard.tui.style.i18n import _
 
 
 def fold(command: str, width: int) -> str:
-    """`command` over several lines of at most `width` cells where flags allow it, each ending in a backslash.
+    """Break `command` at its flags into lines of at most `width` cells, continued by backslashes.
 
-    What comes out is the same command to a shell.
+    To a shell the result is the same command.
     """
     words = _words(command)
     lines = [words[0]] if words else []
@@ -29,27 +29,27 @@ def fold(command: str, width: int) -> str:
     return " \\\n".join(lines)
 
 
-# A word as a shell reads it, with its quotes: runs of plain letters, escapes, '…' and "…".
+# A word as a shell reads it, with its quotes: runs of plain characters, escapes, '…' and "…".
 _WORD = re.compile(r"""(?:[^\s'"\\]|\\.|'[^']*'|"(?:[^"\\]|\\.)*")+""")
 
 
 def _words(command: str) -> list[str]:
-    """Words as they are quoted already; a flag and the value behind it stay together."""
+    """Split into words, with their quotes; a flag and its value stay together."""
     words = _WORD.findall(command)
-    if _WORD.sub("", command).strip():  # an open quote: better one long line than a wrong one
+    if _WORD.sub("", command).strip():  # an unclosed quote: one long line is better than a wrong one
         return [command]
     joined: list[str] = []
     for word in words:
         flag = joined[-1] if joined else ""
-        takes_it = flag.startswith("--") and not word.startswith("-") and "=" not in flag and " " not in flag
-        joined[-1:] = [f"{flag} {word}"] if takes_it else [*joined[-1:], word]
+        is_value = flag.startswith("--") and not word.startswith("-") and "=" not in flag and " " not in flag
+        joined[-1:] = [f"{flag} {word}"] if is_value else [*joined[-1:], word]
     return joined
 
 
 class CommandLine(Widget, can_focus=True):
-    """A box with the command; `y` copies it as one line, by OSC 52, which works through ssh too."""
+    """A box with a command; `y` copies it as one line, by OSC 52, which also works over ssh."""
 
-    HELP = _("The command that does the same. `y` copies it.")
+    HELP = _("The equivalent command. Press `y` to copy it.")
     DEFAULT_CSS = """
     CommandLine { height: auto; width: 1fr; border-top: solid $line; border-title-color: $muted;
                   border-title-style: bold; color: $secondary; padding: 0 1; }
@@ -71,16 +71,16 @@ class CommandLine(Widget, can_focus=True):
         self.border_title = Content(" " + " · ".join(part for part in parts if part) + " ")
 
     def show(self, command: str, title: str) -> None:
-        """Another command under another title."""
+        """Show another command."""
         self.command, self._title = command, title
         self._update_border_title()
 
     def render(self) -> Text:
-        """The command, folded at its flags."""
+        """Render the command, folded at its flags."""
         return Text(fold(self.command, max(20, self.size.width)), end="")
 
     def action_copy(self) -> None:
-        """Copies the command and says so for two seconds."""
+        """Copy the command, and confirm in the border for two seconds."""
         self.app.copy_to_clipboard(self.command)
         self._update_border_title("✓ " + _("copied"))
         self.set_timer(2, self._update_border_title)

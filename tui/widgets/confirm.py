@@ -1,4 +1,4 @@
-"""The question before what cannot be undone: the name has to be typed."""
+"""The confirmation of actions that cannot be undone: the deployment's name has to be typed."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from grpo_wizard.tui.style.icons import status_icon
 
 
 class ConfirmDialog(ModalScreen[bool]):
-    """True when `name` was typed and the button or Enter pressed; False by Esc."""
+    """Returns True if `name` was typed and confirmed with the button or Enter, and False on Esc."""
 
     DEFAULT_CSS = """
     ConfirmDialog { align: center middle; background: $background 70%; }
@@ -38,17 +38,17 @@ class ConfirmDialog(ModalScreen[bool]):
     ]
 
     def __init__(self, title: str, lines: Sequence[tuple[str, str]], name: str, verb: str) -> None:
-        """`lines` are (sign key or empty, text); `verb` is the button's label."""
+        """`lines`: (status icon key or empty, text); `verb`: the button's label."""
         super().__init__()
         self._title, self._lines, self._expected_name, self._verb = title, lines, name, verb
 
     def compose(self) -> ComposeResult:
-        """The box: what happens, the question, the buttons."""
+        """Yield the lines, the prompt and the buttons."""
         with VerticalScroll() as box:
             box.border_title = Content(self._title)
             for key, line in self._lines:
                 yield Static(self._row(key, line), markup=False)
-            yield Label(_("Type the deployment's name") + f": {self._expected_name}", markup=False)
+            yield Label(_("Type {name} to confirm:").format(name=self._expected_name), markup=False)
             yield Input(compact=False)
             yield Static("", id="confirm-refusal", markup=False)
             with Horizontal():
@@ -56,7 +56,7 @@ class ConfirmDialog(ModalScreen[bool]):
                 yield Button(self._verb, id="do", variant="warning", disabled=True)
 
     def on_mount(self) -> None:
-        """The input is what one came for."""
+        """Focus the input."""
         self.query_one(Input).focus()
 
     def _row(self, key: str, line: str) -> Text:
@@ -80,12 +80,12 @@ class ConfirmDialog(ModalScreen[bool]):
         if self._name_matches:
             self.dismiss(True)
         else:
-            self._show_error(_("type {name}").format(name=self._expected_name))
+            self._show_error(_("The name does not match {name}.").format(name=self._expected_name))
 
-    def _show_error(self, why: str) -> None:
-        self.query_one(Input).set_class(bool(why), "-invalid")
+    def _show_error(self, message: str) -> None:
+        self.query_one(Input).set_class(bool(message), "-invalid")
         self.query_one("#confirm-refusal", Static).update(
-            f"{status_icon('block').glyph} {why}" if why else ""
+            f"{status_icon('block').glyph} {message}" if message else ""
         )
 
     @on(Button.Pressed, "#back")

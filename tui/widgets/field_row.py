@@ -1,4 +1,4 @@
-"""A question as a row: label, control, unit; below it why the value is refused, or, while it is being answered, its help."""
+"""A field as a row: label, control and unit; below it the error, or the field's help while it has the focus."""
 
 from __future__ import annotations
 
@@ -20,42 +20,42 @@ _RESTRICT: dict[str, str] = {"integer": r"[0-9,_ -]*", "number": r"[0-9.eE+-]*"}
 
 
 class FieldRow(Vertical):
-    """Drawn from a Field alone. `Answered` carries what was typed, as it was typed; Field.parse is its only judge."""
+    """Built from a Field. `AnswerChanged` carries the raw input; only Field.parse validates it."""
 
     DEFAULT_CSS = """
     FieldRow { height: auto; }
-    FieldRow:focus-within { height: auto; }  /* Textual restyles what is inside only where the row itself has such a rule */
+    FieldRow:focus-within { height: auto; }  /* Textual restyles the children only if the row itself has such a rule */
     FieldRow > Horizontal { height: 1; }
     FieldRow Label { width: 24; padding: 0 1 0 0; color: $muted; }
     FieldRow:focus-within Label { color: $foreground; text-style: bold; }
     FieldRow .unit { width: auto; padding: 0 1; color: $muted; }
     FieldRow .below { display: none; height: auto; padding: 0 1 0 25; color: $muted; }
-    FieldRow:focus-within .below, FieldRow.-refused .below { display: block; }
+    FieldRow:focus-within .below, FieldRow.-invalid .below { display: block; }
     FieldRow.-hidden { display: none; }
     """
     ALLOW_SELECT: ClassVar[bool] = False
 
     class BrowseRequested(Message):
-        """What is there in the cloud shall be listed."""
+        """The user asked for a list of the resources that exist."""
 
         def __init__(self, row: FieldRow) -> None:
             self.row = row
             super().__init__()
 
     class AnswerChanged(Message):
-        """Something was typed or chosen."""
+        """The user typed or chose a value."""
 
         def __init__(self, row: FieldRow, raw: Any) -> None:
             self.row, self.raw = row, raw
             super().__init__()
 
     def __init__(self, field: Field, value: Any, note: str = "") -> None:
-        """`note` says what is there already, for a secret."""
+        """`note`: the placeholder of a secret, where its value comes from."""
         super().__init__(id=f"row-{field.name}")
         self.field, self._value, self._note, self._error = field, value, note, ""
 
     def compose(self) -> ComposeResult:
-        """Label, control, unit; refusal or help."""
+        """Yield label, control and unit, then the error or help."""
         with Horizontal():
             yield Label(self.field.label, markup=False)
             yield self._control()
@@ -66,7 +66,7 @@ class FieldRow(Vertical):
         yield Static("", classes="below", markup=False)
 
     def on_mount(self) -> None:
-        """The help is there from the start."""
+        """Show the help."""
         self._update_help()
 
     def _control(self) -> Widget:
@@ -77,11 +77,7 @@ class FieldRow(Vertical):
             return ChoiceField(field.choices, str(self._value), field.label, id=id)
         secret = field.kind == "secret"
         hint = self._note or (
-            _("not answered yet")
-            if field.default is None
-            else ""
-            if not field.optional
-            else _("may stay empty")
+            _("optional") if field.optional else _("required") if field.default is None else ""
         )
         line = (PickerField if field.choices_from else TextField)(
             "" if secret else format_for_input(self._value),
@@ -95,17 +91,17 @@ class FieldRow(Vertical):
 
     @property
     def control(self) -> Widget:
-        """The widget that is typed into."""
+        """The input widget."""
         return self.query_one(f"#field-{self.field.name}")
 
     @property
     def raw(self) -> Any:
-        """What stands there now."""
+        """The current input."""
         control = self.control
         return control.value if isinstance(control, TextField | SwitchField | ChoiceField) else ""
 
     def set_value(self, value: Any) -> None:
-        """Puts a value there without telling anyone; not while it is being typed into."""
+        """Set the value without posting a message; ignored while the user is typing in it."""
         control = self.control
         with self.prevent(Input.Changed):
             if isinstance(control, SwitchField):
@@ -116,20 +112,20 @@ class FieldRow(Vertical):
                 control.value = format_for_input(value)
 
     def set_error(self, message: str) -> None:
-        """Shows the sentence; an empty one takes it away."""
+        """Show an error; an empty string clears it."""
         self._error = message
-        self.set_class(bool(message), "-refused")
+        self.set_class(bool(message), "-invalid")
         self._update_help()
 
     def _update_help(self) -> None:
         below = self.query_one(".below", Static)
         if self._error:
-            below.update(Text("✗ " + _("refused") + f": {self._error}", self.app.theme_variables["error"]))
+            below.update(Text(f"✗ {_('invalid')}: {self._error}", self.app.theme_variables["error"]))
         else:
             below.update(Text(self.field.help, self.app.theme_variables["muted"]))
 
     def select_value(self, value: str | None) -> None:
-        """Puts what was chosen from the list there, as if it had been typed."""
+        """Set the value chosen from a list, as if it had been typed."""
         control = self.control
         if value is not None and isinstance(control, TextField):
             control.value = value
@@ -148,12 +144,12 @@ class FieldRow(Vertical):
         self.post_message(self.AnswerChanged(self, event.value))
 
     def on_descendant_focus(self, event: events.DescendantFocus) -> None:
-        """The row comes into view with its help."""
+        """Scroll the row and its help into view."""
         self.call_after_refresh(self.scroll_visible, animate=False)
 
 
 def format_for_input(value: Any) -> str:
-    """A value as one would type it."""
+    """Format a value as the user would type it."""
     if isinstance(value, list):
         return " ".join(map(str, value))
     if isinstance(value, float):

@@ -1,4 +1,4 @@
-"""What a field is answered with: a line to type in, a switch, a choice. One row each, no mark by hue alone."""
+"""The input widgets of a field: text, switch, and choice. One row each; no state is shown by colour alone."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from grpo_wizard.tui.widgets.picker import OptionPicker
 
 
 class TextField(Input):
-    """An Input of one row whose Enter goes on to the next screen."""
+    """An Input of one row whose Enter opens the next screen."""
 
     DEFAULT_CSS = """
     TextField { height: 1; width: 1fr; border: none; padding: 0 1; background: $panel; }
@@ -39,23 +39,23 @@ class TextField(Input):
 
 
 class PickerField(TextField):
-    """A line for the name of something that may be there already: F4 lists what is."""
+    """A text field for the name of a resource that may exist; F4 lists those that do."""
 
     DEFAULT_CSS = ""
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("f4", "list", _("List"), id="line.list", tooltip=_("Choose from what is there in the cloud"))
+        Binding("f4", "list", _("List"), id="line.list", tooltip=_("Choose from existing resources"))
     ]
 
     class PickerRequested(Message):
-        """The list was asked for."""
+        """The user asked for the list."""
 
     def action_list(self) -> None:
-        """Asks for the list; whoever knows the cloud answers."""
+        """Post a request for the list; the screen reads it from the cloud."""
         self.post_message(self.PickerRequested())
 
 
 class SwitchField(Widget, can_focus=True):
-    """`[x] yes` or `[ ] no`; Space changes it."""
+    """`[x] yes` or `[ ] no`; Space toggles it."""
 
     DEFAULT_CSS = """
     SwitchField { height: 1; width: 1fr; padding: 0 1; }
@@ -68,13 +68,13 @@ class SwitchField(Widget, can_focus=True):
             _("Change"),
             key_display="space",
             id="yesno.toggle",
-            tooltip=_("Yes or no"),
+            tooltip=_("Toggle yes or no"),
         ),
     ]
     value: reactive[bool] = reactive(False)
 
     class Toggled(Message):
-        """The user changed it."""
+        """The user toggled the switch."""
 
         def __init__(self, switch: SwitchField) -> None:
             self.switch, self.value = switch, switch.value
@@ -82,7 +82,7 @@ class SwitchField(Widget, can_focus=True):
 
         @property
         def control(self) -> SwitchField:
-            """The switch itself."""
+            """The switch."""
             return self.switch
 
     def __init__(self, value: bool = False, *, id: str | None = None) -> None:
@@ -90,21 +90,21 @@ class SwitchField(Widget, can_focus=True):
         self.set_reactive(SwitchField.value, value)
 
     def render(self) -> Text:
-        """Mark and word."""
+        """Render mark and word."""
         return Text("[x] " + _("yes") if self.value else "[ ] " + _("no"), end="")
 
     def action_toggle_value(self) -> None:
-        """The other value."""
+        """Toggle the value."""
         self.value = not self.value
         self.post_message(self.Toggled(self))
 
     def on_click(self) -> None:
-        """A click is Space."""
+        """Toggle the value."""
         self.action_toggle_value()
 
 
 class ChoiceField(Widget, can_focus=True):
-    """One of a closed list: side by side where there is room, else one at a time. Space opens the list."""
+    """One of a fixed list of options, shown side by side if they fit, else one at a time. Space opens the list."""
 
     DEFAULT_CSS = """
     ChoiceField { height: 1; width: 1fr; padding: 0 1; }
@@ -113,16 +113,26 @@ class ChoiceField(Widget, can_focus=True):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("space", "list", _("List"), id="choice.list", tooltip=_("Choose from a list")),
         Binding(
-            "left", "step(-1)", _("Previous"), id="choice.previous", tooltip=_("The one before"), show=False
+            "left",
+            "step(-1)",
+            _("Previous option"),
+            id="choice.previous",
+            tooltip=_("Choose the previous option"),
+            show=False,
         ),
         Binding(
-            "right", "step(1)", _("Following"), id="choice.following", tooltip=_("The one after"), show=False
+            "right",
+            "step(1)",
+            _("Next option"),
+            id="choice.following",
+            tooltip=_("Choose the next option"),
+            show=False,
         ),
     ]
     value: reactive[str] = reactive("")
 
     class Changed(Message):
-        """The user chose."""
+        """The user chose another option."""
 
         def __init__(self, choice: ChoiceField) -> None:
             self.choice, self.value = choice, choice.value
@@ -130,7 +140,7 @@ class ChoiceField(Widget, can_focus=True):
 
         @property
         def control(self) -> ChoiceField:
-            """The choice itself."""
+            """The choice."""
             return self.choice
 
     def __init__(
@@ -141,28 +151,28 @@ class ChoiceField(Widget, can_focus=True):
         self.set_reactive(ChoiceField.value, value)
 
     def render(self) -> Text:
-        """All of them with a mark, or the chosen one and its place in the list."""
+        """Render all options with a mark, or the chosen one with its position in the list."""
         side = "  ".join(("(•) " if option == self.value else "( ) ") + option for option in self.options)
         if len(self.options) <= 4 and cell_len(side) <= self.size.width:
             return Text(side, no_wrap=True, end="")
-        at = self.options.index(self.value) + 1 if self.value in self.options else 0
-        tail = f" ▾ {at}/{len(self.options)}"
+        position = self.options.index(self.value) + 1 if self.value in self.options else 0
+        tail = f" ▾ {position}/{len(self.options)}"
         width = min(self.size.width - cell_len(tail), max(map(cell_len, self.options), default=1))
         return Text(truncate(self.value or "–", width) + tail, no_wrap=True, end="")
 
     def action_step(self, by: int) -> None:
-        """The next or previous one, stopping at the ends."""
-        at = self.options.index(self.value) if self.value in self.options else -1
-        self._select(self.options[min(len(self.options) - 1, max(0, at + by))])
+        """Choose the next or previous option, stopping at the ends."""
+        index = self.options.index(self.value) if self.value in self.options else -1
+        self._select(self.options[min(len(self.options) - 1, max(0, index + by))])
 
     def action_list(self) -> None:
-        """Opens the list."""
+        """Open the list."""
         self.app.push_screen(
             OptionPicker(self._title, [Suggestion(o) for o in self.options], self.value), self._select
         )
 
     def on_click(self) -> None:
-        """A click opens the list."""
+        """Open the list."""
         self.action_list()
 
     def _select(self, value: str | None) -> None:

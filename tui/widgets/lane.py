@@ -1,7 +1,7 @@
-"""One row of the Run screen: what is made, where on the common time axis, and how far.
+"""A lane of the Run screen: resources, their bar on the common time axis, and their progress.
 
-What is shown at the right is what the cloud says (a counter), or the time that has passed and the usual
-range with it. There is no percentage of ours: nobody knows it.
+Progress is what the cloud reports (a counter), or the elapsed time with the usual range. There is no percentage,
+because the cloud reports none.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _STATUSES = ("wait", "work", "done", "kept", "failed", "paused", "gone")
 
 @dataclass(frozen=True, slots=True)
 class LaneState:
-    """What one lane shows. `started`, `ended`: seconds since the run began; `usual`: seconds from, to."""
+    """What a lane shows. `started`, `ended`: seconds since the run started; `estimate`: usual (low, high) seconds."""
 
     title: str
     status: str = "wait"
@@ -36,7 +36,7 @@ class LaneState:
 
 
 def timeline_bar(state: LaneState, now: float, horizon: float, width: int) -> str:
-    """The lane's stretch of the axis 0..horizon seconds in `width` cells; an arrow where it still goes on."""
+    """The lane's bar on the axis 0..horizon seconds, in `width` cells; it ends in an arrow while in progress."""
     if state.started is None or width < 2:
         return " " * max(0, width)
     scale = width / max(horizon, 1.0)
@@ -49,7 +49,7 @@ def timeline_bar(state: LaneState, now: float, horizon: float, width: int) -> st
 
 
 class Lane(Widget):
-    """One row. `show(state, now, horizon)` as often as the clock ticks."""
+    """One row; call `show` on every tick of the clock."""
 
     DEFAULT_CSS = """
     Lane { height: 1; width: 1fr; }
@@ -59,21 +59,21 @@ class Lane(Widget):
     horizon: reactive[float] = reactive(1.0)
 
     def show(self, state: LaneState, now: float, horizon: float) -> None:
-        """`now` and `horizon` in seconds since the run began; all lanes of a screen share both."""
+        """Draw `state`; `now` and `horizon` are seconds since the run started, the same for all lanes."""
         self.state, self.now, self.horizon = state, now, horizon
 
     def render(self) -> Text:
-        """Sign, title, bar, and what the cloud says."""
+        """Render status, title, bar and progress."""
         state, colours, width = self.state, self.app.theme_variables, self.size.width
-        mark = status_icon(state.status)
+        icon = status_icon(state.status)
         title, right = (30, 22) if width < _NARROW else (32, 34)
         text = Text(no_wrap=True, end="")
         first = 1 + max(cell_len(str(status_icon(key))) for key in _STATUSES)
-        text.append(truncate(str(mark), first), colours[mark.colour])
+        text.append(truncate(str(icon), first), colours[icon.colour])
         text.append(truncate(state.title, title), "" if state.started is not None else colours["muted"])
         if state.started is None:
             return text.append(" " + truncate(state.note, width - first - 1 - title), colours["muted"])
-        ink = colours["warning"] if state.on_critical_path and state.ended is None else colours[mark.colour]
+        ink = colours["warning"] if state.on_critical_path and state.ended is None else colours[icon.colour]
         text.append(
             " " + timeline_bar(state, self.now, self.horizon, width - first - 2 - title - right) + " ", ink
         )
@@ -87,10 +87,10 @@ class Lane(Widget):
             ink = "error" if state.status == "failed" else "muted"
             return Text(truncate(state.note or elapsed, width), colours[ink])
         parts = [state.counter or elapsed]
-        if state.estimate is not None and state.estimate[1] >= 1.0:  # less is no help to anybody who waits
+        if state.estimate is not None and state.estimate[1] >= 1.0:  # shorter estimates are not worth showing
             parts.append(_("usual {range}").format(range=format_duration_range(state.estimate)))
         if state.on_critical_path:
-            parts.append("◆ " + _("long pole"))
+            parts.append("◆ " + _("slowest"))
         while len(parts) > 1 and cell_len("  ".join(parts)) > width:
             parts.pop()
         return Text(truncate("  ".join(parts), width))

@@ -1,4 +1,4 @@
-"""The log with its search line and its status line: how many lines, following or not, whose."""
+"""The log with a search field and a status line: number of lines, whether it follows, and the actor filter."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from grpo_wizard.tui.widgets.log_view import LogView
 
 
 class LogPane(Vertical):
-    """A LogView, `/` to search in it, `a` to go through the actors."""
+    """A LogView; `/` searches, `a` cycles through the actors."""
 
     DEFAULT_CSS = """
     LogPane { height: 1fr; }
@@ -26,8 +26,10 @@ class LogPane(Vertical):
     LogPane #log-status { height: 1; background: $surface; color: $muted; padding: 0 1; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("slash", "search", _("Search"), key_display="/", id="log.search", tooltip=_("Find words")),
-        Binding("a", "actor", _("Actor"), id="log.actor", tooltip=_("Only one actor's lines")),
+        Binding(
+            "slash", "search", _("Search"), key_display="/", id="log.search", tooltip=_("Search the log")
+        ),
+        Binding("a", "actor", _("Actor"), id="log.actor", tooltip=_("Show the lines of one actor only")),
     ]
 
     def __init__(self, path: Path | None = None, *, id: str | None = None) -> None:
@@ -36,39 +38,39 @@ class LogPane(Vertical):
         self._note = ""
 
     def compose(self) -> ComposeResult:
-        """View, search line (hidden), status line."""
+        """Yield the log, the hidden search field, and the status line."""
         yield self._log
         yield Input(placeholder=_("Search"), id="log-search", compact=True)
         yield Static("", id="log-status", markup=False)
 
     def on_mount(self) -> None:
-        """The status line goes along with the view."""
+        """Update the status line when the log changes."""
         for name in ("follow", "actor", "current"):
             self.watch(self._log, name, self._update_status, init=False)
         self._update_status()
 
     def open(self, path: Path) -> None:
-        """Shows another file."""
+        """Show another file."""
         self._log.open(path)
 
     @on(LogView.LinesRead)
     def _update_status(self) -> None:
         log, rows = self._log, self._log.rows
         parts = [ngettext("{n} line", "{n} lines", rows).format(n=f"{rows:,}")]
-        parts.append(_("follows the end") if log.follow else _("stands still"))
+        parts.append(_("following") if log.follow else _("not following"))
         if log.current >= 0:
             parts.append(_("at line {n}").format(n=f"{log.current + 1:,}"))
         if log.actor:
-            parts.append(_("only {actor}").format(actor=log.actor))
+            parts.append(_("{actor} only").format(actor=log.actor))
         if self._note:
             parts.append(self._note)
         self.query_one("#log-status", Static).update(" · ".join(parts))
 
     def action_search(self) -> None:
-        """Opens the search line."""
-        line = self.query_one("#log-search", Input)
-        line.add_class("-open")
-        line.focus()
+        """Open the search field."""
+        search = self.query_one("#log-search", Input)
+        search.add_class("-open")
+        search.focus()
 
     @on(Input.Submitted, "#log-search")
     def _search(self, event: Input.Submitted) -> None:
@@ -77,7 +79,7 @@ class LogPane(Vertical):
         self._log.search(event.value)
 
     def on_key(self, event: Key) -> None:
-        """Esc in the search line closes it, and nothing else."""
+        """Close the search field on Esc."""
         if event.key == "escape" and self.query_one("#log-search", Input).has_focus:
             event.stop()
             self._close()
@@ -88,10 +90,10 @@ class LogPane(Vertical):
 
     @on(LogView.SearchFinished)
     def _search_finished(self, event: LogView.SearchFinished) -> None:
-        self._note = "" if event.line is not None else _("nothing found")
+        self._note = "" if event.line is not None else _("no match")
         self._update_status()
 
     def action_actor(self) -> None:
-        """All actors, then one after the other, then all again."""
+        """Filter by the next actor; after the last, show all."""
         names = ["", *sorted(self._log.log_index.actors)] if self._log.log_index else [""]
         self._log.actor = names[(names.index(self._log.actor) + 1) % len(names)]

@@ -1,4 +1,4 @@
-"""What is shown of one raw log line. Pure functions: bytes to text, text to spans."""
+"""Display of a raw log line: bytes to text, and text to highlighted text. Pure functions."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ _CONTROLS |= dict.fromkeys([*range(0x202A, 0x202F), *range(0x2066, 0x206A), 0x20
 
 
 def display_text(raw: bytes, omitted: int = 0) -> str:
-    """The text of a line: last state behind carriage returns, no controls, cut at MAX_CELLS with a mark.
+    """The text of a line: what follows the last carriage return, without control characters, cut at MAX_CELLS.
 
-    A character that is not complete yet (a read that ended inside it) is not shown rather than shown broken.
+    `omitted`: bytes of the line that are not in `raw`. A UTF-8 sequence cut off by the end of a read is left out.
     """
     text = codecs.getincrementaldecoder("utf-8")("replace").decode(raw)
     states = [state for state in text.split("\r") if state.strip()]
@@ -48,7 +48,7 @@ _RULES: tuple[tuple[str, re.Pattern[str]], ...] = (
 
 
 def highlight(text: str, styles: dict[str, str], search: re.Pattern[str] | None = None) -> Text:
-    """`text` with Rich styles by rule; brackets in it are letters, never markup."""
+    """Highlight `text` with `styles` by rule, and the matches of `search`; brackets are never parsed as markup."""
     result = Text(text, no_wrap=True, end="")
     for name, rule in _RULES:
         for match in rule.finditer(text):

@@ -1,7 +1,7 @@
-"""The job's log as it grows: any length, searchable, only the visible rows are decoded and coloured.
+"""A view of a growing log of any length, with search; only the visible rows are decoded and highlighted.
 
-A thread reads the spool file and keeps offsets; the screen asks for the lines that it shows. Measured in
-tests/bench/log_view.py. Idea (offsets and pread): toolong.
+A thread reads the file and keeps line offsets; the screen reads the lines that it shows. tests/bench/log_view.py
+measures it. The idea (offsets and pread) is from https://github.com/Textualize/toolong.
 """
 
 from __future__ import annotations
@@ -39,36 +39,50 @@ _STYLES = {
 
 
 class _ActorFilter:
-    """The numbers of one actor's lines. The reading thread extends it, the screen's reads it."""
+    """The line numbers of one actor. The reading thread extends them, the screen's thread reads them."""
 
     def __init__(self, actor: str) -> None:
         self.rows: array[int] = array("Q")
         self._needle = f"({actor} pid=".encode()
         self._done = self._generation = 0
 
-    def extend(self, spool: LogIndex) -> bool:
-        """Looks at the lines that became complete; True when there were any."""
-        if spool.generation != self._generation:
-            self.rows, self._done, self._generation = array("Q"), 0, spool.generation
-        since, self._done = self._done, spool.complete_lines
+    def extend(self, log: LogIndex) -> bool:
+        """Filter the lines that became complete. Returns True if there were any."""
+        if log.generation != self._generation:
+            self.rows, self._done, self._generation = array("Q"), 0, log.generation
+        since, self._done = self._done, log.complete_lines
         if self._done > since:
-            self.rows.extend(n for n in spool.lines_matching(self._needle, since) if n < self._done)
+            self.rows.extend(n for n in log.lines_matching(self._needle, since) if n < self._done)
         return self._done > since
 
 
 class LogView(ScrollView, can_focus=True):
-    """Rows of a spool file. `open` it; then `search`, `only_actor`, `first_error`, `follow`."""
+    """The rows of a log file: follows its end, searches, and filters by actor."""
 
-    HELP = _("The job's log. It follows the end until you scroll up. `/` searches, `n` and `N` go on.")
+    HELP = _(
+        "The job's log. It follows the end until you scroll up. "
+        "`/` searches; `n` and `N` jump to the next and the previous match."
+    )
     DEFAULT_CSS = """
     LogView { background: $background; height: 1fr; scrollbar-size: 1 1; }
     LogView:focus { background-tint: $foreground 3%; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("f", "toggle_follow", _("Follow"), id="log.follow", tooltip=_("Keep the newest in view")),
+        Binding(
+            "f", "toggle_follow", _("Follow"), id="log.follow", tooltip=_("Keep the newest lines in view")
+        ),
         Binding("e", "first_error", _("First error"), id="log.error", tooltip=_("Go to the first error")),
-        Binding("n", "next(1)", _("Next match"), id="log.next", tooltip=_("Next match"), show=False),
-        Binding("N", "next(-1)", _("Previous match"), id="log.previous", tooltip=_("Go back"), show=False),
+        Binding(
+            "n", "next(1)", _("Next match"), id="log.next", tooltip=_("Go to the next match"), show=False
+        ),
+        Binding(
+            "N",
+            "next(-1)",
+            _("Previous match"),
+            id="log.previous",
+            tooltip=_("Go to the previous match"),
+            show=False,
+        ),
     ]
 
     follow: reactive[bool] = reactive(True)
@@ -76,14 +90,14 @@ class LogView(ScrollView, can_focus=True):
     current: reactive[int] = reactive(-1)
 
     class LinesRead(Message):
-        """The thread has read something; several in the queue become one."""
+        """The thread has read more lines; several messages in the queue become one."""
 
         def can_replace(self, message: Message) -> bool:
-            """Always by a newer one of its kind."""
+            """Replaceable by a newer message of this class."""
             return isinstance(message, LogView.LinesRead)
 
     class SearchFinished(Message):
-        """A search ended: `line` is the number of the line, None for none."""
+        """A search has finished: `line` is the number of the line, or None."""
 
         def __init__(self, view: LogView, line: int | None) -> None:
             self.view, self.line = view, line
@@ -107,14 +121,14 @@ class LogView(ScrollView, can_focus=True):
         self._styles: dict[str, str] = {}
 
     def on_mount(self) -> None:
-        """Takes the theme's colours and begins to read."""
+        """Load the theme's colours and start reading."""
         self.app.theme_changed_signal.subscribe(self, lambda _theme: self._restyle())
         self._restyle()
         if self._path is not None:
             self.open(self._path)
 
     def on_unmount(self) -> None:
-        """Leaves the file closed."""
+        """Close the file."""
         if self.log_index is not None:
             self.log_index.close()
 
@@ -129,7 +143,7 @@ class LogView(ScrollView, can_focus=True):
         self.refresh()
 
     def open(self, path: Path) -> None:
-        """Shows `path` from now on; it may not exist yet."""
+        """Show another file, which may not exist yet."""
         if self.log_index is not None:
             self.log_index.close()
         self.log_index, self._shown_rows, self._max_width = LogIndex(path), 0, 0
@@ -142,21 +156,21 @@ class LogView(ScrollView, can_focus=True):
         self._read(self.log_index)
 
     @work(thread=True, exclusive=True, group="log-read", exit_on_error=False, description="read the log")
-    def _read(self, spool: LogIndex) -> None:
+    def _read(self, log: LogIndex) -> None:
         worker = get_current_worker()
         while not worker.is_cancelled:
-            grown = spool.scan()
-            only = self._actor_filter  # the screen's thread may set another one meanwhile
-            if (only is not None and only.extend(spool)) or grown:
+            grown = log.scan()
+            actor_filter = self._actor_filter  # the screen's thread may replace it meanwhile
+            if (actor_filter is not None and actor_filter.extend(log)) or grown:
                 self.post_message(self.LinesRead())
                 time.sleep(0.001)  # lets the screen's thread have the GIL between two chunks
             else:
                 time.sleep(_IDLE_SECONDS)
-        spool.close()
+        log.close()
 
     @property
     def rows(self) -> int:
-        """Rows that there are, the filter considered."""
+        """Number of rows that pass the filter."""
         if self._actor_filter is not None:
             return len(self._actor_filter.rows)
         return len(self.log_index) if self.log_index else 0
@@ -168,16 +182,16 @@ class LogView(ScrollView, can_focus=True):
         return bisect_left(self._actor_filter.rows, line) if self._actor_filter is not None else line
 
     def on_resize(self) -> None:
-        """Keeps the end in view when the window changes, and when it gets its first size."""
+        """Keep the end in view when following."""
         if self.follow:
             self.call_after_refresh(self._to_end)
 
     def watch_show_horizontal_scrollbar(self) -> None:
-        """The bar takes the row that was the last."""
+        """Keep the end in view: the scroll bar covers the last row."""
         self.on_resize()
 
     def on_log_view_lines_read(self) -> None:
-        """Fits the scroll bars to what has been read, and goes along when following."""
+        """Update the scroll bars, and scroll to the end when following."""
         if self.log_index is None:
             return
         if self.log_index.generation != self._generation:
@@ -190,24 +204,24 @@ class LogView(ScrollView, can_focus=True):
         elif first_new < self.scroll_offset.y + self.size.height:
             self.refresh()
 
-    # Only what a person does ends following; positions change by layout and growth too, so they tell nothing.
+    # Only user actions end following: layout and growth change positions, too.
     def action_scroll_up(self) -> None:
-        """One row up; following ends."""
+        """Scroll up one row and stop following."""
         self.follow = False
         super().action_scroll_up()
 
     def action_page_up(self) -> None:
-        """One page up; following ends."""
+        """Scroll up one page and stop following."""
         self.follow = False
         super().action_page_up()
 
     def action_scroll_home(self) -> None:
-        """To the first row; following ends."""
+        """Scroll to the first row and stop following."""
         self.follow = False
         super().action_scroll_home()
 
     def action_scroll_end(self) -> None:
-        """To the last row, and along with it."""
+        """Scroll to the last row and follow it."""
         self.follow = True
         self._to_end()
 
@@ -218,16 +232,16 @@ class LogView(ScrollView, can_focus=True):
         self.follow = False
 
     def _to_end(self) -> None:
-        # Forced: before the layout knows of a scroll bar, Textual takes the view for one that cannot scroll.
+        # force: before the layout has a scroll bar, Textual considers the view not scrollable.
         self.scroll_end(animate=False, immediate=True, x_axis=False, force=True)
 
     def watch_follow(self, follow: bool) -> None:
-        """Jumps to the end when following begins."""
+        """Scroll to the end when following starts."""
         if follow and self.is_mounted:
             self._to_end()
 
     def render_line(self, y: int) -> Strip:
-        """One visible row."""
+        """Render one visible row."""
         row = self.scroll_offset.y + y
         width, base = self.size.width, self.rich_style
         if self.log_index is None or row >= self.rows:
@@ -236,20 +250,20 @@ class LogView(ScrollView, can_focus=True):
         return strip.crop_extend(self.scroll_offset.x, self.scroll_offset.x + width, base).apply_style(base)
 
     def _strip(self, line: int, base: Style) -> Strip:
-        spool = self.log_index
-        assert spool is not None
-        key = (line, spool.generation)
-        if (known := self._cache.get(key)) is not None:
-            return known
+        log = self.log_index
+        assert log is not None
+        key = (line, log.generation)
+        if (cached := self._cache.get(key)) is not None:
+            return cached
         try:
-            text = display_text(*spool.line(line))
-        except (IndexError, OSError):  # cut short or closed under our hands: the next `Grown` repaints
+            text = display_text(*log.line(line))
+        except (IndexError, OSError):  # truncated or closed meanwhile: the next `LinesRead` repaints
             return Strip.blank(0, base)
         rich = highlight(text, self._styles, self._pattern)
         if line == self.current:
             rich.stylize("reverse")
         strip = Strip(Segment(t, s) for t, s, _ in rich.render(self.app.console))
-        if line < spool.complete_lines:
+        if line < log.complete_lines:
             self._cache[key] = strip
         if strip.cell_length > self._max_width:
             self._max_width = strip.cell_length
@@ -257,7 +271,7 @@ class LogView(ScrollView, can_focus=True):
         return strip
 
     def show_line(self, line: int) -> None:
-        """Marks `line` and brings it into the middle of the view."""
+        """Highlight `line` and scroll it to the middle of the view."""
         self.follow = False
         self.current = line
         self._invalidate()
@@ -265,14 +279,14 @@ class LogView(ScrollView, can_focus=True):
         self.scroll_to(y=max(0, row - self.size.height // 2), animate=False, immediate=True)
 
     def search(self, query: str, direction: int = 1) -> None:
-        """Looks for `words` from the marked line on; small letters match both cases. Answers with `Found`."""
+        """Search for `query` from the current line on; a lower-case query ignores case. Posts `SearchFinished`."""
         case = re.IGNORECASE if query == query.lower() else 0
         self._pattern = re.compile(re.escape(query), case) if query else None
         self._invalidate()
         self.action_next(direction)
 
     def action_next(self, direction: int) -> None:
-        """Goes to the next (1) or previous (-1) match."""
+        """Go to the next (1) or previous (-1) match."""
         if self._pattern is None or self.log_index is None:
             return
         words = self._pattern.pattern
@@ -282,30 +296,30 @@ class LogView(ScrollView, can_focus=True):
             self._find(self.log_index, re.sub(r"\\(.)", r"\1", words).encode(), self.current, direction < 0)
 
     def action_first_error(self) -> None:
-        """Goes to the first line that looks like an error."""
+        """Go to the first line that looks like an error."""
         if self.log_index is not None:
             self._find(self.log_index, ERROR, -1, False)
 
     def action_toggle_follow(self) -> None:
-        """Follows the end, or stops following."""
+        """Start or stop following the end."""
         self.follow = not self.follow
 
     @work(thread=True, exclusive=True, group="log-find", exit_on_error=False, description="search the log")
-    def _find(self, spool: LogIndex, pattern: re.Pattern[bytes] | bytes, after: int, backwards: bool) -> None:
+    def _find(self, log: LogIndex, pattern: re.Pattern[bytes] | bytes, after: int, backwards: bool) -> None:
         try:
-            line = spool.find(pattern, min(after, len(spool) - 1), backwards=backwards)
-        except (OSError, ValueError):  # the file became shorter than what is mapped
+            line = log.find(pattern, min(after, len(log) - 1), backwards=backwards)
+        except (OSError, ValueError):  # the file became shorter than the mapping
             line = None
         if not get_current_worker().is_cancelled:
             self.post_message(self.SearchFinished(self, line))
 
     def on_log_view_search_finished(self, event: SearchFinished) -> None:
-        """Shows what was found; that nothing was is the caller's to say."""
+        """Show the match."""
         if event.line is not None:
             self.show_line(event.line)
 
     def watch_actor(self, actor: str) -> None:
-        """Shows one actor's lines, or all for an empty name."""
+        """Show one actor's lines, or all for an empty name."""
         self._actor_filter, self._shown_rows = _ActorFilter(actor) if actor else None, 0
         self.on_log_view_lines_read()
         self.refresh()

@@ -1,4 +1,4 @@
-"""A list to choose from, in a box: what a field offers, or what is found in the cloud when the box opens."""
+"""Modal lists of values for a field: fixed options, or resources read from the cloud when the list opens."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ LoadSuggestions = Callable[[], Awaitable[Sequence[Suggestion]]]
 
 
 class OptionPicker(ModalScreen[str | None]):
-    """Ends with the value that was chosen; None keeps what was there."""
+    """Returns the chosen value, or None to keep the current one."""
 
     DEFAULT_CSS = """
     OptionPicker { align: center middle; background: $background 60%; }
@@ -35,7 +35,7 @@ class OptionPicker(ModalScreen[str | None]):
     OptionPicker Static { height: auto; padding: 0 1; color: $muted; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape", "dismiss(None)", _("Back"), id="options.back", tooltip=_("Keep the value"))
+        Binding("escape", "dismiss(None)", _("Back"), id="options.back", tooltip=_("Keep the current value"))
     ]
 
     def __init__(self, title: str, options: Sequence[Suggestion], value: str) -> None:
@@ -43,7 +43,7 @@ class OptionPicker(ModalScreen[str | None]):
         self._title, self._options, self._value = title, tuple(options), value
 
     def compose(self) -> ComposeResult:
-        """The list in a box."""
+        """Yield the list in a box."""
         with Vertical() as box:
             box.border_title = Content(f" {self._title} ")
             yield from self._compose_list()
@@ -54,23 +54,23 @@ class OptionPicker(ModalScreen[str | None]):
     def _list(self) -> OptionList:
         values = [one.value for one in self._options]
         widest = max(map(cell_len, values), default=0)
-        listed = OptionList(*(Option(Content(self._line(one, widest))) for one in self._options))
+        options = OptionList(*(Option(Content(self._line(one, widest))) for one in self._options))
         if self._value in values:
-            listed.highlighted = values.index(self._value)
-        return listed
+            options.highlighted = values.index(self._value)
+        return options
 
     def _line(self, one: Suggestion, width: int) -> str:
         mark = "(•) " if one.value == self._value else "( ) "
-        told = f"{' ' * (width - cell_len(one.value))}   {one.title}" if one.title else ""
-        return mark + one.value + told
+        title = f"{' ' * (width - cell_len(one.value))}   {one.title}" if one.title else ""
+        return mark + one.value + title
 
     def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
-        """Takes it."""
+        """Close with the chosen value."""
         self.dismiss(self._options[event.option_index].value)
 
 
 class CloudPicker(OptionPicker):
-    """The same of what is there in the cloud now; it says so while it looks, when there is nothing, and when it may not look."""
+    """A list of existing resources; shows when it is loading, when there are none, and why loading failed."""
 
     DEFAULT_CSS = ""
 
@@ -79,24 +79,24 @@ class CloudPicker(OptionPicker):
         self._load = load
 
     def _compose_list(self) -> ComposeResult:
-        yield Static("… " + _("looking at the cloud"), markup=False)
+        yield Static(_("Reading the cloud…"), markup=False)
 
     def on_mount(self) -> None:
-        """The look begins."""
+        """Start loading."""
         self._fill()
 
     @work(exit_on_error=False)
     async def _fill(self) -> None:
-        said = self.query_one(Static)
+        status = self.query_one(Static)
         try:
             self._options = tuple(await self._load())
         except WizardError as error:
-            said.update(Content("\n".join(filter(None, (f"✗ {error.title}", error.detail, error.fix)))))
+            status.update(Content("\n".join(filter(None, (f"✗ {error.title}", error.detail, error.fix)))))
             return
         if not self._options:
-            said.update(_("None is there. Type a name, or Esc."))
+            status.update(_("Nothing found. Type a name, or press Esc."))
             return
-        listed = self._list()
-        await self.query_one(Vertical).mount(listed)
-        await said.remove()
-        listed.focus()
+        options = self._list()
+        await self.query_one(Vertical).mount(options)
+        await status.remove()
+        options.focus()

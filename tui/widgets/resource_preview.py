@@ -1,4 +1,4 @@
-"""What a step creates: how many things, and the command for each; arrows go through them."""
+"""The resources that a step creates, one at a time, with the equivalent command."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ from grpo_wizard.tui.widgets.command_line import CommandLine
 
 
 class ResourcePreview(CommandLine):
-    """A CommandLine over several resources. `y` copies the one that is shown, `Y` all of them."""
+    """A CommandLine for several resources. `y` copies the command shown, `Y` all commands."""
 
     HELP = _(
-        "What this step creates, with the command that does the same. Left and right go through them, `y` copies."
+        "The resources that this step creates, with the equivalent commands. "
+        "Left and right select a resource, `y` copies its command."
     )
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding(
@@ -24,15 +25,15 @@ class ResourcePreview(CommandLine):
             "cycle(-1)",
             _("Previous"),
             id="creates.previous",
-            tooltip=_("The thing before"),
+            tooltip=_("Show the previous resource"),
             show=False,
         ),
         Binding(
             "right",
             "cycle(1)",
-            _("Following"),
+            _("Next"),
             id="creates.following",
-            tooltip=_("The thing after"),
+            tooltip=_("Show the next resource"),
             key_display="←→",
         ),
         Binding("y", "copy", _("Copy command"), id="command.copy", tooltip=_("Copy this command")),
@@ -41,7 +42,7 @@ class ResourcePreview(CommandLine):
             "copy_all",
             _("Copy all"),
             id="command.copy_all",
-            tooltip=_("Copy the commands of all things"),
+            tooltip=_("Copy the commands of all resources"),
             show=False,
         ),
     ]
@@ -53,7 +54,7 @@ class ResourcePreview(CommandLine):
         self._empty_text = ""
 
     def show_resources(self, resources: Sequence[Resource], empty_text: str) -> None:
-        """These; `nothing` is said when there are none."""
+        """Show `resources`, or `empty_text` if there are none."""
         self._resources, self._empty_text = tuple(resources), empty_text
         self._index = min(self._index, max(0, len(resources) - 1))
         self._show()
@@ -62,19 +63,19 @@ class ResourcePreview(CommandLine):
         if not self._resources:
             self.show(self._empty_text, _("Creates nothing"))
             return
-        count, thing = len(self._resources), self._resources[self._index]
-        head = ngettext("Creates {n} thing", "Creates {n} things", count).format(n=count)
-        place = f" {self._index + 1}/{count}" if count > 1 else ""
-        self.show(thing.command, f"{head} ·{place} {thing.kind.replace('_', ' ')} {thing.name}")
+        count, resource = len(self._resources), self._resources[self._index]
+        head = ngettext("Creates {n} resource", "Creates {n} resources", count).format(n=count)
+        position = f" {self._index + 1}/{count}" if count > 1 else ""
+        self.show(resource.command, f"{head} ·{position} {resource.kind.replace('_', ' ')} {resource.name}")
 
     def action_cycle(self, by: int) -> None:
-        """The next or previous thing, round and round."""
+        """Show the next or previous resource; wraps around at the ends."""
         if self._resources:
             self._index = (self._index + by) % len(self._resources)
             self._show()
 
     def action_copy_all(self) -> None:
-        """All commands, one a line."""
+        """Copy all commands, one per line."""
         self.app.copy_to_clipboard("\n".join(r.command for r in self._resources if r.command))
         self._update_border_title("✓ " + _("all copied"))
         self.set_timer(2, self._update_border_title)

@@ -1,4 +1,4 @@
-"""The steps at the left with their state; on a narrow screen one line at the top."""
+"""The steps with their status: a column at the left, or one line at the top of a narrow screen."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from grpo_wizard.tui.style.icons import status_icon, truncate
 
 @dataclass(frozen=True, slots=True)
 class StepperItem:
-    """One place: `key` is what `Chosen` carries, `sign` a key of glyphs.signs; `number` 0 stands for none."""
+    """One entry. `key`: sent with `StepSelected`; `status`: a status icon key; `number`: 0 for none."""
 
     key: str
     title: str
@@ -29,29 +29,35 @@ class StepperItem:
 
 
 class Stepper(Widget, can_focus=True):
-    """Where one is among the steps. Arrows move, Enter goes there.
+    """A list of steps. Arrow keys move the cursor, Enter opens the step.
 
-    A narrow screen gives it the class `-narrow` (Textual's break-points), by which it becomes one line.
+    On a narrow screen, which has the class `-narrow` (Textual's breakpoints), it becomes one line.
     """
 
-    SCOPED_CSS = False  # the break-point's class is the screen's
-    HELP = _("The steps of this deployment. Arrows move, Enter opens a step.")
+    SCOPED_CSS = False  # the breakpoint's class is on the screen
+    HELP = _("The steps of this deployment. Arrow keys move, Enter opens a step.")
     DEFAULT_CSS = """
     Stepper { width: 26; height: 1fr; padding: 1 1 0 1; border-right: vkey $line; background: $surface; }
     Stepper:focus { background: $panel; }
     .-narrow Stepper { width: 1fr; height: 1; padding: 0 1; border: none; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("up,left", "move(-1)", _("Up"), id="rail.up", tooltip=_("The step before"), show=False),
-        Binding("down,right", "move(1)", _("Down"), id="rail.down", tooltip=_("The step after"), show=False),
-        Binding("enter", "choose", _("Open"), id="rail.open", tooltip=_("Go to this step"), show=False),
+        Binding(
+            "up,left", "move(-1)", _("Up"), id="rail.up", tooltip=_("Select the previous step"), show=False
+        ),
+        Binding(
+            "down,right", "move(1)", _("Down"), id="rail.down", tooltip=_("Select the next step"), show=False
+        ),
+        Binding(
+            "enter", "choose", _("Open"), id="rail.open", tooltip=_("Open the selected step"), show=False
+        ),
     ]
     items: reactive[tuple[StepperItem, ...]] = reactive(())
     current: reactive[str] = reactive("")
     cursor: reactive[int] = reactive(0)
 
     class StepSelected(Message):
-        """The step called `key` was asked for."""
+        """The user selected the step `key`."""
 
         def __init__(self, stepper: Stepper, key: str) -> None:
             self.stepper, self.key = stepper, key
@@ -59,21 +65,21 @@ class Stepper(Widget, can_focus=True):
 
         @property
         def control(self) -> Stepper:
-            """The rail itself."""
+            """The stepper."""
             return self.stepper
 
     def show(self, items: Sequence[StepperItem], current: str) -> None:
-        """Draws `items`, with `current` as the place where one is."""
+        """Draw `items`, with `current` as the step that is open."""
         self.items, self.current = tuple(items), current
         self.cursor = next((n for n, item in enumerate(items) if item.key == current), 0)
 
     @property
     def is_line(self) -> bool:
-        """Whether the screen is so narrow that the rail is one line."""
+        """Whether the stepper is drawn as one line."""
         return self.size.height == 1
 
     def render(self) -> Text:
-        """The list, or the line."""
+        """Render the list, or the line."""
         return self._line() if self.is_line else self._list()
 
     def _list(self) -> Text:
@@ -83,48 +89,51 @@ class Stepper(Widget, can_focus=True):
                 text.append("\n")
                 continue
             item = self.items[number]
-            here = item.key == self.current
-            mark = status_icon("here" if here and item.status in {"todo", "done"} else item.status)
-            style = "bold" if here else ("" if item.status != "todo" else colours["muted"])
+            is_current = item.key == self.current
+            icon = status_icon("here" if is_current and item.status in {"todo", "done"} else item.status)
+            style = "bold" if is_current else ("" if item.status != "todo" else colours["muted"])
             if self.has_focus and number == self.cursor:
                 style = f"bold {colours['background']} on {colours['primary']}"
             label = f"{item.number} {item.title}" if item.number else item.title
-            text.append(mark.glyph + " ", colours[mark.colour])
+            text.append(icon.glyph + " ", colours[icon.colour])
             text.append(truncate(label, self.size.width - 11), style)
-            text.append(truncate(mark.label, 9, right=True) + "\n", colours[mark.colour if here else "muted"])
+            ink = colours[icon.colour if is_current else "muted"]
+            text.append(truncate(icon.label, 9, right=True) + "\n", ink)
         return text
 
     def _line(self) -> Text:
-        """`Step 2 of 7: Quotas   ✓ 1 done  ○ 5 to do`: the rest counted, for there is no room for names."""
+        """`Step 2 of 7: Quotas   ✓ 1 done  ○ 5 to do`: the other steps are counted by status."""
         colours = self.app.theme_variables
         total = sum(1 for item in self.items if item.number)
         item = (
-            self.items[self.cursor if self.has_focus else self._here()] if self.items else StepperItem("", "")
+            self.items[self.cursor if self.has_focus else self._current_index()]
+            if self.items
+            else StepperItem("", "")
         )
-        where = _("Step {n} of {total}: {title}").format(n=item.number, total=total, title=item.title)
+        title = _("Step {n} of {total}: {title}").format(n=item.number, total=total, title=item.title)
         if self.has_focus and item.key != self.current:
-            where += " · enter " + _("Open")
+            title += " · enter " + _("Open")
         style = f"bold {colours['background']} on {colours['primary']}" if self.has_focus else "bold"
-        text = Text(no_wrap=True, end="").append(where if item.number else item.title, style)
+        text = Text(no_wrap=True, end="").append(title if item.number else item.title, style)
         for key, count in Counter(o.status for o in self.items if o.number and o.status != "here").items():
-            mark = status_icon(key)
-            text.append(f"   {mark.glyph} {count} {mark.label}", colours[mark.colour])
+            icon = status_icon(key)
+            text.append(f"   {icon.glyph} {count} {icon.label}", colours[icon.colour])
         return text
 
-    def _here(self) -> int:
+    def _current_index(self) -> int:
         return next((n for n, item in enumerate(self.items) if item.key == self.current), 0)
 
     def action_move(self, by: int) -> None:
-        """Moves the cursor, stopping at the ends."""
+        """Move the cursor, stopping at the ends."""
         self.cursor = min(len(self.items) - 1, max(0, self.cursor + by))
 
     def action_choose(self) -> None:
-        """Asks for the step under the cursor."""
+        """Select the step under the cursor."""
         if self.items:
             self.post_message(self.StepSelected(self, self.items[self.cursor].key))
 
     def on_click(self, event: Click) -> None:
-        """A click on a row is Enter on it."""
+        """Select the clicked step."""
         offset = event.get_content_offset(self)
         if offset is None or self.is_line:
             return
@@ -135,7 +144,7 @@ class Stepper(Widget, can_focus=True):
             self.action_choose()
 
     def _rows(self) -> list[int | None]:
-        """The item's number of each row; None is the gap between the numbered steps and the rest."""
+        """The index of the item in each row; None is the gap after the numbered steps."""
         rows: list[int | None] = []
         for number, item in enumerate(self.items):
             if number and not item.number and self.items[number - 1].number:

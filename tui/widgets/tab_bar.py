@@ -1,4 +1,4 @@
-"""Panes by number: one row, the chosen one marked by more than its colour."""
+"""A row of numbered tabs; the current one is marked by more than its colour."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from textual.widget import Widget
 
 
 class TabBar(Widget):
-    """`▸1 Overview  2 Charts …`. Keys are the screen's; a click posts `Chosen`."""
+    """`▸1 Overview  2 Charts …`. The screen handles the keys; a click posts `TabSelected`."""
 
     DEFAULT_CSS = """
     TabBar { height: 1; width: 1fr; padding: 0 1; background: $surface; }
@@ -33,20 +33,20 @@ class TabBar(Widget):
         self._tabs = tuple(tabs)
 
     def render(self) -> Text:
-        """All labels in one row."""
+        """Render all labels in one row."""
         colours, text = self.app.theme_variables, Text(no_wrap=True, end="")
         for number, (key, label) in enumerate(self._tabs, 1):
-            here = key == self.current
-            text.append("▸" if here else " ", colours["primary"])
+            is_current = key == self.current
+            text.append("▸" if is_current else " ", colours["primary"])
             text.append(f"{number} ", colours["primary"])
-            text.append(f"{label} ", "bold underline" if here else colours["muted"])
+            text.append(f"{label} ", "bold underline" if is_current else colours["muted"])
         return text
 
     def on_click(self, event: Click) -> None:
-        """Finds the label under the pointer."""
-        at, x = event.x - 1, 0
+        """Select the tab under the pointer."""
+        pointer, end = event.x - 1, 0
         for key, label in self._tabs:
-            x += 4 + cell_len(label)
-            if at < x:
+            end += 4 + cell_len(label)
+            if pointer < end:
                 self.post_message(self.TabSelected(key))
                 return

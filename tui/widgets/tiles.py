@@ -1,4 +1,4 @@
-"""A metric at one glance: name, value, the trend as a word, and the shape of the last values."""
+"""A metric in one row: name, value, trend as a word, and a sparkline of the last values."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from grpo_wizard.tui.widgets.braille import sparkline, trend
 
 
 def short_number(value: float) -> str:
-    """Three significant digits: 0.612, 4.0e-04, 12.3k; `nan` and `inf` as words."""
+    """Format with about three significant digits: 0.612, 4.0e-04, 12.3k, nan, inf."""
     if not math.isfinite(value):
         return str(value)
     if value and abs(value) < 0.001:
@@ -25,7 +25,7 @@ def short_number(value: float) -> str:
 
 
 class MetricTile(Widget):
-    """One row: `reward  0.610 ↑ rising  ▁▂▃▃▅▆`. The sparkline takes what width is left."""
+    """One row: `reward  0.610 ↑ rising  ▁▂▃▃▅▆`. The sparkline fills the remaining width."""
 
     DEFAULT_CSS = """
     MetricTile { height: 1; width: 1fr; }
@@ -39,19 +39,19 @@ class MetricTile(Widget):
         self._metric, self._format_value = metric, format_value
 
     def show(self, values: Sequence[float]) -> None:
-        """All values of the run, the newest last."""
+        """Show all values of the run, the newest last."""
         self.values = tuple(values)
 
     def render(self) -> Text:
-        """The row, fitted to the width."""
+        """Render the row, fitted to the width."""
         colours, width = self.app.theme_variables, self.size.width
         text = Text(no_wrap=True, end="").append(truncate(self._metric, 7) + " ", colours["muted"])
         if not self.values:
             return text.append("–")
-        mark = status_icon(trend(self.values))
-        value_style = "bold" if mark.colour != "error" else f"bold {colours['error']}"
+        icon = status_icon(trend(self.values))
+        value_style = "bold" if icon.colour != "error" else f"bold {colours['error']}"
         text.append(truncate(self._format_value(self.values[-1]), 8, right=True), value_style)
-        text.append(" " + truncate(str(mark), 9), colours[mark.colour])
+        text.append(" " + truncate(str(icon), 9), colours[icon.colour])
         if (left := width - 27) > 2:
             text.append(" " + sparkline(self.values, left), colours["series-1"])
         return text

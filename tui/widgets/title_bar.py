@@ -1,6 +1,6 @@
-"""The line at the top of every screen: rehearsal or not, which deployment, what it costs.
+"""The bar at the top of every screen: the REHEARSAL badge, the deployment, and its cost.
 
-Textual's Header has a glyph that many fonts lack, and no room for prices.
+Textual's Header uses a glyph that many fonts lack, and has no room for prices.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from grpo_wizard.tui.style.icons import status_icon, truncate
 
 @dataclass(frozen=True, slots=True)
 class TitleState:
-    """What the line says. `usd_per_hour` is the known part; `at_least` when there is an unknown part too.
+    """What the bar shows.
 
-    `places` are left out from the last on when there is no room: project, zone. `state` is a key of
-    glyphs.signs. `drills` are the names of those that run.
+    `locations`: project and zone, left out if there is no room; `status`: a status icon key; `usd_per_hour`: the
+    known price; `at_least`: some prices are unknown; `drills`: names of the active drills.
     """
 
     deployment: str = ""
@@ -35,14 +35,14 @@ class TitleState:
 
     @property
     def drill(self) -> str:
-        """What goes wrong on purpose; empty when nothing does."""
+        """The active drills in short; empty if there are none."""
         if len(self.drills) > 1:
             return _("{n} drills").format(n=len(self.drills))
         return _("drill: {name}").format(name=self.drills[0]) if self.drills else ""
 
 
 class TitleBar(Widget):
-    """One row. The rehearsal's banner and the price are never cut; the deployment's name is."""
+    """One row. The badge and the price are never truncated; the deployment's name may be."""
 
     DEFAULT_CSS = """
     TitleBar { dock: top; height: 1; width: 100%; background: $panel; }
@@ -54,22 +54,22 @@ class TitleBar(Widget):
         self.set_reactive(TitleBar.state, state or TitleState())
 
     def render(self) -> Text:
-        """Banner, deployment and places at the left; prices at the right."""
+        """Render badge, deployment and location at the left, prices at the right."""
         state, colours, width = self.state, self.app.theme_variables, self.size.width
         text = Text(no_wrap=True, end="")
         if state.rehearsal:
             banner = f" {_('REHEARSAL')} " + (f"· {state.drill} " if state.drill else "")
             text.append(banner, f"bold {colours['on-rehearsal']} on {colours['rehearsal']}")
         right = self._price()
-        mark = f"  {status_icon(state.status)}" if state.status else ""
-        room = width - text.cell_len - cell_len(right) - cell_len(mark) - 3
+        status = f"  {status_icon(state.status)}" if state.status else ""
+        available = width - text.cell_len - cell_len(right) - cell_len(status) - 3
         left = state.deployment or "grpo-wizard"
-        for place in state.locations:
-            if cell_len(left) + cell_len(place) + 3 <= room:
-                left += f" · {place}"
-        text.append(" " + truncate(left, min(room, cell_len(left))), "bold")
-        if mark:
-            text.append(mark, colours[status_icon(state.status).colour])
+        for location in state.locations:
+            if cell_len(left) + cell_len(location) + 3 <= available:
+                left += f" · {location}"
+        text.append(" " + truncate(left, min(available, cell_len(left))), "bold")
+        if status:
+            text.append(status, colours[status_icon(state.status).colour])
         text.append(" " * (width - text.cell_len - cell_len(right) - 1) + right + " ")
         return text
 
@@ -82,7 +82,7 @@ class TitleBar(Widget):
         return "   ".join(parts)
 
     def terminal_title(self) -> str:
-        """The same for the terminal's own title."""
+        """The text for the terminal's title."""
         name = self.state.deployment or "grpo-wizard"
         drill = f" ({self.state.drill})" if self.state.drill else ""
         return f"{_('REHEARSAL')}{drill} {name}" if self.state.rehearsal else name
