@@ -52,7 +52,7 @@ async def _switch(pilot: AppPilot, *keys: str) -> None:
     await wait_until(pilot, lambda: not isinstance(pilot.app.screen, DrillsDialog), "the screen below")
 
 
-def test_a_stock_out_by_keys_is_met_and_got_over(joined: Path) -> None:
+def test_stock_out_drill_fails_the_run_and_retry_succeeds_after_it_ends(joined: Path) -> None:
     store = StateStore(Home(joined))
     deployment = store.create("alpha", "rehearsal", {name: {} for name in STEP_NAMES})
     deployment.place = "review"
@@ -89,7 +89,7 @@ def test_a_stock_out_by_keys_is_met_and_got_over(joined: Path) -> None:
     run_async(journey)
 
 
-def test_an_expired_sign_in_is_said_on_review_and_on_teardown(joined: Path) -> None:
+def test_expired_credentials_are_reported_on_review_and_destroy(joined: Path) -> None:
     store = StateStore(Home(joined))
     deployment = store.create("beta", "rehearsal", {name: {} for name in STEP_NAMES})
     deployment.place = "review"
@@ -102,7 +102,8 @@ def test_an_expired_sign_in_is_said_on_review_and_on_teardown(joined: Path) -> N
             await wait_until(pilot, lambda: is_screen(pilot, ReviewScreen), "Review")
             login = "gcloud auth application-default"
             await wait_until(pilot, lambda: login in screen_text(pilot), "the command that signs in")
-            assert "the sign-in has expired" in screen_text(pilot) and "looking" not in screen_text(pilot)
+            assert "the sign-in has expired" in screen_text(pilot)
+            assert "reading the cloud" not in screen_text(pilot)
             app = pilot.app
             assert isinstance(app, Wizard)
             app.show("teardown")
@@ -110,7 +111,7 @@ def test_an_expired_sign_in_is_said_on_review_and_on_teardown(joined: Path) -> N
                 pilot, lambda: login in screen_text(pilot) and "✗" in screen_text(pilot), "the box"
             )
             await pilot.press("escape")
-            await wait_until(pilot, lambda: "could not be looked at" in screen_text(pilot), "Teardown")
+            await wait_until(pilot, lambda: "could not be read" in screen_text(pilot), "Destroy")
 
     try:
         run_async(journey)
@@ -118,7 +119,7 @@ def test_an_expired_sign_in_is_said_on_review_and_on_teardown(joined: Path) -> N
         client.end(address)
 
 
-def test_a_drill_of_another_terminal_is_seen_and_several_are_counted(joined: Path) -> None:
+def test_title_shows_drills_started_in_another_terminal(joined: Path) -> None:
     async def journey() -> None:
         async with run_wizard(joined) as pilot:
             await wait_until(pilot, lambda: is_screen(pilot, HomeScreen), "the opening")
@@ -132,7 +133,7 @@ def test_a_drill_of_another_terminal_is_seen_and_several_are_counted(joined: Pat
 
 
 @pytest.mark.parametrize("rehearse", [True, False])
-def test_the_key_is_there_in_a_rehearsal_only(joined: Path, rehearse: bool) -> None:
+def test_drills_key_exists_in_a_rehearsal_only(joined: Path, rehearse: bool) -> None:
     """In footer, help and palette, which are all drawn from the same bindings."""
 
     async def journey() -> None:

@@ -33,7 +33,7 @@ asyncio.run(main())
 """
 
 
-def test_the_first_picture_is_there_before_any_sdk_is_loaded(tmp_path: Path) -> None:
+def test_first_paint_comes_before_any_sdk_import(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-c", _FIRST_PAINT, str(tmp_path)], capture_output=True, text=True, timeout=120
     )
@@ -103,7 +103,7 @@ def open_terminal(tmp_path: Path) -> Iterator[Callable[[Path], Terminal]]:
         terminal.close()
 
 
-def test_by_keys_from_step_one_to_a_paused_run_with_a_resize_in_the_middle(
+def test_keyboard_from_step_one_to_a_paused_run_with_resizes(
     open_terminal: Callable[[Path], Terminal], tmp_path: Path
 ) -> None:
     home = start_emulator(tmp_path / "home", ray="none").home
@@ -122,17 +122,17 @@ def test_by_keys_from_step_one_to_a_paused_run_with_a_resize_in_the_middle(
         terminal.keys("Enter")
         terminal.until("Step 7 of 7: GRPO")
         terminal.keys("Enter")
-        terminal.until("Everything on one page", "ready: l launches", patience=120)
+        terminal.until("Review everything before launch", "Press l to launch", patience=120)
         terminal.keys("l")
-        terminal.until("Deploying rehearsal", "works")
+        terminal.until("Deploying rehearsal", "working")
         terminal.resize(60, 20)
         terminal.until("Deploying rehearsal")
         terminal.resize(80, 24)
         terminal.until("cluster nemo-cluster", patience=120)
         terminal.keys("q")
-        terminal.until("Go on in the background", "Pause")
+        terminal.until("Continue in the background", "Pause")
         terminal.keys("Down", "Enter")
-        text = terminal.until("rehearsal is paused", "To go on", patience=120)
+        text = terminal.until("rehearsal is paused", "Resume with", patience=120)
         assert "Traceback" not in text
     finally:
         process.stop(home)

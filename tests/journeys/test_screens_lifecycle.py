@@ -66,7 +66,7 @@ async def _tear_down(pilot: AppPilot, name: str, staying: str = "") -> None:
     screen = pilot.app.screen
     assert isinstance(screen, TeardownScreen)
     await wait_until(pilot, lambda: screen.items is not None, "what goes and what stays")
-    stays = str(screen.query_one("#stays Static", Static).content)
+    stays = str(screen.query_one("#kept Static", Static).content)
     assert staying in stays and "others may need it" in stays
     await pilot.press("d")
     await wait_until(pilot, lambda: isinstance(pilot.app.screen, ConfirmDialog), "the question for the name")
@@ -86,7 +86,7 @@ def _left(home: Path) -> list[str]:
     ]
 
 
-def test_from_the_first_set_up_to_a_rising_curve_and_back_to_nothing_left(tmp_path: Path) -> None:
+def test_lifecycle_from_setup_to_rising_rewards_to_destroy(tmp_path: Path) -> None:
     home = start_emulator(tmp_path / "home", ray="real").home
 
     async def journey() -> None:
@@ -121,7 +121,7 @@ def test_from_the_first_set_up_to_a_rising_curve_and_back_to_nothing_left(tmp_pa
         process.stop(home)
 
 
-def test_a_failing_step_says_why_and_goes_on_when_it_is_tried_again(tmp_path: Path) -> None:
+def test_failed_run_shows_the_cause_and_retry_resumes(tmp_path: Path) -> None:
     """One subnet's operation fails once; what hangs on it is not begun; the second run makes the rest."""
     faults = tmp_path / "faults.json"
     error = {
@@ -187,7 +187,7 @@ def test_a_failing_step_says_why_and_goes_on_when_it_is_tried_again(tmp_path: Pa
         process.stop(home)
 
 
-def test_what_was_adopted_stays_and_the_end_says_nothing_left(tmp_path: Path) -> None:
+def test_destroy_keeps_adopted_resources(tmp_path: Path) -> None:
     server = start_emulator(tmp_path / "home", ray="none")
     try:
         server.enable("compute.googleapis.com")
@@ -234,7 +234,7 @@ def _alpha(joined: Path) -> Home:
     return home
 
 
-def test_another_process_at_work_is_watched_and_not_disturbed(joined: Path) -> None:
+def test_run_screen_follows_another_process(joined: Path) -> None:
     home = _alpha(joined)
 
     async def journey() -> None:
@@ -244,7 +244,7 @@ def test_another_process_at_work_is_watched_and_not_disturbed(joined: Path) -> N
             tell("resource_started", 1, **_NET, title="create")
             async with run_wizard(joined, start="alpha") as pilot:
                 await wait_until(
-                    pilot, lambda: is_screen(pilot, RunScreen) and "works" in screen_text(pilot), "its lane"
+                    pilot, lambda: is_screen(pilot, RunScreen) and "working" in screen_text(pilot), "its lane"
                 )
                 tell("resource_done", 9, **_NET, seconds=8.0)
                 tell("summary", 10, ok=True, failed=[])
@@ -256,7 +256,7 @@ def test_another_process_at_work_is_watched_and_not_disturbed(joined: Path) -> N
 
 
 @pytest.mark.parametrize("ok", [True, False], ids=["finished", "failed"])
-def test_a_wizard_that_only_stays_open_is_not_said_to_work(ok: bool, joined: Path) -> None:
+def test_open_but_idle_wizard_is_not_shown_as_working(ok: bool, joined: Path) -> None:
     """The first one holds the lock after its run, too: the second says who has it, and how the run ended."""
     home = _alpha(joined)
 
@@ -267,7 +267,7 @@ def test_a_wizard_that_only_stays_open_is_not_said_to_work(ok: bool, joined: Pat
             tell("resource_started", 1, **_NET, title="create")
             async with run_wizard(joined, start="alpha") as pilot:
                 await wait_until(
-                    pilot, lambda: is_screen(pilot, RunScreen) and "works" in screen_text(pilot), "its lane"
+                    pilot, lambda: is_screen(pilot, RunScreen) and "working" in screen_text(pilot), "its lane"
                 )
                 assert deployment_summary(home, "alpha", 0.0).status == "work"
                 if ok:
@@ -278,7 +278,7 @@ def test_a_wizard_that_only_stays_open_is_not_said_to_work(ok: bool, joined: Pat
                 await wait_until(
                     pilot, lambda: "open in grpo-wizard (process" in screen_text(pilot), "who has it"
                 )
-                assert "works" not in screen_text(pilot)
+                assert "working" not in screen_text(pilot)
                 assert ("✓ done" if ok else "✗ failed") in screen_text(pilot)
                 assert "Try again" not in screen_text(pilot)
                 assert deployment_summary(home, "alpha", 0.0).status != "work"
@@ -286,7 +286,7 @@ def test_a_wizard_that_only_stays_open_is_not_said_to_work(ok: bool, joined: Pat
     run_async(journey)
 
 
-def test_the_newest_line_of_what_happened_is_seen_however_long_the_lines_are(joined: Path) -> None:
+def test_run_log_follows_its_end_with_long_lines(joined: Path) -> None:
     """Also the very last one; whoever scrolls up stays there, and who goes to the end follows again."""
     home = _alpha(joined)
     rows = [f"cluster.node_pool.pool-{n}" for n in range(12)]
@@ -302,28 +302,28 @@ def test_the_newest_line_of_what_happened_is_seen_however_long_the_lines_are(joi
                 for n, id in enumerate(rows):
                     tell("notice", n, id=id, detail=f"this goes slowly, {'and on ' * 20}END{n}")
                 await wait_until(pilot, lambda: "END11" in screen_text(pilot), "the end of the newest line")
-                box = pilot.app.screen.query_one("#story", VerticalScroll)
+                box = pilot.app.screen.query_one("#run-log", VerticalScroll)
                 box.scroll_to(y=0, animate=False)
                 await wait_until(
                     pilot, lambda: "END0" in screen_text(pilot), "the first line, after scrolling up"
                 )
                 tell("resource_done", 20, id=rows[0], action="delete")
                 await pilot.pause(1.2)
-                assert "END0" in screen_text(pilot) and "deleted" not in _story_shown(pilot)
+                assert "END0" in screen_text(pilot) and "deleted" not in _shown_log(pilot)
                 box.focus()
                 await pilot.press("end")
-                await wait_until(pilot, lambda: "deleted" in _story_shown(pilot), "the newest line again")
+                await wait_until(pilot, lambda: "deleted" in _shown_log(pilot), "the newest line again")
                 tell("summary", 21, ok=True, failed=[], next="nothing left")
-                await wait_until(pilot, lambda: "all done" in _story_shown(pilot), "the last line of all")
+                await wait_until(pilot, lambda: "run succeeded" in _shown_log(pilot), "the last line of all")
 
     run_async(journey)
 
 
-def _story_shown(pilot: AppPilot) -> str:
-    return screen_text(pilot).partition("What happened")[2]
+def _shown_log(pilot: AppPilot) -> str:
+    return screen_text(pilot).partition(" Log ")[2]
 
 
-def test_a_plan_of_an_earlier_process_is_not_what_a_wizard_that_was_opened_since_works_at(
+def test_plan_of_a_killed_process_does_not_make_a_wizard_busy(
     joined: Path,
 ) -> None:
     """A run that was killed has no summary; whoever holds the lock now did not begin it."""
@@ -339,7 +339,7 @@ def test_a_plan_of_an_earlier_process_is_not_what_a_wizard_that_was_opened_since
 
 
 @pytest.mark.parametrize("key", ["n", "r"])
-def test_a_new_deployment_asks_for_a_name_that_is_free(key: str, joined: Path) -> None:
+def test_new_deployment_requires_an_unused_name(key: str, joined: Path) -> None:
     StateStore(Home(joined)).create("alpha", "rehearsal", {})
 
     async def journey() -> None:
@@ -348,11 +348,11 @@ def test_a_new_deployment_asks_for_a_name_that_is_free(key: str, joined: Path) -
                 pilot, lambda: is_screen(pilot, HomeScreen) and "alpha" in screen_text(pilot), "the list"
             )
             await pilot.press(key)
-            await wait_until(pilot, lambda: "Its name here" in screen_text(pilot), "the question")
+            await wait_until(pilot, lambda: "A local name" in screen_text(pilot), "the question")
             await pilot.press("end", "ctrl+u", *"alpha")
-            assert "is there already" in screen_text(pilot)
+            assert "already exists" in screen_text(pilot)
             await pilot.press("enter")
-            assert "Its name here" in screen_text(pilot)
+            assert "A local name" in screen_text(pilot)
             await pilot.press("2")
             await pilot.press("enter")
             await wait_until(pilot, lambda: is_screen(pilot, StepScreen, "project"), "step 1")

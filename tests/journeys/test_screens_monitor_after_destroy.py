@@ -68,14 +68,14 @@ async def _monitor(pilot: AppPilot) -> MonitorScreen:
     return screen
 
 
-def test_a_job_that_was_torn_down_is_not_shown_as_living_and_leads_to_review(joined: Path) -> None:
+def test_monitor_shows_a_destroyed_job_and_relaunches(joined: Path) -> None:
     _deployment(joined, stands=False)
 
     async def journey() -> None:
         async with run_wizard(joined, start="alpha") as pilot:
             screen = await _monitor(pilot)
             await wait_until(
-                pilot, lambda: "torn down, the job is over" in screen_text(pilot), "what became of it"
+                pilot, lambda: "destroyed, the job has ended" in screen_text(pilot), "what became of it"
             )
             assert len(screen.snapshot.rows) == 3
             text = screen_text(pilot)
@@ -86,7 +86,7 @@ def test_a_job_that_was_torn_down_is_not_shown_as_living_and_leads_to_review(joi
     run_async(journey)
 
 
-def test_the_rail_and_the_keys_know_no_job_that_was_torn_down(joined: Path) -> None:
+def test_stepper_and_keys_ignore_a_destroyed_job(joined: Path) -> None:
     """The job's record outlives a tear-down, for its log's sake; nothing that is shown may take it for a job."""
     home = _deployment(joined, stands=False)
 
@@ -114,7 +114,7 @@ def test_the_rail_and_the_keys_know_no_job_that_was_torn_down(joined: Path) -> N
     run_async(journey)
 
 
-def test_a_job_that_was_seen_to_end_is_shown_as_ended_though_nothing_answers_for_it(joined: Path) -> None:
+def test_ended_job_is_shown_as_ended_without_a_ray_head(joined: Path) -> None:
     """Here not even a cluster is there any more; by the journal the job SUCCEEDED."""
     home = _deployment(joined, stands=True)
     event = {"event": "job", "job_id": "grpo-old", "status": "SUCCEEDED", "time": _SUBMITTED}
@@ -129,7 +129,7 @@ def test_a_job_that_was_seen_to_end_is_shown_as_ended_though_nothing_answers_for
     run_async(journey)
 
 
-def test_nodes_are_looked_at_again_when_the_job_has_ended(joined: Path) -> None:
+def test_nodes_pane_refreshes_after_the_job_has_ended(joined: Path) -> None:
     home = _deployment(joined, stands=True)
     event = {"event": "job", "job_id": "grpo-old", "status": "SUCCEEDED", "time": _SUBMITTED}
     Journal(home.journal_file("alpha")).append(event)
@@ -139,7 +139,7 @@ def test_nodes_are_looked_at_again_when_the_job_has_ended(joined: Path) -> None:
             screen = await _monitor(pilot)
             await wait_until(pilot, lambda: screen.snapshot.ended, "the job's end", 15)
             await pilot.press("4")
-            await wait_until(pilot, lambda: "looking" not in screen_text(pilot), "what the cluster says")
+            await wait_until(pilot, lambda: "Loading" not in screen_text(pilot), "what the cluster says")
             pane = screen.query_one(NodesPane)
             pane.show_content("of long ago")
             await wait_until(pilot, lambda: "of long ago" in screen_text(pilot), "an old answer")
@@ -149,7 +149,7 @@ def test_nodes_are_looked_at_again_when_the_job_has_ended(joined: Path) -> None:
     run_async(journey)
 
 
-def test_a_new_job_takes_the_place_of_the_one_that_was_torn_down(joined: Path) -> None:
+def test_monitor_switches_to_the_job_of_a_new_run(joined: Path) -> None:
     home = _deployment(joined, stands=False)
 
     async def journey() -> None:
@@ -170,12 +170,12 @@ def test_a_new_job_takes_the_place_of_the_one_that_was_torn_down(joined: Path) -
             home.job_log_file("alpha").write_text(_STEP.format(n=1))
             await wait_until(pilot, lambda: screen.snapshot.job_id == "grpo-new", "the new job, by itself")
             assert [row["step"] for row in screen.snapshot.rows] == [1]
-            assert "torn down" not in screen_text(pilot)
+            assert "destroyed" not in screen_text(pilot)
 
     run_async(journey)
 
 
-def test_the_list_says_when_a_job_was_seen_and_not_that_it_runs(joined: Path) -> None:
+def test_summary_shows_when_a_job_was_last_seen(joined: Path) -> None:
     home = _deployment(joined, stands=True)
     told = parse_time(_SUBMITTED)
     assert deployment_summary(home, "alpha", told + 5).status == "training"
@@ -183,7 +183,7 @@ def test_the_list_says_when_a_job_was_seen_and_not_that_it_runs(joined: Path) ->
     assert (later.status, later.label) == ("look", "last seen") and later.detail.startswith("RUNNING  at ")
 
 
-def test_nothing_waits_when_everything_was_taken_down() -> None:
+def test_destroyed_run_leaves_no_resource_waiting() -> None:
     """What was not there when its turn came, and what stays, end without an event of their own."""
     story, at = RunProgress(), {"time": "2026-11-30T09:00:00.000Z"}
     ids = [f"cluster.{kind}.a" for kind in ("cluster", "node_pool")] + ["project.api.compute"]
@@ -196,7 +196,7 @@ def test_nothing_waits_when_everything_was_taken_down() -> None:
     assert [story.resources[id].status for id in ids] == ["gone", "gone", "kept"]
 
 
-def test_a_counter_takes_the_place_of_the_one_before_it() -> None:
+def test_counter_replaces_the_previous_log_line() -> None:
     """GKE counts every few seconds: the log keeps one line a thing; what is no counter stays."""
     story, ids = RunProgress(), ("cluster.cluster.a", "cluster.node_pool.b")
     at = {"time": "2026-11-30T09:00:00.000Z"}
@@ -211,7 +211,7 @@ def test_a_counter_takes_the_place_of_the_one_before_it() -> None:
     assert all("CONFIGURING 12 of 12" in text for text in texts[1:])
 
 
-def test_teardown_names_the_reservation_that_bills_on(joined: Path) -> None:
+def test_destroy_names_the_reservation_that_is_still_billed(joined: Path) -> None:
     """At 80 by 24, on the page and in the last question; what billing ends with is no secret of the command's."""
     _deployment(joined, stands=False)
 
@@ -226,7 +226,9 @@ def test_teardown_names_the_reservation_that_bills_on(joined: Path) -> None:
             await wait_until(pilot, lambda: "reservation nemo-res" in screen_text(pilot), "the reservation")
             told = " ".join(screen_text(pilot).split())
             assert "also after destroy" in told and "until someone deletes it" in told
-            assert "Goes" in told and "After this: 0.00 USD/h" in told and "Tear down" in told
+            assert (
+                "Will be deleted" in told and "Billed afterwards: 0.00 USD/h." in told and "Destroy" in told
+            )
             await pilot.press("d")
             await wait_until(pilot, lambda: isinstance(pilot.app.screen, ConfirmDialog), "the question")
             await wait_until(pilot, lambda: "reservation nemo-res" in screen_text(pilot), "the reservation")
@@ -234,15 +236,17 @@ def test_teardown_names_the_reservation_that_bills_on(joined: Path) -> None:
     run_async(journey)
 
 
-def test_enter_without_the_name_says_what_to_type(joined: Path) -> None:
+def test_confirm_without_the_name_reports_a_mismatch(joined: Path) -> None:
     async def journey() -> None:
         async with run_wizard(joined) as pilot:
-            pilot.app.push_screen(ConfirmDialog("Tear down alpha?", [], "alpha", "Tear down"))
+            pilot.app.push_screen(ConfirmDialog("Destroy alpha?", [], "alpha", "Destroy"))
             await wait_until(pilot, lambda: isinstance(pilot.app.screen, ConfirmDialog), "the question")
             for typed in ("", "alp"):
                 await pilot.press(*typed, "enter")
-                await wait_until(pilot, lambda: "✗ type alpha" in screen_text(pilot), "what to type")
+                await wait_until(
+                    pilot, lambda: "✗ The name does not match alpha" in screen_text(pilot), "what to type"
+                )
             await pilot.press("h")
-            assert "✗ type alpha" not in screen_text(pilot)
+            assert "✗ The name does not match alpha" not in screen_text(pilot)
 
     run_async(journey)

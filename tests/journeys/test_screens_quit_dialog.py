@@ -49,7 +49,7 @@ def _asked(pilot: AppPilot) -> int:
     return sum(isinstance(screen, ChoiceDialog) for screen in pilot.app.screen_stack)
 
 
-def test_ctrl_c_asks_what_q_asks_and_the_question_goes_when_the_run_has_ended(joined: Path) -> None:
+def test_ctrl_c_opens_the_quit_dialog_which_closes_when_the_run_ends(joined: Path) -> None:
     StateStore(Home(joined)).create("alpha", "rehearsal", validate(tutorial_answers()).to_values())
     end = threading.Event()
 
@@ -59,7 +59,7 @@ def test_ctrl_c_asks_what_q_asks_and_the_question_goes_when_the_run_has_ended(jo
             for key in ("ctrl+c", "q"):
                 await pilot.press(key)
                 await wait_until(pilot, lambda: _asked(pilot) == 1, f"the question after {key}")
-                assert "Leave?" in screen_text(pilot) and not len(app._notifications)
+                assert "Quit?" in screen_text(pilot) and not len(app._notifications)
                 await pilot.press("ctrl+c", "ctrl+q")
                 await pilot.pause(0.2)
                 assert _asked(pilot) == 1, "it is asked once"
@@ -72,7 +72,7 @@ def test_ctrl_c_asks_what_q_asks_and_the_question_goes_when_the_run_has_ended(jo
             end.set()
             await wait_until(pilot, lambda: _asked(pilot) == 0, "no question any more")
             assert app.is_running and is_screen(pilot, RunScreen)
-            assert any("has ended" in notice.message for notice in app._notifications)
+            assert any("has finished" in notice.message for notice in app._notifications)
             await pilot.press("ctrl+c")
             await wait_until(pilot, lambda: not app.is_running, "the end of the wizard")
 

@@ -123,7 +123,7 @@ async def _answer(pilot: AppPilot, screen: StepScreen, field: Field) -> None:
             control,
             _TAKEN.get(field.name) or ("7" if field.kind in ("integer", "number") else "other-name"),
         )
-        assert not row.has_class("-refused"), (field.name, control.value)
+        assert not row.has_class("-invalid"), (field.name, control.value)
         if field.kind == "secret":
             assert draft.secrets[field.name].reveal() == control.value
         else:
@@ -144,12 +144,12 @@ async def _refuse(pilot: AppPilot, screen: StepScreen, field: Field) -> None:
         assert isinstance(row.control, ChoiceField | SwitchField), f"{field.name} refuses nothing"
         return
     await _type_over(pilot, row.control, found[0])
-    assert row.has_class("-refused")
+    assert row.has_class("-invalid")
     assert found[1] in str(row.query_one(".below", Static).content)
 
 
 @pytest.mark.parametrize("each", STEPS, ids=lambda each: each.name)
-def test_every_field_can_be_reached_answered_and_refused_by_keys(each: Step, joined: Path) -> None:
+def test_every_field_accepts_and_rejects_values_by_keyboard(each: Step, joined: Path) -> None:
     _begin(joined, "alpha", each.name)
 
     async def journey() -> None:
@@ -168,7 +168,7 @@ def test_every_field_can_be_reached_answered_and_refused_by_keys(each: Step, joi
     run_async(journey)
 
 
-def test_tab_walks_through_the_whole_screen_and_down_through_the_form(joined: Path) -> None:
+def test_tab_visits_every_widget_and_down_every_field(joined: Path) -> None:
     _begin(joined, "alpha", "lustre")
 
     async def journey() -> None:
@@ -187,7 +187,7 @@ def test_tab_walks_through_the_whole_screen_and_down_through_the_form(joined: Pa
     run_async(journey)
 
 
-def test_the_help_goes_along_with_the_focus(joined: Path) -> None:
+def test_field_help_follows_the_focus(joined: Path) -> None:
     _begin(joined, "alpha", "lustre")
 
     async def journey() -> None:
@@ -203,7 +203,7 @@ def test_the_help_goes_along_with_the_focus(joined: Path) -> None:
     run_async(journey)
 
 
-def test_f4_lists_what_is_in_the_cloud_to_choose_from(joined: Path, shared_rehearsal: EmulatorServer) -> None:
+def test_f4_lists_existing_resources(joined: Path, shared_rehearsal: EmulatorServer) -> None:
     _begin(joined, "alpha", "quotas")
     shared_rehearsal.enable("compute.googleapis.com")
 
@@ -233,7 +233,7 @@ def test_f4_lists_what_is_in_the_cloud_to_choose_from(joined: Path, shared_rehea
     run_async(journey)
 
 
-def test_f6_enables_the_apis_after_a_question_and_the_checks_look_again(joined: Path) -> None:
+def test_f6_enables_apis_after_confirmation_and_reruns_checks(joined: Path) -> None:
     _begin(joined, "alpha", "cluster")
 
     async def journey() -> None:
@@ -265,7 +265,7 @@ def test_f6_enables_the_apis_after_a_question_and_the_checks_look_again(joined: 
 
 
 @pytest.mark.parametrize("name", STEP_NAMES)
-def test_the_wizard_opens_again_at_the_step_where_it_was_left(name: str, joined: Path) -> None:
+def test_wizard_reopens_at_the_step_where_it_was_left(name: str, joined: Path) -> None:
     """What was typed there is there too, and the steps before keep their answers."""
     _begin(joined, "alpha", name)
     field = next(f for f in step(name).fields if not f.advanced and f.kind in ("text", "integer"))
@@ -292,7 +292,7 @@ def test_the_wizard_opens_again_at_the_step_where_it_was_left(name: str, joined:
     run_async(come_back)
 
 
-def test_going_back_and_forth_loses_nothing_not_even_what_was_refused(joined: Path) -> None:
+def test_navigation_keeps_answers_including_invalid_ones(joined: Path) -> None:
     _begin(joined, "alpha", "networks")
 
     async def journey() -> None:
@@ -304,7 +304,7 @@ def test_going_back_and_forth_loses_nothing_not_even_what_was_refused(joined: Pa
             await pilot.press("enter")
             screen = await _opened(pilot, "networks")
             assert screen.query_one("#field-network", TextField).value == "Not-A-Name"
-            assert screen.query_one("#row-network").has_class("-refused")
+            assert screen.query_one("#row-network").has_class("-invalid")
             await pilot.press("enter")
             assert is_screen(pilot, StepScreen, "networks"), "a refused value holds one here"
             assert screen.focused is screen.query_one("#field-network")
@@ -312,7 +312,7 @@ def test_going_back_and_forth_loses_nothing_not_even_what_was_refused(joined: Pa
     run_async(journey)
 
 
-def test_a_default_that_follows_from_another_answer_keeps_following_it(joined: Path) -> None:
+def test_derived_default_follows_its_source_answer(joined: Path) -> None:
     _begin(joined, "alpha", "quotas")
 
     async def journey() -> None:
@@ -326,7 +326,7 @@ def test_a_default_that_follows_from_another_answer_keeps_following_it(joined: P
     run_async(journey)
 
 
-def test_a_check_says_what_it_waits_for_and_runs_when_that_is_answered(joined: Path) -> None:
+def test_check_waits_for_its_answers(joined: Path) -> None:
     StateStore(Home(joined)).create("alpha", "rehearsal", {})
 
     async def journey() -> None:
@@ -347,7 +347,7 @@ def test_a_check_says_what_it_waits_for_and_runs_when_that_is_answered(joined: P
     run_async(journey)
 
 
-def test_review_names_what_is_missing_and_enter_goes_there(joined: Path) -> None:
+def test_review_names_missing_answers_and_enter_opens_the_step(joined: Path) -> None:
     _begin(joined, "alpha", "quotas")
 
     async def journey() -> None:
@@ -360,7 +360,7 @@ def test_review_names_what_is_missing_and_enter_goes_there(joined: Path) -> None
             assert isinstance(app, Wizard)
             app.show("review")
             await wait_until(pilot, lambda: is_screen(pilot, ReviewScreen), "Review")
-            assert "missing or refused: Reservation" in screen_text(pilot)
+            assert "missing or invalid: Reservation" in screen_text(pilot)
             await pilot.press("down", "enter")
             await _opened(pilot, "quotas")
 
@@ -381,7 +381,7 @@ def _sign(pilot: AppPilot, name: str) -> str:
     return next(item.status for item in stepper_items(app.controller) if item.key == name)
 
 
-def test_a_refused_answer_is_neither_done_nor_nothing_that_blocks(joined: Path) -> None:
+def test_invalid_answer_blocks_its_step(joined: Path) -> None:
     """In the rail and in the edge of the checks, at once, passed before or not; also a token."""
     store = StateStore(Home(joined))
     deployment = store.create("alpha", "rehearsal", {each: {} for each in STEP_NAMES})
@@ -398,11 +398,11 @@ def test_a_refused_answer_is_neither_done_nor_nothing_that_blocks(joined: Path) 
             await _type_over(pilot, line, "My-Net")
             assert _sign(pilot, "networks") == "block"
             await wait_until(
-                pilot, lambda: "1 answer refused" in screen_text(pilot), "the refusal in the edge"
+                pilot, lambda: "1 invalid answer" in screen_text(pilot), "the refusal in the edge"
             )
-            assert "nothing blocks" not in screen_text(pilot) and "✗ 1 block" in screen_text(pilot)
+            assert "none block" not in screen_text(pilot) and "✗ 1 block" in screen_text(pilot)
             await _type_over(pilot, line, good)
-            await wait_until(pilot, lambda: "answer refused" not in screen_text(pilot), "the mended answer")
+            await wait_until(pilot, lambda: "invalid answer" not in screen_text(pilot), "the mended answer")
             assert _sign(pilot, "networks") == "done"
             pilot.app.go("project")  # type: ignore[attr-defined]
             screen = await wait_for_step(pilot, "project")
@@ -419,7 +419,7 @@ def test_a_refused_answer_is_neither_done_nor_nothing_that_blocks(joined: Path) 
     run_async(journey)
 
 
-def test_a_step_in_which_a_check_blocks_is_not_done_and_review_says_the_level_once(joined: Path) -> None:
+def test_blocking_check_blocks_its_step_and_review_shows_the_level_once(joined: Path) -> None:
     store = StateStore(Home(joined))
     deployment = store.create(
         "alpha", "rehearsal", {each: {} for each in STEP_NAMES} | {"grpo": {"num_generations_per_prompt": 1}}

@@ -1,6 +1,6 @@
-"""All widgets on a few pages: `python tests/snapshots/gallery.py [--page run] [--ascii] [--light]`.
+"""All widgets on a few pages, to look at by hand and for the snapshots: `python tests/snapshots/gallery.py [--page run] [--ascii] [--light]`.
 
-The figures are those of the storyboard's examples, not results of anything.
+The figures are examples, not measurements.
 """
 
 from __future__ import annotations
@@ -29,9 +29,11 @@ from grpo_wizard.tui.widgets.title_bar import TitleBar, TitleState
 
 STEPS = ("Project", "Quotas", "Networks", "Cluster", "Lustre", "RayCluster", "GRPO")
 FINDINGS = (
-    CheckRow("reservation", "pass", "reservation is READY", "4 of 4 machines free, a4-highgpu-8g"),
-    CheckRow("deletion", "warn", "it is deleted on 12 Dec 2026 (deleteAtTime)", "in 12 days"),
-    CheckRow("cpus", "block", "CPUs: n2 needs 80, 24 left in us-central1", "limit 200", "ask for quota"),
+    CheckRow("reservation", "pass", "Reservation", "READY, 4 of 4 machines free, a4-highgpu-8g"),
+    CheckRow("deletion", "warn", "Reservation end", "deleted automatically on 12 Dec 2026, in 12 days"),
+    CheckRow(
+        "cpus", "block", "CPU quota", "80 N2 CPUs needed, 24 of 200 left in us-central1", "Request more."
+    ),
     CheckRow("gpus", "look", "GPU quota by family"),
 )
 COMMAND = (
@@ -45,7 +47,7 @@ LANES = (
     LaneState("Lustre nemo-lustre", "work", 263, estimate=(2400, 4800), on_critical_path=True),
     LaneState("cluster nemo-cluster", "done", 112, 659),
     LaneState("GPU pool gpu-pool", "work", 659, counter="nodes 0 of 0", estimate=(240, 2100)),
-    LaneState("device networks", "failed", 659, 700, note="admission webhook refused"),
+    LaneState("device networks", "failed", 659, 700, note="admission webhook denied it"),
     LaneState("PV, PVC", "wait", note="needs Lustre"),
     LaneState("RayCluster", "wait", note="needs PVC, GPU pool, Secret"),
 )
@@ -58,14 +60,14 @@ def sample_curve(n: int, phase: float) -> list[tuple[float, float]]:
 
 
 def _step() -> ComposeResult:
-    signs = ("done", "here", "todo", "todo", "todo", "todo", "todo")
-    items = [StepperItem(name.lower(), name, signs[n], n + 1) for n, name in enumerate(STEPS)]
+    statuses = ("done", "here", "todo", "todo", "todo", "todo", "todo")
+    items = [StepperItem(name.lower(), name, statuses[n], n + 1) for n, name in enumerate(STEPS)]
     items += [StepperItem(name.lower(), name) for name in ("Review", "Run", "Monitor")]
-    rail, checks = Stepper(), Checks()
-    rail.show(items, "quotas")
+    stepper, checks = Stepper(), Checks()
+    stepper.show(items, "quotas")
     checks.show(FINDINGS)
     with Container(id="split"):
-        yield rail
+        yield stepper
         with Vertical():
             yield Label("2 Quotas and reservation", id="head")
             yield checks
@@ -132,7 +134,7 @@ class Gallery(ThemedApp[None]):
     #tiles { width: 40; padding: 1; }
     .-narrow #tiles { width: 40; }
     """
-    BINDINGS = [Binding("f5", "bell", "Check again", id="gallery.check", tooltip="Look again")]  # noqa: RUF012
+    BINDINGS = [Binding("f5", "bell", "Check again", id="gallery.check", tooltip="Rerun all checks")]  # noqa: RUF012
 
     def __init__(
         self, page: str, *, ascii_only: bool | None = False, light: bool = False, log: Path | None = None
@@ -148,16 +150,16 @@ class Gallery(ThemedApp[None]):
         yield Footer(show_command_palette=True)
 
     def on_mount(self) -> None:
-        """Opens the dialogue on its page, and the log."""
+        """Open the dialog on its page, and the log."""
         for pane in self.query(LogPane):
             if self._spool is not None:
                 pane.open(self._spool)
         if self._page == "confirm":
             lines = [
-                ("", "goes: 31 things made by this deployment · stays: nemo-net (adopted)"),
+                ("", "Delete: 31 (created by this deployment) · Keep: nemo-net (adopted)"),
                 ("warn", "2 checkpoints on Lustre are lost with it: step_5, step_10 (660 GB)"),
             ]
-            self.push_screen(ConfirmDialog("Tear down gsm8k-27b?", lines, "gsm8k-27b", "Tear down"))
+            self.push_screen(ConfirmDialog("Destroy gsm8k-27b?", lines, "gsm8k-27b", "Destroy"))
 
 
 if __name__ == "__main__":
@@ -166,5 +168,5 @@ if __name__ == "__main__":
     parser.add_argument("--ascii", action="store_true")
     parser.add_argument("--light", action="store_true")
     parser.add_argument("--log", type=Path)
-    asked = parser.parse_args()
-    Gallery(asked.page, ascii_only=asked.ascii or None, light=asked.light, log=asked.log).run()
+    options = parser.parse_args()
+    Gallery(options.page, ascii_only=options.ascii or None, light=options.light, log=options.log).run()

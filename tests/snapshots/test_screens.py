@@ -94,7 +94,7 @@ def _shows(pilot: Pilot[int], kind: type) -> bool:
 
 
 @sized
-def test_opening_looks_as_it_was_seen(size: str, home: Home, snap_compare: Snap) -> None:
+def test_home_screen(size: str, home: Home, snap_compare: Snap) -> None:
     _deployment(
         home,
         "gsm8k-27b",
@@ -134,7 +134,7 @@ def test_opening_looks_as_it_was_seen(size: str, home: Home, snap_compare: Snap)
 
 
 @sized
-def test_empty_opening_looks_as_it_was_seen(size: str, home: Home, snap_compare: Snap) -> None:
+def test_empty_home_screen(size: str, home: Home, snap_compare: Snap) -> None:
     async def before(pilot: Pilot[int]) -> None:
         await pilot.pause(1.0)
 
@@ -156,13 +156,13 @@ def _at_step(name: str, *keys: str) -> Before:
 
 @sized
 @pytest.mark.parametrize("name", STEP_NAMES)
-def test_step_looks_as_it_was_seen(name: str, size: str, home: Home, snap_compare: Snap) -> None:
+def test_step_screen(name: str, size: str, home: Home, snap_compare: Snap) -> None:
     _deployment(home, "gsm8k-27b", name, answers={each: {} for each in STEP_NAMES[: STEP_NAMES.index(name)]})
     assert snap_compare(_app(home, "gsm8k-27b"), terminal_size=SIZES[size], run_before=_at_step(name))
 
 
 @sized
-def test_refused_value_looks_as_it_was_seen(size: str, home: Home, snap_compare: Snap) -> None:
+def test_invalid_value(size: str, home: Home, snap_compare: Snap) -> None:
     _deployment(home, "gsm8k-27b", "networks", answers={"project": {}, "quotas": {}})
     keys = ("end", "ctrl+u", *"My-Net")
     assert snap_compare(
@@ -172,7 +172,7 @@ def test_refused_value_looks_as_it_was_seen(size: str, home: Home, snap_compare:
 
 @sized
 @pytest.mark.parametrize("missing", [False, True], ids=["ready", "missing"])
-def test_review_looks_as_it_was_seen(missing: bool, size: str, home: Home, snap_compare: Snap) -> None:
+def test_review_screen(missing: bool, size: str, home: Home, snap_compare: Snap) -> None:
     answers: dict[str, dict[str, Any]] = {each: {} for each in STEP_NAMES}
     _deployment(home, "gsm8k-27b", "review", answers=answers)
 
@@ -236,7 +236,7 @@ def _journal_of_a_run(home: Home, name: str, until: str) -> None:
 
 @sized
 @pytest.mark.parametrize("state", ["half", "failed"])
-def test_run_looks_as_it_was_seen(state: str, size: str, home: Home, snap_compare: Snap) -> None:
+def test_run_screen(state: str, size: str, home: Home, snap_compare: Snap) -> None:
     _deployment(home, "gsm8k-27b", "run", answers=validate(tutorial_answers()).to_values())
     _journal_of_a_run(home, "gsm8k-27b", state)
 
@@ -272,7 +272,7 @@ def _picture(spool: Path) -> JobSnapshot:
 
 @sized
 @pytest.mark.parametrize("pane", ["overview", "charts", "log"])
-def test_monitor_looks_as_it_was_seen(
+def test_monitor_screen(
     pane: str, size: str, home: Home, snap_compare: Snap, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _deployment(
@@ -305,7 +305,7 @@ def test_monitor_looks_as_it_was_seen(
 
 @sized
 @pytest.mark.parametrize("asked", [False, True], ids=["lists", "name"])
-def test_teardown_looks_as_it_was_seen(asked: bool, size: str, home: Home, snap_compare: Snap) -> None:
+def test_destroy_screen(asked: bool, size: str, home: Home, snap_compare: Snap) -> None:
     from grpo_wizard.tui.viewmodels.destroy import DestroyItem
 
     _deployment(home, "gsm8k-27b", "teardown", answers=validate(tutorial_answers()).to_values())
@@ -343,7 +343,7 @@ def test_teardown_looks_as_it_was_seen(asked: bool, size: str, home: Home, snap_
 
 @sized
 @pytest.mark.parametrize("box", ["error", "help", "name", "leave", "palette"])
-def test_box_looks_as_it_was_seen(box: str, size: str, home: Home, snap_compare: Snap) -> None:
+def test_dialog(box: str, size: str, home: Home, snap_compare: Snap) -> None:
     error = WizardError(
         "permission compute.networks.create is missing",
         "403 for [user@example.com] on project [/b]my-project",
@@ -372,12 +372,10 @@ def test_box_looks_as_it_was_seen(box: str, size: str, home: Home, snap_compare:
 
 
 @sized
-def test_drills_look_as_they_were_seen(
-    size: str, home: Home, shared_rehearsal: Any, snap_compare: Snap
-) -> None:
+def test_drills_dialog(size: str, home: Home, shared_rehearsal: Any, snap_compare: Snap) -> None:
     """One runs: its switch, the word beside it, and the title line behind the box."""
     _deployment(home, "gsm8k-27b", "quotas", answers={"project": {}})
-    shared_rehearsal.ask("POST", "/_rehearsal/drills/stock-out")
+    shared_rehearsal.call("POST", "/_rehearsal/drills/stock-out")
 
     async def before(pilot: Pilot[int]) -> None:
         from grpo_wizard.tui.screens.drills import DrillsDialog
@@ -389,10 +387,10 @@ def test_drills_look_as_they_were_seen(
     try:
         assert snap_compare(_app(home, "gsm8k-27b"), terminal_size=SIZES[size], run_before=before)
     finally:
-        shared_rehearsal.ask("DELETE", "/_rehearsal/drills")
+        shared_rehearsal.call("DELETE", "/_rehearsal/drills")
 
 
-def test_steps_in_ascii(home: Home, snap_compare: Snap) -> None:
+def test_step_screen_in_ascii(home: Home, snap_compare: Snap) -> None:
     _deployment(home, "gsm8k-27b", "quotas", answers={"project": {}})
     app = Wizard(
         home, rehearse=True, speed="max", start="gsm8k-27b", clock=lambda: NOW, preload=False, ascii_only=True
@@ -400,7 +398,7 @@ def test_steps_in_ascii(home: Home, snap_compare: Snap) -> None:
     assert snap_compare(app, terminal_size=SIZES["80x24"], run_before=_at_step("quotas"))
 
 
-def test_without_colour_the_same_is_said(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_color_keeps_glyphs_and_words(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     """NO_COLOR takes hues; glyphs and words stay."""
     monkeypatch.setenv("NO_COLOR", "1")
     _deployment(home, "gsm8k-27b", "quotas", answers={"project": {}})

@@ -30,7 +30,7 @@ async def _settled(pilot: Pilot[None]) -> None:
 
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("page", PAGES)
-def test_page_looks_as_it_was_seen(page: str, size: str, snap_compare: Callable[..., bool]) -> None:
+def test_page(page: str, size: str, snap_compare: Callable[..., bool]) -> None:
     assert snap_compare(Gallery(page, log=LOG), terminal_size=SIZES[size], run_before=_settled)
 
 
@@ -40,5 +40,5 @@ def test_page_in_ascii(page: str, snap_compare: Callable[..., bool]) -> None:
 
 
 @pytest.mark.parametrize("page", ["step", "monitor"])
-def test_page_in_daylight(page: str, snap_compare: Callable[..., bool]) -> None:
+def test_page_in_light_theme(page: str, snap_compare: Callable[..., bool]) -> None:
     assert snap_compare(Gallery(page, light=True), terminal_size=(120, 40), run_before=_settled)

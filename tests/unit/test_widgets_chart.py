@@ -18,7 +18,7 @@ VALUES = st.lists(st.floats(-1e9, 1e9, allow_subnormal=False), min_size=1, max_s
 
 @settings(derandomize=True, deadline=None, max_examples=300)
 @given(VALUES, st.integers(2, 40))
-def test_a_value_axis_holds_all_values_with_regular_round_ticks(values: list[float], rows: int) -> None:
+def test_value_axis_contains_all_values_and_has_even_round_ticks(values: list[float], rows: int) -> None:
     axis = value_axis(values, rows)
     span = axis.high - axis.low
     assert axis.low - 1e-9 * span <= min(values) and max(values) <= axis.high + 1e-9 * span
@@ -27,7 +27,7 @@ def test_a_value_axis_holds_all_values_with_regular_round_ticks(values: list[flo
     assert all(row % 4 == 0 for row in rows_of_ticks)
 
 
-def test_ticks_are_those_that_people_would_choose() -> None:
+def test_axis_ticks_are_round_numbers() -> None:
     axis = value_axis([0.12, 0.61], 10)
     assert [axis.label(tick) for tick in axis.ticks] == ["0.0", "0.2", "0.4", "0.6"]
     steps = step_axis(range(1, 11), 9)
@@ -36,7 +36,7 @@ def test_ticks_are_those_that_people_would_choose() -> None:
 
 
 @pytest.mark.parametrize("values", [[0.0], [0.3], [-5.0], [NAN], [NAN, INF], [], [1e-300], [1e18, 1e18]])
-def test_an_axis_over_one_value_or_none_is_still_an_axis(values: list[float]) -> None:
+def test_axis_of_one_value_or_none(values: list[float]) -> None:
     axis = value_axis(values, 8)
     assert math.isfinite(axis.low) and axis.low < axis.high and len(axis.ticks) >= 1
     assert step_axis([3.0], 5).low < 3 < step_axis([3.0], 5).high
@@ -49,13 +49,13 @@ def _rows(points: list[tuple[float, float]], ascii_only: bool = False) -> list[s
     return ["".join(char for char, _owner in canvas.row(row, ascii_only=ascii_only)) for row in range(height)]
 
 
-def test_a_rising_line_goes_from_lower_left_to_upper_right_without_a_hole() -> None:
+def test_chart_line_is_continuous() -> None:
     rows = _rows([(1, 0.0), (10, 0.9)])
     assert rows[-1][0] != " " and any(len(row.rstrip()) == 20 for row in rows[:2])
     assert all(any(row[column] != " " for row in rows) for column in range(20))
 
 
-def test_a_value_that_is_not_finite_is_a_gap_with_a_mark() -> None:
+def test_chart_marks_a_value_that_is_not_finite() -> None:
     rows = _rows([(1, 0.2), (2, 0.3), (3, NAN), (4, INF), (5, 0.4), (6, 0.5)])
     marks = [column for column, char in enumerate(rows[-1]) if char == "×"]
     assert len(marks) == 2
@@ -63,17 +63,17 @@ def test_a_value_that_is_not_finite_is_a_gap_with_a_mark() -> None:
     assert all(row[column] == " " for row in rows[:-1] for column in between)
 
 
-def test_one_point_and_points_alone_between_gaps_are_seen() -> None:
+def test_chart_shows_single_points() -> None:
     assert "".join(_rows([(1, 0.5)])).strip() == "•"
     assert "".join(_rows([(1, 0.5), (2, NAN), (3, 0.7)])).count("•") == 2
 
 
-def test_in_ascii_a_chart_is_drawn_with_stars() -> None:
+def test_chart_in_ascii_uses_stars() -> None:
     text = "".join(_rows([(1, 0.0), (5, 1.0), (9, 0.5)], ascii_only=True))
     assert set(text) == {" ", "*"}
 
 
-def test_a_sparkline_shows_the_last_values_and_what_is_not_finite() -> None:
+def test_sparkline_shows_the_last_values_and_marks_what_is_not_finite() -> None:
     assert sparkline([9, 1, 2, NAN, 3], 4) == "▁▄×▇"
     assert sparkline([2, 2], 8) == "▁▁" and sparkline([], 5) == "" and sparkline([1], 0) == ""
 
@@ -90,7 +90,7 @@ def test_a_sparkline_shows_the_last_values_and_what_is_not_finite() -> None:
         ([NAN, 0.1, 0.4], "up"),
     ],
 )
-def test_a_trend_is_a_word(values: list[float], expected: str) -> None:
+def test_trend(values: list[float], expected: str) -> None:
     assert trend(values, window=3) == expected
 
 
@@ -99,5 +99,5 @@ def test_a_trend_is_a_word(values: list[float], expected: str) -> None:
     [(0.612, "0.612"), (0.0004, "4.0e-04"), (0.0, "0.000"), (12.34, "12.3"), (347.2, "347"),
      (12_345, "12.3k"), (2_500_000, "2.5M"), (-0.5, "-0.500"), (NAN, "nan"), (INF, "inf")],
 )  # fmt: skip
-def test_numbers_are_short(value: float, text: str) -> None:
+def test_short_number(value: float, text: str) -> None:
     assert short_number(value) == text

@@ -77,7 +77,7 @@ def _log(path: Path, lines: int = 2000) -> Path:
     return path
 
 
-def test_the_log_follows_its_end_and_stops_when_one_scrolls_up(tmp_path: Path) -> None:
+def test_log_view_follows_its_end_until_scrolled_up(tmp_path: Path) -> None:
     path, view = _log(tmp_path / "log"), LogView(tmp_path / "log")
     app = Stage(view)
 
@@ -100,7 +100,7 @@ def test_the_log_follows_its_end_and_stops_when_one_scrolls_up(tmp_path: Path) -
     play(app, act)
 
 
-def test_the_very_last_row_is_seen_when_both_scroll_bars_come(tmp_path: Path) -> None:
+def test_log_view_shows_the_last_row_with_both_scroll_bars(tmp_path: Path) -> None:
     (tmp_path / "log").write_text("x" * 200 + "\n" + "row\n" * 22 + "the last\n")
     app = Stage(LogView(tmp_path / "log"))
 
@@ -112,7 +112,7 @@ def test_the_very_last_row_is_seen_when_both_scroll_bars_come(tmp_path: Path) ->
     play(app, act)
 
 
-def test_search_error_jump_and_actor_filter_by_keys_only(tmp_path: Path) -> None:
+def test_log_pane_searches_and_filters_by_keyboard(tmp_path: Path) -> None:
     pane = LogPane(_log(tmp_path / "log"))
     app = Stage(pane)
 
@@ -132,7 +132,7 @@ def test_search_error_jump_and_actor_filter_by_keys_only(tmp_path: Path) -> None
         await pilot.press("slash", *"needle", "enter")
         await until(pilot, lambda: view.current == 1500)
         await pilot.press("slash", *"Needles", "enter")
-        await until(pilot, lambda: "nothing found" in str(app.query_one("#log-status", Static).render()))
+        await until(pilot, lambda: "no match" in str(app.query_one("#log-status", Static).render()))
         await pilot.press("a")
         await until(pilot, lambda: view.rows == 999 or view.rows == 1000)
         assert view.actor == "DTensorPolicyWorker"
@@ -141,7 +141,7 @@ def test_search_error_jump_and_actor_filter_by_keys_only(tmp_path: Path) -> None
     play(app, act)
 
 
-def test_a_log_of_markup_escapes_and_broken_text_is_shown_letter_by_letter(tmp_path: Path) -> None:
+def test_log_view_shows_markup_and_escapes_literally(tmp_path: Path) -> None:
     path = tmp_path / "log"
     text = b"[/]\n[//] [bold]\n\x1b[2Jcleared?\n" + "📊 r\r100%|██|▶ next\n".encode()
     path.write_bytes(text + b"\xff\xfe\n" + "📊".encode()[:2])
@@ -155,7 +155,7 @@ def test_a_log_of_markup_escapes_and_broken_text_is_shown_letter_by_letter(tmp_p
     play(app, act)
 
 
-def test_an_error_that_quotes_markup_is_shown_letter_by_letter_also_in_its_box_and_among_the_checks() -> None:
+def test_errors_and_checks_show_markup_literally() -> None:
     text = "closing tag '[/usr/bin/x]' [/] [//] [bold]"
     checks = Checks()
     app = Stage(checks)
@@ -180,7 +180,7 @@ ITEMS = [
 
 
 @pytest.mark.parametrize("width", [80, 120])
-def test_the_rail_is_a_list_or_one_line_and_is_walked_by_keys(width: int) -> None:
+def test_stepper_is_a_list_or_one_line_and_works_by_keyboard(width: int) -> None:
     rail = Stepper()
     app = Stage(rail)
 
@@ -201,13 +201,13 @@ def test_the_rail_is_a_list_or_one_line_and_is_walked_by_keys(width: int) -> Non
     play(app, act, (width, 24))
 
 
-def test_tearing_down_wants_the_name_letter_by_letter() -> None:
+def test_confirm_dialog_requires_the_exact_name() -> None:
     app, answers = Stage(), list[bool | None]()
 
     async def act(pilot: Pilot[None]) -> None:
         for name, expected in (("gsm8k-27", None), ("gsm8k-27b", True)):
             lines = [("warn", "[/] lost")]
-            app.push_screen(ConfirmDialog("Tear down [/]?", lines, "gsm8k-27b", "Tear down"), answers.append)
+            app.push_screen(ConfirmDialog("Destroy [/]?", lines, "gsm8k-27b", "Destroy"), answers.append)
             await pilot.pause()
             await pilot.press(*name)
             assert app.screen.query_one("#do", Button).disabled is (expected is None)
@@ -222,7 +222,7 @@ def test_tearing_down_wants_the_name_letter_by_letter() -> None:
     play(app, act)
 
 
-def test_checks_put_the_worst_first_and_block_while_they_are_looked_at() -> None:
+def test_checks_sort_the_worst_first_and_block_while_running() -> None:
     checks = Checks()
     app = Stage(checks)
 
@@ -233,17 +233,17 @@ def test_checks_put_the_worst_first_and_block_while_they_are_looked_at() -> None
         await pilot.pause()
         rows = [row.strip() for row in screen(app)]
         assert rows[1].startswith("✗ block") and rows[2].startswith("→ ask")
-        assert rows[3].startswith("✓ pass   fine [/]")
+        assert rows[3].startswith("✓ pass     fine [/]")
         checks.upsert(CheckRow("b", "pass", "CPUs"))
         assert not checks.blocks
         checks.stale = True
         await pilot.pause()
-        assert checks.blocks and "… look" in "\n".join(screen(app))
+        assert checks.blocks and "… running" in "\n".join(screen(app))
 
     play(app, act)
 
 
-def test_the_command_is_copied_whole_by_one_key() -> None:
+def test_command_line_copies_the_whole_command() -> None:
     box = CommandLine("gcloud x create y --flag 'a b' --other z", "Creates y")
     app = Stage(box)
 
@@ -261,13 +261,13 @@ WORD = st.text("abc-=_/.{}[]$ '\"", min_size=1, max_size=12)
 
 @settings(derandomize=True, deadline=None, max_examples=300)
 @given(st.lists(WORD, min_size=1, max_size=12), st.integers(10, 80))
-def test_a_folded_command_is_the_same_command_to_a_shell(words: list[str], width: int) -> None:
+def test_folded_command_is_the_same_to_a_shell(words: list[str], width: int) -> None:
     command = shlex.join(words)
     assert shlex.split(fold(command, width).replace("\\\n", " ")) == words
 
 
 @pytest.mark.parametrize("width", [40, 60, 80, 120])
-def test_the_title_never_loses_the_banner_and_the_price(width: int) -> None:
+def test_title_bar_never_truncates_badge_and_price(width: int) -> None:
     places = ("my-project", "us-central1-b")
     state = TitleState("a-deployment-with-a-very-long-name", True, places, "", 1184.1, True)
     app = Stage(TitleBar(state))
@@ -280,7 +280,7 @@ def test_the_title_never_loses_the_banner_and_the_price(width: int) -> None:
     play(app, act, (width, 24))
 
 
-def test_in_an_ascii_terminal_nothing_else_is_painted() -> None:
+def test_ascii_mode_paints_only_ascii() -> None:
     rail, checks = Stepper(), Checks()
     title = TitleBar(TitleState("ü 日本", True, status="training"))
     app = Stage(title, rail, checks, CommandLine("x"), ascii_only=True)
@@ -294,7 +294,7 @@ def test_in_an_ascii_terminal_nothing_else_is_painted() -> None:
     play(app, act, (120, 40))
 
 
-def test_no_color_leaves_no_hue(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_color_paints_only_greys(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
     checks = Checks()
     app = Stage(checks)
@@ -310,7 +310,7 @@ def test_no_color_leaves_no_hue(monkeypatch: pytest.MonkeyPatch) -> None:
     play(app, act)
 
 
-def test_a_lane_lies_on_the_common_axis_and_shows_no_percentage() -> None:
+def test_lane_bar_lies_on_the_common_axis() -> None:
     assert timeline_bar(LaneState("a", "done", 0, 50), 100, 100, 10) == "━━━━━     "
     assert timeline_bar(LaneState("a", "work", 50), 70, 100, 10) == "     ━▶   "
     assert timeline_bar(LaneState("a"), 70, 100, 10) == " " * 10
@@ -320,7 +320,7 @@ def test_a_lane_lies_on_the_common_axis_and_shows_no_percentage() -> None:
     assert format_duration_range((2400, 4800)) == "40–80 m" and format_duration_range((20, 90)) == "20–90 s"
 
 
-def test_no_widget_loads_an_sdk_or_numpy_before_the_first_paint() -> None:
+def test_widgets_import_no_sdk_and_no_numpy() -> None:
     code = (
         "import importlib, pkgutil, sys; import grpo_wizard.tui.widgets as w, grpo_wizard.tui.widgets.title_bar;"
         "[importlib.import_module(f'{w.__name__}.{m.name}') for m in pkgutil.iter_modules(w.__path__)];"

@@ -26,7 +26,7 @@ def _lines(spool: LogIndex) -> list[bytes]:
 
 @settings(derandomize=True, deadline=None, max_examples=100)
 @given(st.lists(st.binary(max_size=40), max_size=12))
-def test_lines_are_those_of_splitting_at_newlines_however_the_writes_fell(
+def test_log_index_splits_at_newlines_for_any_chunks(
     tmp_path_factory: pytest.TempPathFactory, chunks: list[bytes]
 ) -> None:
     path = tmp_path_factory.mktemp("spool") / "log"
@@ -42,7 +42,7 @@ def test_lines_are_those_of_splitting_at_newlines_however_the_writes_fell(
     spool.close()
 
 
-def test_a_file_larger_than_one_read_has_every_line(tmp_path: Path) -> None:
+def test_log_index_reads_a_file_larger_than_one_chunk(tmp_path: Path) -> None:
     path = tmp_path / "log"
     path.write_bytes(b"".join(b"line %d %s\n" % (n, b"x" * (n % 200)) for n in range(30_000)))
     spool = _read(path)
@@ -51,14 +51,14 @@ def test_a_file_larger_than_one_read_has_every_line(tmp_path: Path) -> None:
     assert all(spool.number_at(spool.span(n)[0]) == n for n in range(0, 30_000, 997))
 
 
-def test_a_file_that_comes_later_is_read_when_it_is_there(tmp_path: Path) -> None:
+def test_log_index_waits_for_a_missing_file(tmp_path: Path) -> None:
     spool = LogIndex(tmp_path / "log")
     assert not spool.scan() and len(spool) == 0 and spool.find(b"x", -1) is None
     spool.path.write_bytes(b"now")
     assert spool.scan() and _lines(spool) == [b"now"] and spool.complete_lines == 0
 
 
-def test_a_file_cut_short_or_replaced_is_read_anew(tmp_path: Path) -> None:
+def test_log_index_restarts_on_a_truncated_or_replaced_file(tmp_path: Path) -> None:
     path = tmp_path / "log"
     path.write_bytes(b"old\n" * 50)
     spool = _read(path)
@@ -74,7 +74,7 @@ def test_a_file_cut_short_or_replaced_is_read_anew(tmp_path: Path) -> None:
     assert _lines(spool) == [b"third one", b"fourth"] and spool.generation == 2
 
 
-def test_of_a_very_long_line_only_the_ends_are_read(tmp_path: Path) -> None:
+def test_log_index_reads_only_the_ends_of_a_very_long_line(tmp_path: Path) -> None:
     path = tmp_path / "log"
     path.write_bytes(b"a" * 1_300_000 + b"\n" + b"0%|\r" * 50_000 + b"100%|done\nlast\n")
     spool = _read(path)
@@ -85,7 +85,7 @@ def test_of_a_very_long_line_only_the_ends_are_read(tmp_path: Path) -> None:
     assert spool.line(2) == (b"last", 0)
 
 
-def test_search_goes_forward_back_and_round_in_every_window_size(
+def test_log_index_searches_both_ways_and_wraps_around(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "log"
@@ -111,7 +111,7 @@ def test_search_goes_forward_back_and_round_in_every_window_size(
         spool.close()
 
 
-def test_actors_and_the_first_error_are_found(tmp_path: Path) -> None:
+def test_log_index_finds_actors_and_the_first_error(tmp_path: Path) -> None:
     path = tmp_path / "log"
     path.write_bytes(
         b"no errors so far, Warning: Max number of steps has been reached, stopping early\n"
@@ -123,7 +123,7 @@ def test_actors_and_the_first_error_are_found(tmp_path: Path) -> None:
     assert spool.find(ERROR, -1) == 4
 
 
-def test_memory_is_eight_bytes_a_line(tmp_path: Path) -> None:
+def test_log_index_needs_eight_bytes_per_line(tmp_path: Path) -> None:
     path = tmp_path / "log"
     path.write_bytes(b"x\n" * 200_000)
     spool = _read(path)

@@ -17,24 +17,24 @@ RULES = ("actor", "time", "error", "warn", "step", "number", "found")
 PLAIN = {f"log-{rule}": "bold" for rule in RULES}
 
 
-def test_of_a_progress_bar_the_last_state_is_shown_with_what_is_glued_to_it() -> None:
+def test_display_text_shows_the_last_state_of_a_progress_bar() -> None:
     raw = "\rProcessed prompts:   1%|█ | 16/1024\rProcessed prompts: 100%|██| 1024/1024▶ Computing"
     assert display_text(raw.encode()) == "Processed prompts: 100%|██| 1024/1024▶ Computing"
     assert display_text(b"whole line\r") == "whole line"
 
 
-def test_a_character_cut_by_the_end_of_a_read_is_left_out_not_shown_broken() -> None:
+def test_display_text_omits_a_truncated_character() -> None:
     whole = "📊 Training Results:".encode()
     assert display_text(whole[:2]) == "" and display_text(b"a " + whole[:3]) == "a "
     assert display_text(whole) == "📊 Training Results:"
 
 
 @pytest.mark.parametrize("text", ["[/usr/bin/x]", "[/]", "[//]", "open [/dev/shm]", "[bold]x[/bold]"])
-def test_brackets_are_letters(text: str) -> None:
+def test_highlight_keeps_brackets_literal(text: str) -> None:
     assert highlight(display_text(text.encode()), PLAIN).plain == text
 
 
-def test_escapes_and_controls_never_reach_the_terminal() -> None:
+def test_display_text_removes_escapes_and_control_characters() -> None:
     assert (
         display_text(b"\x1b[31mred\x1b[0m \x1b]0;title\x07\x07bell\x9b")
         == "red bell\N{REPLACEMENT CHARACTER}"
@@ -42,7 +42,7 @@ def test_escapes_and_controls_never_reach_the_terminal() -> None:
     assert display_text("a\u202eb\tc".encode()) == "ab      c"
 
 
-def test_a_long_line_is_cut_with_the_number_of_what_is_left_out() -> None:
+def test_display_text_truncates_a_long_line_and_counts_the_rest() -> None:
     text = display_text(b"a" * 8192, 1_291_808)
     assert text == "a" * MAX_CELLS + " … 1,299,000 more characters"
     assert cell_len(display_text("日".encode() * 900)) <= MAX_CELLS + 40
@@ -50,7 +50,7 @@ def test_a_long_line_is_cut_with_the_number_of_what_is_left_out() -> None:
 
 @settings(derandomize=True, deadline=None, max_examples=300)
 @given(st.binary(max_size=300))
-def test_any_bytes_become_one_line_that_can_be_painted(raw: bytes) -> None:
+def test_display_text_turns_any_bytes_into_one_line(raw: bytes) -> None:
     text = display_text(raw)
     assert not any(char in text for char in "\n\r\x1b\x07\x9b")
     Console(file=None, width=80).render_lines(highlight(text, PLAIN))
@@ -61,18 +61,18 @@ PRINTED = st.characters(exclude_categories=("Cs", "Cc", "Cf", "Mn", "Me", "Mc"))
 
 @settings(derandomize=True, deadline=None, max_examples=300)
 @given(st.text(PRINTED, max_size=30), st.integers(0, 30))
-def test_ascii_and_fitting_keep_the_cells(text: str, width: int) -> None:
+def test_to_ascii_and_truncate_keep_the_width(text: str, width: int) -> None:
     assert to_ascii(text).isascii()
     assert cell_len(truncate(text, width)) == width
 
 
-def test_drawn_things_have_a_likeness_of_one_cell() -> None:
+def test_to_ascii_maps_drawing_characters_to_one_cell() -> None:
     drawn = "".join(chr(code) for block in (range(0x2500, 0x25A0), range(0x2801, 0x2900)) for code in block)
     assert all(len(to_ascii(char)) == 1 for char in drawn)
-    assert to_ascii("✓ pass ✗ block … look ○ ◐ ● ü 日本") == "v pass X block . look o * @ u ????"
+    assert to_ascii("✓ pass ✗ block … running ○ ◐ ● ü 日本") == "v pass X block . running o * @ u ????"
 
 
-def test_every_sign_has_a_word_and_no_two_levels_look_alike_in_ascii() -> None:
+def test_status_icons_have_words_and_differ_in_ascii() -> None:
     assert all(sign.label and cell_len(sign.glyph) == 1 for sign in status_icons().values())
     levels = [to_ascii(str(status_icons()[key])) for key in ("pass", "info", "warn", "block", "look")]
     assert len(set(levels)) == 5
@@ -89,12 +89,12 @@ def test_every_sign_has_a_word_and_no_two_levels_look_alike_in_ascii() -> None:
         ({"TERM": "xterm", "GRPO_WIZARD_ASCII": "1"}, "utf-8", False),
     ],
 )
-def test_ascii_is_chosen_by_terminal_and_wish(env: dict[str, str], encoding: str, expected: bool) -> None:
+def test_supports_unicode(env: dict[str, str], encoding: str, expected: bool) -> None:
     assert supports_unicode(env, encoding) is expected
 
 
 @pytest.mark.parametrize("theme", [DARK, LIGHT], ids=lambda theme: theme.name)
-def test_every_colour_of_text_stands_out_from_its_ground(theme) -> None:  # type: ignore[no-untyped-def]
+def test_text_colours_have_sufficient_contrast(theme) -> None:  # type: ignore[no-untyped-def]
     names = ("primary", "secondary", "warning", "error", "success", "foreground")
     texts = [getattr(theme, name) for name in names] + [
         colour for name, colour in theme.variables.items() if name.startswith(("muted", "series"))

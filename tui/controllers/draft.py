@@ -1,7 +1,7 @@
-"""A deployment's answers while they are being given: what is known, what was refused, what is saved.
+"""The answers of a deployment while they are edited: valid values, invalid input, and what is saved.
 
-Saved are the values that differ from their default or were prefilled, so that a default that follows from another
-answer (the machine type from the GPU) keeps following it. A step that was passed stands in the state, even empty.
+Only values that differ from their default or were prefilled are saved, so that a default derived from another answer
+(the machine type from the GPU) stays derived. A visited step is saved even if it has no values.
 """
 
 from __future__ import annotations
@@ -20,7 +20,10 @@ AnswersByStep = dict[str, dict[str, Any]]
 
 
 class Draft:
-    """`working` are the answers of this moment, `refused` by step.field what was typed and why it is not taken."""
+    """Answers being edited.
+
+    `working_answers`: valid values by step and field; `invalid_values`: (raw input, reason) by "step.field".
+    """
 
     def __init__(self, store: StateStore, deployment: Deployment, prefill: AnswersByStep) -> None:
         self.store, self.deployment = store, deployment
@@ -33,27 +36,27 @@ class Draft:
         self._drop_values_equal_to_default()
 
     def _drop_values_equal_to_default(self) -> None:
-        """A value that equals a default made from other answers is taken for that default."""
+        """Drop values that equal a default derived from other answers, so that they stay derived."""
         answers, _ = validate_partial(self.working_answers)
         for each in STEPS:
             for field in each.fields:
-                mine = self.working_answers[each.name]
+                values = self.working_answers[each.name]
                 if (
-                    field.name in mine
+                    field.name in values
                     and callable(field.default)
-                    and field.default_for(answers) == mine[field.name]
+                    and field.default_for(answers) == values[field.name]
                 ):
-                    del mine[field.name]
+                    del values[field.name]
                     self.prefill.get(each.name, {}).pop(field.name, None)
 
     def validate(self) -> tuple[Answers, dict[str, str]]:
-        """Answers as far as they are known, and a sentence for each that is missing or refused, by step.field."""
+        """(valid answers, reason by "step.field" for each that is missing or invalid)."""
         known, missing = validate_partial(self.working_answers)
         missing |= {key: rule for key, (_, rule) in self.invalid_values.items()}
         return known.without(self.invalid_values), missing
 
     def value(self, step_name: str, field: Field) -> Any:
-        """What stands in the field: what was typed last, else the answer, else nothing."""
+        """The field's content: invalid input, else the answer, else an empty string."""
         key = f"{step_name}.{field.name}"
         if key in self.invalid_values:
             return self.invalid_values[key][0]
@@ -62,7 +65,7 @@ class Draft:
         return self.working_answers[step_name].get(field.name, "") if answer is None else answer
 
     def set(self, step_name: str, field: Field, raw: Any) -> str:
-        """Takes what was typed. Returns the sentence of the refusal, or nothing."""
+        """Set a field from raw input. Returns why it is invalid, or an empty string."""
         key = f"{step_name}.{field.name}"
         self.invalid_values.pop(key, None)
         if field.kind == "secret":
@@ -72,9 +75,9 @@ class Draft:
             return self.validate()[1].get(key, "")
         try:
             self.working_answers[step_name][field.name] = field.parse(raw)
-        except InvalidValue as refusal:
-            self.invalid_values[key] = (raw, str(refusal))
-            return str(refusal)
+        except InvalidValue as error:
+            self.invalid_values[key] = (raw, str(error))
+            return str(error)
         return ""
 
     def _set_secret(self, key: str, field: Field, raw: str) -> str:
@@ -86,14 +89,14 @@ class Draft:
             return ""
         try:
             self.secrets[field.name] = parse_secret(raw)[0]
-        except InvalidSecret as refusal:
-            rule = f"{refusal.title} {refusal.detail}"
-            self.invalid_values[key] = ("", rule)  # what was typed may be a token all the same
-            return rule
+        except InvalidSecret as error:
+            reason = f"{error.title} {error.detail}"
+            self.invalid_values[key] = ("", reason)  # the input is not kept: it may contain a token
+            return reason
         return ""
 
     def is_shown(self, field: Field) -> bool:
-        """Whether the question is to be asked at all under the present answers."""
+        """Whether the field applies, given the other answers."""
         answers, _ = self.validate()
         try:
             return field.shown_when(answers)
@@ -101,7 +104,7 @@ class Draft:
             return True
 
     def errors_in(self, step_name: str) -> dict[str, str]:
-        """By field, what keeps this step from being complete."""
+        """Reason by field name for each answer of the step that is missing or invalid."""
         return {
             key.partition(".")[2]: rule
             for key, rule in self.validate()[1].items()
@@ -109,11 +112,11 @@ class Draft:
         }
 
     def was_visited(self, step_name: str) -> bool:
-        """Whether this step was gone through."""
+        """Whether the step was saved before."""
         return step_name in self.deployment.answers
 
     def step_status(self, step_name: str) -> str:
-        """Of the rail: done, block (something is refused, or missing after it was passed), todo."""
+        """Status of the step: done, block (an answer is invalid, or missing after a visit), or todo."""
         if any(key.partition(".")[0] == step_name for key in self.invalid_values):
             return "block"
         if not self.was_visited(step_name):
@@ -121,33 +124,33 @@ class Draft:
         return "block" if self.errors_in(step_name) else "done"
 
     def save_step(self, step_name: str, screen_name: str) -> None:
-        """Writes this step's answers and where the wizard stands. Raises StateError."""
+        """Save the step's answers and the screen to reopen. Raises StateError."""
         self.deployment.answers[step_name] = self._values_to_save(step(step_name))
         self.save_screen(screen_name)
 
     def freeze(self, answers: Answers, screen_name: str) -> None:
-        """Writes every answer, defaults too: from now on things are made after them, by whatever release goes on."""
+        """Save every answer, including defaults: another release must continue with the same values."""
         self.deployment.answers = answers.to_values()
         self.save_screen(screen_name)
 
     def save_screen(self, screen_name: str) -> None:
-        """Writes where the wizard stands, if that is news."""
+        """Save the screen to reopen."""
         self.deployment.place = screen_name
         self.store.save(self.deployment)
 
     def _values_to_save(self, each: Step) -> dict[str, Any]:
         answers, _ = self.validate()
-        kept: dict[str, Any] = {}
+        saved: dict[str, Any] = {}
         for field in each.fields:
             value = answers.of(each.name).get(field.name)
             if field.name not in self.working_answers[each.name] or value is None:
                 continue
             if field.name in self.prefill.get(each.name, {}) or value != _default(field, answers):
-                kept[field.name] = value
-        return kept
+                saved[field.name] = value
+        return saved
 
     def resume_screen(self) -> str:
-        """Where to begin: the step where the wizard was left, else the first that was not passed, else review."""
+        """The screen to reopen: the step where the wizard was left, else the first unvisited one, else review."""
         if self.deployment.place in STEP_NAMES:
             return self.deployment.place
         return next((name for name in STEP_NAMES if not self.was_visited(name)), "review")

@@ -1,4 +1,4 @@
-"""Drills as the front ends need them: begun by an option, told while they run, and switched in a running rehearsal."""
+"""Drills for the front ends: start them by option, turn them on and off in a running emulator, warn about active ones."""
 
 from __future__ import annotations
 
@@ -13,33 +13,33 @@ from grpo_wizard.steps.emulator import process
 from grpo_wizard.steps.emulator.drills import client
 from grpo_wizard.steps.emulator.drills.catalog import unknown_drill_error
 from grpo_wizard.tui.commands._session import home_of
-from grpo_wizard.tui.style.i18n import _
+from grpo_wizard.tui.style.i18n import _, ngettext
 
 JSON = dict[str, Any]
 END_DRILLS_COMMAND = "grpo-wizard rehearsal end-drill"
 
 
 def start_requested_drills(args: argparse.Namespace) -> None:
-    """`--drill NAME` of a command that talks to the rehearsal: begun before anything else. Raises WrongUsage."""
+    """Start the drills of `--drill NAME` before the command runs. Raises CommandUsageError."""
     if not (args.rehearse or args.command == "rehearse"):
         raise CommandUsageError(
-            "--drill is for a rehearsal", "the real Google Cloud is not made to fail", "add --rehearse"
+            "--drill requires a rehearsal", "Drills exist in the emulator only.", "Add --rehearse."
         )
     update_drills(Path(home_of(args).root), args.speed, begin=args.drill)
 
 
 def validate_drill_names(names: Iterable[str]) -> None:
-    """Raises WrongUsage for a name that is no drill's."""
+    """Raise CommandUsageError for an unknown drill."""
     if text := unknown_drill_error(names):
-        raise CommandUsageError(text, "", "see what each does", "grpo-wizard rehearsal drills")
+        raise CommandUsageError(text, "", "List the drills.", "grpo-wizard rehearsal drills")
 
 
 def update_drills(
     home: Path, speed: str | None, begin: Iterable[str] = (), end: Iterable[str] | None = None
 ) -> list[JSON]:
-    """Begins or ends drills (`end=()`: all) in this home's rehearsal, which is started where none runs; then all as they stand.
+    """Turn drills on or off (`end=()`: all off) in this home's emulator, starting it if necessary; return all drills.
 
-    Raises WrongUsage.
+    Raises CommandUsageError.
     """
     validate_drill_names([*begin, *(end or ())])
     try:
@@ -52,14 +52,17 @@ def update_drills(
 
 
 def warn_active_drills(home: Path) -> None:
-    """On stderr, for whoever forgot: what fails now may be a drill."""
+    """Print the active drills on stderr: failures may be simulated."""
     if names := client.active_drills(home):
         print(
-            format_active_drills(names) + " " + _("End it: {command}").format(command=END_DRILLS_COMMAND),
+            format_active_drills(names)
+            + " "
+            + _("Turn it off with: {command}").format(command=END_DRILLS_COMMAND),
             file=sys.stderr,
         )
 
 
 def format_active_drills(names: Iterable[str]) -> str:
-    """`Drill: stock-out, head-lost.`"""
-    return _("Drill: {names}.").format(names=", ".join(names))
+    """`Drill: stock-out.` or `Drills: head-lost, stock-out.`"""
+    listed = list(names)
+    return ngettext("Drill: {names}.", "Drills: {names}.", len(listed)).format(names=", ".join(listed))

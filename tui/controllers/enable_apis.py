@@ -1,4 +1,4 @@
-"""The APIs switched on from a step's screen: until they are on, most of what could be checked cannot be looked at."""
+"""Enabling the project's APIs from a step's screen: most checks cannot run before."""
 
 from __future__ import annotations
 
@@ -19,30 +19,35 @@ _NOW, _LATER = "now", "later"
 
 
 def confirmation_dialog(project: str) -> ChoiceDialog:
-    """Asked before: it is the first thing that the wizard writes."""
+    """Ask first: this is the wizard's first change in the project."""
     from grpo_wizard.tui.screens.dialogs import ChoiceDialog
 
     text = _(
-        "{n} APIs are used. Switching them on is free; they stay on at a teardown, for others may need them."
+        "{n} APIs are required. Enabling them is free; they stay enabled after destroy because other workloads "
+        "may use them."
     ).format(n=len(APIS))
-    ways = (
+    choices = (
         (
             _NOW,
             _("Enable now"),
-            _("so that reservation, quotas and versions can be looked at while you answer"),
+            _("Checks of reservation, quotas and versions can then run while you fill in the steps."),
         ),
-        (_LATER, _("Not now"), _("Launch enables them, and looks at everything before anything billable")),
+        (
+            _LATER,
+            _("Not now"),
+            _("Launch enables them and runs all checks before creating billable resources."),
+        ),
     )
-    return ChoiceDialog(_("Enable the APIs of {project}?").format(project=project), text, ways)
+    return ChoiceDialog(_("Enable the APIs of {project}?").format(project=project), text, choices)
 
 
 def is_confirmed(choice: str | None) -> bool:
-    """Whether the question was answered so."""
+    """Whether the user chose to enable the APIs now."""
     return choice == _NOW
 
 
 async def enable(controller: DeploymentController) -> None:
-    """Until they are on. Raises WizardError with what the first of them said."""
+    """Enable the APIs and wait for the operations. Raises WizardError with the first failure."""
     from grpo_wizard.steps.deployment.session import Session
     from grpo_wizard.steps.registry import WORKFLOW
 

@@ -1,4 +1,4 @@
-"""A step's checks while its answers are being given: each by itself, in a thread, and only the newest look counts."""
+"""The checks of a step while its answers are edited: each runs in a thread, and only its newest result counts."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from grpo_wizard.state.errors import WizardError
 from grpo_wizard.steps.core.model import Check, Step
-from grpo_wizard.steps.engine import backoff as feeling
+from grpo_wizard.steps.engine.backoff import propagation_polls
 from grpo_wizard.steps.engine.preflight import CheckResult, fold_pending, inconclusive
 from grpo_wizard.tui.controllers.threads import in_thread
 from grpo_wizard.tui.widgets.checks import CheckRow
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class LiveChecks:
-    """`run` starts checks; the screen's `show_findings` is called as answers come."""
+    """Runs checks; calls the screen's `show_findings` whenever a result arrives."""
 
     def __init__(self, screen: StepScreen, step: Step) -> None:
         self._screen, self._step = screen, step
@@ -30,29 +30,29 @@ class LiveChecks:
 
     @property
     def needs_apis(self) -> bool:
-        """Whether more could be seen with the project's APIs on; not while they are being switched on."""
+        """Whether a check needs an API that is not enabled; False while APIs are being enabled."""
         return bool(self._inconclusive) and not self._activity
 
     def set_activity(self, text: str) -> None:
-        """Something that takes a while, shown with the checks; empty when it has ended."""
+        """Show an operation in progress above the checks; an empty text removes it."""
         self._activity = text
         self._screen.show_findings()
 
     @property
     def is_settled(self) -> bool:
-        """Whether every check has been answered."""
+        """Whether every check has a result."""
         return not self._pending and bool(self._results)
 
     def findings(self) -> list[CheckRow]:
-        """All that is known; a check that is being looked at says so."""
-        listed: list[CheckRow] = [f for key, found in self._results.items() if key == "" for f in found]
-        listed += [CheckRow("doing", "look", self._activity)] if self._activity else []
+        """All findings; a pending check is a row with the level `look`."""
+        rows = list(self._results.get("", ()))
+        rows += [CheckRow("doing", "look", self._activity)] if self._activity else []
         for check in self._step.checks:
             if check.id in self._pending and not self._results.get(""):
-                listed.append(CheckRow(check.id, "look", check.title))
+                rows.append(CheckRow(check.id, "look", check.title))
             elif check.id not in self._inconclusive:
-                listed += self._results.get(check.id, [])
-        return listed + self._inconclusive_rows()
+                rows += self._results.get(check.id, [])
+        return rows + self._inconclusive_rows()
 
     def _inconclusive_rows(self) -> list[CheckRow]:
         """One row for all checks that wait for the same reason."""
@@ -69,7 +69,7 @@ class LiveChecks:
         ]
 
     def mark_stale(self, changed: Iterable[str]) -> None:
-        """What looked at these answers holds no more; looks that are under way are dropped."""
+        """Mark the checks that depend on these fields as pending, and cancel those that are running."""
         fields = set(changed)
         stale = [check for check in self._step.checks if fields & set(check.needs_fields)]
         for check in stale:
@@ -78,11 +78,11 @@ class LiveChecks:
         self._screen.show_findings()
 
     def run_all(self) -> None:
-        """Every check of the step."""
+        """Run every check of the step."""
         self.run(self._step.checks)
 
     def run(self, checks: Iterable[Check]) -> None:
-        """These, at the same time; one that is still running is replaced."""
+        """Run these checks concurrently; a new run replaces a running one."""
         for check in checks:
             self._pending.add(check.id)
             self._screen.run_worker(
@@ -95,8 +95,8 @@ class LiveChecks:
         self._screen.show_findings()
 
     async def wait_until_enabled(self, time_scale: float) -> None:
-        """All of them again and again, until no API that is not felt yet hides anything; minutes at most."""
-        for wait in feeling.propagation_polls(time_scale):
+        """Rerun all checks until every API has taken effect, for a few minutes at most."""
+        for wait in propagation_polls(time_scale):
             await self.clear_cache()
             self.run_all()
             while self._pending:
@@ -106,42 +106,42 @@ class LiveChecks:
             await asyncio.sleep(wait)
 
     def _check_runner(self, check: Check) -> Callable[[], Awaitable[None]]:
-        """Not the coroutine itself: one that is replaced before it began would never be awaited."""
+        """Return a function, since a coroutine that is replaced before it starts would never be awaited."""
         return partial(self._run_check, check)
 
     async def clear_cache(self) -> None:
-        """The next looks ask the cloud again."""
+        """Make the next checks read the cloud again."""
         try:
             await self._screen.controller.cloud_reader(refresh=True)
         except WizardError:
-            pass  # the looks themselves say why
+            pass  # the checks report the error
 
     async def _run_check(self, check: Check) -> None:
         from grpo_wizard.tui.controllers.deployment import run_single_check
 
-        desk = self._screen.controller
+        controller = self._screen.controller
         try:
-            world = await desk.cloud_reader()
+            reader = await controller.cloud_reader()
             self._results.pop("", None)
-            answers, _missing = desk.draft.validate()
-            seen = await in_thread(run_single_check, self._step.name, check, answers, world)
+            answers, _missing = controller.draft.validate()
+            results = await in_thread(run_single_check, self._step.name, check, answers, reader)
         except WizardError as error:
             self._results[""] = [
                 CheckRow("outside", "block", error.title, error.detail, error.command or error.fix)
             ]
         else:
             self._inconclusive.pop(check.id, None)
-            if waiting := inconclusive(seen):
+            if waiting := inconclusive(results):
                 self._inconclusive[check.id] = waiting
             self._results[check.id] = [
                 CheckRow(
                     f"{check.id}.{n}",
-                    each.finding.level,
-                    each.finding.title,
-                    each.finding.detail,
-                    each.finding.fix,
+                    result.finding.level,
+                    result.finding.title,
+                    result.finding.detail,
+                    result.finding.fix,
                 )
-                for n, each in enumerate(seen)
+                for n, result in enumerate(results)
             ]
         self._pending.discard(check.id)
         self._screen.show_findings()

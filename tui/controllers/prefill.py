@@ -1,4 +1,4 @@
-"""What stands in the fields before anybody typed: the tutorial's values in a rehearsal, its variables otherwise."""
+"""Initial answers: the tutorial's values in a rehearsal, else the tutorial's environment variables."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ AnswersByStep = dict[str, dict[str, Any]]
 
 
 def tutorial_answers() -> AnswersByStep:
-    """The tutorial's own answers: a fresh rehearsal's world holds what they name."""
+    """The tutorial's answers; the resources that they name exist in a new emulator."""
     document: AnswersByStep = tomllib.loads(
         files("grpo_wizard.assets").joinpath("answers-tutorial.toml").read_text("utf-8")
     )
@@ -22,15 +22,15 @@ def tutorial_answers() -> AnswersByStep:
 
 
 def environment_answers() -> AnswersByStep:
-    """Answers from the tutorial's own variables, as far as they are set."""
+    """Answers from those environment variables of the tutorial that are set."""
     return from_environment(os.environ)
 
 
 def prefill_for_mode(mode: str) -> AnswersByStep:
-    """What a deployment of this mode begins with."""
+    """Initial answers of a deployment of this mode (real or rehearsal)."""
     return tutorial_answers() if mode == "rehearsal" else environment_answers()
 
 
 def tutorial_variables() -> list[str]:
-    """The names of the tutorial's variables."""
+    """Names of the tutorial's environment variables."""
     return [name for _step, field in fields() for name in field.env if field.kind != "secret"]

@@ -1,7 +1,7 @@
-"""Work beside the screen: blocking calls in daemon threads, and whole event loops in a thread of their own.
+"""Background work: blocking calls in daemon threads, and event loops in threads of their own.
 
-Textual's own workers share asyncio's default executor, which an ending app waits for: a request that hangs for
-a minute would hold the terminal for a minute.
+Textual's thread workers use asyncio's default executor, which the app waits for on exit: a request that hangs for a
+minute would block the terminal for a minute.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 async def in_thread(function: Callable[..., T], *arguments: Any) -> T:
-    """`function(*arguments)` in a thread that nobody waits for at the end. Cancelled, its result is dropped."""
+    """Run `function(*arguments)` in a daemon thread; if cancelled, its result is dropped."""
     loop = asyncio.get_running_loop()
     future: asyncio.Future[T] = loop.create_future()
 
@@ -36,16 +36,16 @@ async def in_thread(function: Callable[..., T], *arguments: Any) -> T:
         try:
             loop.call_soon_threadsafe(settle, result, error)
         except RuntimeError:
-            pass  # the app has ended meanwhile
+            pass  # the app has exited meanwhile
 
     threading.Thread(target=work, name=getattr(function, "__name__", "work"), daemon=True).start()
     return await future
 
 
 class LoopThread:
-    """A coroutine in an event loop of its own, in a thread. `cancel` ends it at its next wait.
+    """A coroutine in its own event loop, in a thread. `cancel` stops it at its next `await`.
 
-    Calls that it has running in threads are waited for before it counts as ended: that is the safe point.
+    It counts as ended only after the calls it has running in threads have returned: the safe point.
     """
 
     def __init__(self, name: str, main: Callable[[], Coroutine[Any, Any, None]]) -> None:
@@ -55,19 +55,19 @@ class LoopThread:
         self._task: asyncio.Task[None] | None = None
         self._should_run = True
         self.ended: asyncio.Future[BaseException | None] = self._owner_loop.create_future()
-        """Set in the loop that made this: None, or what was raised; a cancellation counts as None."""
+        """Set in the creator's loop: None, or the exception raised; a cancellation counts as None."""
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
 
     def post(self, function: Callable[..., None], *arguments: Any) -> None:
-        """Calls `function` in the loop that made this; nothing happens when that one is closed."""
+        """Call `function` in the creator's loop; do nothing if that loop is closed."""
         try:
             self._owner_loop.call_soon_threadsafe(function, *arguments)
         except RuntimeError:
             pass
 
     def cancel(self) -> None:
-        """Asks it to end."""
+        """Cancel the coroutine."""
         self._should_run = False
         if self._loop is not None and self._task is not None:
             try:
@@ -76,13 +76,13 @@ class LoopThread:
                 pass
 
     def join(self, seconds: float) -> bool:
-        """Whether its thread has ended within that time; blocks."""
+        """Wait for the thread. Returns whether it ended within that time."""
         self._thread.join(seconds)
         return not self._thread.is_alive()
 
     @property
     def is_running(self) -> bool:
-        """Whether it has not ended yet."""
+        """Whether the coroutine has not ended yet."""
         return not self.ended.done()
 
     def _run(self) -> None:

@@ -50,13 +50,15 @@ class RefreshingScreen(WizardScreen):
         Returns the WizardError that `fetch` raised, if any; raises any other exception.
         """
 
+        results: list[T] = []
+
         async def main() -> None:
-            result = await fetch()
-            assert self._refresh_thread is not None
-            self._refresh_thread.post(on_result, result)
+            results.append(await fetch())
 
         self._refresh_thread = LoopThread(name, main)
         error = await self._refresh_thread.ended
+        for result in results:  # empty if the refresh failed or was cancelled
+            on_result(result)
         if error is None or isinstance(error, WizardError):
             return error
         raise error

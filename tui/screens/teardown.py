@@ -102,8 +102,8 @@ class TeardownScreen(RefreshingScreen):
     def _show_result(self, result: tuple[Sequence[Decision], dict[str, Any] | None]) -> None:
         from grpo_wizard.steps.pricing.reservation import format_reservation_bill
 
-        self.decisions, bill = result
-        self.items = destroy_items(self.decisions)
+        decisions, bill = result
+        self.items = destroy_items(decisions)
         self.bill = format_reservation_bill(bill) if bill else ""
         self.draw()
 

@@ -1,8 +1,8 @@
-"""Texts in the user's language. English is the source.
+"""Translation of texts with gettext. English is the source language.
 
-A translation is a catalogue `assets/locales/<lang>/LC_MESSAGES/grpo_wizard.mo`; which one is gettext's own
-choice (LANGUAGE, LC_ALL, LC_MESSAGES, LANG, in that order). Write `_("Text with {name}").format(name=…)`,
-never an f-string inside `_()`: the catalogue's key must be constant.
+A translation is a catalog `assets/locales/<lang>/LC_MESSAGES/grpo_wizard.mo`; gettext chooses it from LANGUAGE,
+LC_ALL, LC_MESSAGES and LANG, in that order. Write `_("Text with {name}").format(name=…)`, never an f-string inside
+`_()`: the catalog's key must be constant.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ DOMAIN = "grpo_wizard"
 
 
 @cache
-def _catalogue() -> _gettext.NullTranslations:
+def _catalog() -> _gettext.NullTranslations:
     return _gettext.translation(DOMAIN, str(files("grpo_wizard.assets") / "locales"), fallback=True)
 
 
 def _(message: str) -> str:
-    """`message` in the user's language, or as it is."""
-    return _catalogue().gettext(message)
+    """Translate `message` into the user's language."""
+    return _catalog().gettext(message)
 
 
 def ngettext(singular: str, plural: str, n: int) -> str:
-    """The form that fits `n`; the caller fills the number in by `.format(n=n)`."""
-    return _catalogue().ngettext(singular, plural, n)
+    """Translate the plural form for `n`; the caller inserts the number with `.format(n=n)`."""
+    return _catalog().ngettext(singular, plural, n)

@@ -1,8 +1,7 @@
-"""A sign is a glyph and a word, always together: neither hue nor font may carry the meaning alone.
+"""Status icons: a glyph and a word, always together, so that neither colour nor font carries the meaning alone.
 
-Whether the terminal can show more than ASCII is decided once, from locale, encoding and TERM. Where it
-cannot, every text becomes ASCII of the same width at the last moment (`to_ascii`), so that nothing else
-needs to know.
+Whether the terminal supports more than ASCII is decided once, from locale, encoding and TERM. If it does not, all
+text is converted to ASCII of the same width just before painting (`to_ascii`), so that no other code has to care.
 """
 
 from __future__ import annotations
@@ -19,13 +18,13 @@ from rich.cells import cell_len, chop_cells
 
 from grpo_wizard.tui.style.i18n import _
 
-# TERM values whose character sets hold no box drawing or braille: the kernel's console, serial terminals.
+# TERM values whose character sets have no box drawing or braille: the Linux console, serial terminals.
 _ASCII_ONLY_TERMS = ("dumb", "linux", "vt52", "vt100", "vt102", "vt220", "unknown")
 
 
 @dataclass(frozen=True, slots=True)
 class StatusIcon:
-    """One meaning: glyph (1 cell), word, and the theme variable that underlines it."""
+    """A status: glyph (1 cell), word, and the theme variable with its colour."""
 
     glyph: str
     label: str
@@ -37,18 +36,18 @@ class StatusIcon:
 
 @cache
 def status_icons() -> Mapping[str, StatusIcon]:
-    """All signs by key: levels of findings first, then states, then trends."""
+    """All icons by key: levels of findings, then states, then trends."""
     return {
         "pass": StatusIcon("✓", _("pass"), "success"),
         "info": StatusIcon("·", _("info"), "secondary"),
         "warn": StatusIcon("!", _("warn"), "warning"),
         "block": StatusIcon("✗", _("block"), "error"),
-        "look": StatusIcon("…", _("look"), "secondary"),
+        "look": StatusIcon("…", _("running"), "secondary"),
         "todo": StatusIcon("○", _("to do"), "muted"),
-        "wait": StatusIcon("○", _("waits"), "muted"),
-        "here": StatusIcon("▸", _("here"), "primary"),
-        "half": StatusIcon("◐", _("half-way"), "primary"),
-        "work": StatusIcon("◐", _("works"), "primary"),
+        "wait": StatusIcon("○", _("waiting"), "muted"),
+        "here": StatusIcon("▸", _("current"), "primary"),
+        "half": StatusIcon("◐", _("partial"), "primary"),
+        "work": StatusIcon("◐", _("working"), "primary"),
         "training": StatusIcon("●", _("training"), "primary"),
         "done": StatusIcon("✓", _("done"), "success"),
         "kept": StatusIcon("=", _("kept"), "success"),
@@ -58,17 +57,17 @@ def status_icons() -> Mapping[str, StatusIcon]:
         "up": StatusIcon("↑", _("rising"), "primary"),
         "down": StatusIcon("↓", _("falling"), "primary"),
         "flat": StatusIcon("→", _("steady"), "muted"),
-        "broken": StatusIcon("✗", _("broken"), "error"),
+        "broken": StatusIcon("✗", _("error"), "error"),
     }
 
 
 def status_icon(key: str) -> StatusIcon:
-    """The sign called `key`; KeyError for one that is not declared."""
+    """The icon called `key`. Raises KeyError for an unknown one."""
     return status_icons()[key]
 
 
 def supports_unicode(env: Mapping[str, str], encoding: str) -> bool:
-    """Whether more than ASCII may be sent. `encoding`: of the locale or the stream."""
+    """Whether the terminal supports more than ASCII. `encoding`: of the locale or the stream."""
     if env.get("GRPO_WIZARD_ASCII") or env.get("TERM", "").lower() in _ASCII_ONLY_TERMS:
         return False
     return encoding.lower().replace("-", "").replace("_", "") in {"utf8", "utf16", "cp65001", "gb18030"}
@@ -76,18 +75,18 @@ def supports_unicode(env: Mapping[str, str], encoding: str) -> bool:
 
 @cache
 def terminal_supports_unicode() -> bool:
-    """`can_unicode` for this process, by locale and by stdout (so PYTHONIOENCODING counts)."""
-    out = getattr(sys.__stdout__, "encoding", None) or "ascii"
-    # PEP 538 and 540 make stdout UTF-8 under LANG=C too; what the terminal was told is still "C".
-    named = os.environ.get("LC_ALL") or os.environ.get("LC_CTYPE") or os.environ.get("LANG") or ""
-    if named.upper() in {"C", "POSIX"}:
+    """`supports_unicode` for this process, by locale and by stdout (so PYTHONIOENCODING counts)."""
+    encoding = getattr(sys.__stdout__, "encoding", None) or "ascii"
+    # PEP 538 and 540 make stdout UTF-8 under LANG=C, too, but the terminal still runs with "C".
+    locale_name = os.environ.get("LC_ALL") or os.environ.get("LC_CTYPE") or os.environ.get("LANG") or ""
+    if locale_name.upper() in {"C", "POSIX"}:
         return False
-    return supports_unicode(os.environ, out) and supports_unicode(
+    return supports_unicode(os.environ, encoding) and supports_unicode(
         os.environ, locale.getpreferredencoding(False)
     )
 
 
-# Pairs of a sign and its likeness: marks, arrows, dashes and quotes, lines, corners, blocks, bars by height.
+# Pairs of a character and its ASCII equivalent: marks, arrows, dashes, quotes, lines, corners, blocks, bars.
 _ASCII_EQUIVALENTS = """
 ✓v ✗X …. ○o ●@ ◐* ◆# ·. •* ×x ▪* ■# □o ◯o ⭘O €E °o ≥> ≤< ✔v ✖X ★* ☐o
 ▸> ▾v ▴^ ▶> ◀< ◂< ↑^ ↓v →> ←< ↳> ▼v ▲^ ►>
@@ -106,7 +105,7 @@ _ASCII = {ord(pair[0]): pair[1] for pair in _ASCII_EQUIVALENTS.split()} | {
 
 @lru_cache(4096)
 def to_ascii(text: str) -> str:
-    """`text` in ASCII with as many cells: ü becomes u, what has no likeness `?` per cell."""
+    """`text` in ASCII of the same width: ü becomes u; a character without an equivalent becomes `?` per cell."""
     if text.isascii():
         return text
     return "".join(_one_ascii(char) for char in text.translate(_ASCII))
@@ -123,7 +122,7 @@ def _one_ascii(char: str) -> str:
 
 
 def truncate(text: str, width: int, *, right: bool = False) -> str:
-    """`text` in exactly `width` cells: cut with `…`, or padded (at the left when `right`)."""
+    """`text` in exactly `width` cells: truncated with `…`, or padded (on the left if `right`)."""
     if width <= 0:
         return ""
     if (length := cell_len(text)) > width:

@@ -1,7 +1,7 @@
-"""Colours: one theme, dark and light, in hues that colour-blind eyes tell apart (Okabe and Ito, 2008).
+"""The dark and the light theme, in a palette that colour-blind people can distinguish (Okabe and Ito, 2008).
 
-Blue says "goes well", orange and vermilion say "look here". NO_COLOR is Textual's own: it turns everything
-into greys, and every meaning stays readable because it has a glyph and a word.
+Blue means progress; orange and vermilion call for attention. Textual implements NO_COLOR by converting to greyscale;
+every status stays readable because it also has a glyph and a word.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from grpo_wizard.tui.style.i18n import _
 from grpo_wizard.tui.style.icons import terminal_supports_unicode, to_ascii
 
 ORANGE, SKY, YELLOW, PURPLE = "#E69F00", "#56B4E9", "#F0E442", "#CC79A7"
-# Relatives of the set's vermilion, green, orange and blue: the originals miss 4.5:1 on one of the grounds.
+# Variants of the palette's vermilion, green, orange and blue: the originals miss a contrast of 4.5:1 on a background.
 _CORAL, _MINT, _RUST, _PINE, _OCHRE, _BLUE = "#FF8247", "#2FC79A", "#AA4500", "#006B4B", "#855300", "#00649C"
 
 
@@ -76,10 +76,10 @@ LIGHT = Theme(
 
 
 class AsciiFilter(LineFilter):
-    """Turns what is about to be painted into ASCII of the same width, borders and scroll bars included."""
+    """Converts everything to ASCII of the same width just before painting, including borders and scroll bars."""
 
     def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
-        """The same segments with ASCII texts."""
+        """Convert the segments' text to ASCII."""
         return [Segment(to_ascii(text), style, control) for text, style, control in segments]
 
 
@@ -87,10 +87,17 @@ ResultT = TypeVar("ResultT")
 
 
 class ThemedApp(App[ResultT]):
-    """What every app of ours shares: theme, break-points, ASCII. `ascii_only` overrides the terminal."""
+    """Base class of the apps: theme, breakpoints, ASCII mode. `ascii_only` overrides the terminal's capability."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("ctrl+p", "command_palette", _("Commands"), show=False, id="app.commands", tooltip=_("All")),
+        Binding(
+            "ctrl+p",
+            "command_palette",
+            _("Commands"),
+            show=False,
+            id="app.commands",
+            tooltip=_("Search all commands"),
+        ),
     ]
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (100, "-wide")]  # noqa: RUF012 - Textual declares it on the instance
     VERTICAL_BREAKPOINTS = [(0, "-short"), (34, "-tall")]  # noqa: RUF012
@@ -104,17 +111,17 @@ class ThemedApp(App[ResultT]):
         self.theme = (LIGHT if light else DARK).name
 
     def get_line_filters(self) -> Sequence[LineFilter]:
-        """Textual's filters, and ours where the terminal shows ASCII only."""
+        """Add the ASCII filter on a terminal that needs it."""
         filters = super().get_line_filters()
         return [*filters, self._ascii_filter] if self.ascii_only else filters
 
     def set_terminal_title(self, text: str) -> None:
-        """Puts `text` into the terminal's title (OSC 2); control characters would end it: dropped."""
+        """Set the terminal's title (OSC 2), without control characters, which would end the sequence."""
         driver = self._driver
         if driver is not None and not self.is_headless:
             driver.write("\x1b]2;" + "".join(c for c in text if c.isprintable()) + "\x07")
 
 
 def is_ascii(app: App[object]) -> bool:
-    """Whether `app` shows ASCII only: for widgets that draw better so than through the filter."""
+    """Whether `app` is in ASCII mode, for widgets that draw better ASCII than the filter would produce."""
     return isinstance(app, ThemedApp) and app.ascii_only
