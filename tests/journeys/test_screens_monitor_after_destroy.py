@@ -79,7 +79,7 @@ def test_monitor_shows_a_destroyed_job_and_relaunches(joined: Path) -> None:
             )
             assert len(screen.snapshot.rows) == 3
             text = screen_text(pilot)
-            assert "ends about" not in text and "healthy" not in text and "Relaunch" in text
+            assert "ends about" not in text and "healthy" not in text and "r Launch" in text
             await pilot.press("r")
             await wait_until(pilot, lambda: is_screen(pilot, ReviewScreen), "Review")
 

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from textual.pilot import Pilot
 from textual.widgets import Input
+from textual.widgets._footer import FooterKey
 
 from grpo_wizard.state.errors import WizardError
 from grpo_wizard.state.home import Home
@@ -84,6 +85,28 @@ async def _until(pilot: Pilot[int], holds: Callable[[], object]) -> None:
     else:
         raise AssertionError("it never came to what was to be seen")
     await pilot.pause(0.2)
+
+
+def _assert_footer_fits(pilot: Pilot[int]) -> None:
+    """No label of the footer is cut off at the right edge."""
+    width = pilot.app.size.width
+    keys = [key for key in pilot.app.screen.query(FooterKey) if key.display]
+    cut = [f"{key.key_display} {key.description}" for key in keys if key.region.right > width]
+    assert not cut, cut
+
+
+@pytest.fixture
+def snap_compare(snap_compare: Snap) -> Snap:
+    """Compares a snapshot, and checks that the footer fits."""
+
+    def compare(app: Wizard, *, run_before: Before, **options: Any) -> bool:
+        async def before(pilot: Pilot[int]) -> None:
+            await run_before(pilot)
+            _assert_footer_fits(pilot)
+
+        return snap_compare(app, run_before=before, **options)
+
+    return compare
 
 
 def _shows(pilot: Pilot[int], kind: type) -> bool:

@@ -25,11 +25,11 @@ def _visible_bindings(screen: Screen[Any]) -> Iterator[tuple[str, str, str, str]
             not enabled
             or not binding.id
             or not binding.description
-            or binding.action in seen
+            or name in seen
             or name in _HIDDEN_ACTIONS
         ):
             continue
-        seen.add(binding.action)
+        seen.add(name)
         yield (
             screen.app.get_key_display(binding),
             binding.description,

@@ -77,7 +77,7 @@ class MonitorScreen(WizardScreen):
         Binding(
             "s",
             "stop",
-            _("Stop job"),
+            _("Stop"),
             id="monitor.stop",
             tooltip=_("Stop the training; the nodes keep running and are still billed"),
         ),
@@ -88,9 +88,7 @@ class MonitorScreen(WizardScreen):
             id="monitor.destroy",
             tooltip=_("Delete the resources that this deployment created"),
         ),
-        Binding(
-            "r", "review", _("Relaunch"), id="monitor.review", tooltip=_("Open Review to launch it again")
-        ),
+        Binding("r", "review", _("Launch"), id="monitor.review", tooltip=_("Open Review to launch it again")),
         Binding(
             "f5",
             "refresh",
@@ -275,7 +273,7 @@ class MonitorScreen(WizardScreen):
     # --- keys
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Offer Stop for a running job only, and Relaunch for a destroyed one only."""
+        """Offer Stop for a running job only, and Launch for a destroyed one only."""
         if action == "review":
             return self.snapshot.status == "GONE" and self.controller.writable
         if action == "stop":

@@ -52,6 +52,7 @@ class StepScreen(WizardScreen):
             _("Copy command"),
             id="step.copy",
             tooltip=_("Copy the equivalent command (`grpo-wizard export` writes the files it uses)"),
+            show=False,
         ),
         Binding(
             "f6",

@@ -60,15 +60,23 @@ class CommandLine(Widget, can_focus=True):
     ]
     command: reactive[str] = reactive("", layout=True)
 
-    def __init__(self, command: str = "", title: str = "", *, id: str | None = None) -> None:
+    def __init__(
+        self, command: str = "", title: str = "", *, copy_key: str = "y", id: str | None = None
+    ) -> None:
+        """`copy_key`: the key to show in the border, if the screen binds another one."""
         super().__init__(id=id)
-        self._title = title
+        self._title, self._copy_key = title, copy_key
         self.set_reactive(CommandLine.command, command)
         self._update_border_title()
 
     def _update_border_title(self, note: str = "") -> None:
-        parts = [self._title, note or "y " + _("Copy command")]
+        hint = f"{self._copy_key} {_('Copy command')}" if self._can_copy else ""
+        parts = [self._title, note or hint]
         self.border_title = Content(" " + " · ".join(part for part in parts if part) + " ")
+
+    @property
+    def _can_copy(self) -> bool:
+        return bool(self.command)
 
     def show(self, command: str, title: str) -> None:
         """Show another command."""

@@ -71,7 +71,7 @@ class LogView(ScrollView, can_focus=True):
         Binding(
             "f", "toggle_follow", _("Follow"), id="log.follow", tooltip=_("Keep the newest lines in view")
         ),
-        Binding("e", "first_error", _("First error"), id="log.error", tooltip=_("Go to the first error")),
+        Binding("e", "first_error", _("Error"), id="log.error", tooltip=_("Go to the first error")),
         Binding(
             "n", "next(1)", _("Next match"), id="log.next", tooltip=_("Go to the next match"), show=False
         ),

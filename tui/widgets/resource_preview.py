@@ -48,10 +48,14 @@ class ResourcePreview(CommandLine):
     ]
 
     def __init__(self, *, id: str | None = None) -> None:
-        super().__init__(id=id)
         self._resources: tuple[Resource, ...] = ()
         self._index = 0
         self._empty_text = ""
+        super().__init__(copy_key="^y", id=id)
+
+    @property
+    def _can_copy(self) -> bool:
+        return bool(self._resources)
 
     def show_resources(self, resources: Sequence[Resource], empty_text: str) -> None:
         """Show `resources`, or `empty_text` if there are none."""
