@@ -71,5 +71,5 @@ def format_remaining_cost(prices: Iterable[float | None], free: bool = False) ->
     if unknown:
         price += " + " + _("{n} without a known price").format(n=unknown)
     return _("After this, {price} is still billed.").format(price=price) + (
-        " " + _("(free here)") if free else ""
+        " " + _("(free in a rehearsal)") if free else ""
     )
