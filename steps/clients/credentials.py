@@ -1,6 +1,6 @@
-"""Who signs in: which credentials google-auth finds, whom they speak for, and what is wrong when they are refused.
+"""Google credentials: which ones google-auth finds, which account they belong to, and why they are rejected.
 
-Each trouble has its own message and its own command. Only the libraries' own refresh is used; nothing of a credential is kept.
+Each problem has its own message and its own command. Tokens are refreshed by google-auth alone; no credential is stored.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ _TITLES = {
     "service_account": "a service account's key file",
     "impersonated_service_account": "an impersonated service account",
     "external_account": "an external account",
-    "external_account_authorized_user": "a workforce identity's sign-in",
-    "metadata": "the metadata server of this machine",
+    "external_account_authorized_user": "a workforce identity sign-in",
+    "metadata": "this machine's metadata server",
     "rehearsal": "the rehearsal",
 }
 
 
 @dataclass(frozen=True)
 class CredentialSource:
-    """Where google-auth takes credentials from. `kind` is the file's own `type`, `metadata`, or empty for nowhere."""
+    """Where google-auth takes credentials from. `kind` is the file's own `type`, `metadata`, or empty when there are none."""
 
     kind: str
     path: str = ""
@@ -70,7 +70,7 @@ class CredentialSource:
 
 @dataclass(frozen=True)
 class CredentialsInfo:
-    """Found credentials. `account` is as IAM names it, `gcloud_account` whom gcloud itself is signed in as (empty: nobody)."""
+    """Credentials that were found. `account` is as IAM names it; `gcloud_account` is gcloud's own, empty when it is not signed in."""
 
     account: str
     source: CredentialSource
@@ -88,7 +88,7 @@ class CredentialsInfo:
 
 
 def load_credentials() -> tuple[Any, CredentialsInfo]:
-    """Credentials that hold a token, and whom they speak for. Raises CloudError with the one thing to do."""
+    """Load credentials that hold a token, and the account they belong to. Raises CloudError with a fix."""
     import google.auth
     from google.auth.transport.requests import Request
 
@@ -107,7 +107,7 @@ def load_credentials() -> tuple[Any, CredentialsInfo]:
 
 
 def _config_folder(environment: Mapping[str, str]) -> Path:
-    """gcloud's own; as google-auth looks for it."""
+    """gcloud's configuration folder, found as google-auth finds it."""
     if environment.get("CLOUDSDK_CONFIG"):
         return Path(environment["CLOUDSDK_CONFIG"])
     if os.name == "nt":
@@ -129,7 +129,7 @@ def _find_source(environment: Mapping[str, str]) -> CredentialSource:
 
 
 def gcloud_account(environment: Mapping[str, str]) -> str:
-    """Whom gcloud is signed in as, by its configuration files; empty where it has none."""
+    """The account that gcloud is signed in as, from its configuration files; empty when it is not signed in."""
     if environment.get("CLOUDSDK_CORE_ACCOUNT"):
         return environment["CLOUDSDK_CORE_ACCOUNT"]
     folder = _config_folder(environment)
@@ -145,7 +145,7 @@ def gcloud_account(environment: Mapping[str, str]) -> str:
 
 
 def _account(credentials: Any, source: CredentialSource) -> str:
-    """As the credentials say; a user's file says it seldom, then Google is asked whose token it is."""
+    """The account in the credentials; a user's file seldom has one, then Google is asked whose token it is."""
     for name in ("service_account_email", "account", "signer_email"):
         value = getattr(credentials, name, "")
         if value and value != "default":
@@ -166,20 +166,19 @@ def _token_email(token: str, source: CredentialSource) -> str:
 
 def _explain_error(error: Exception, source: CredentialSource) -> CloudError:
     text = one_line(error)
-    before = _explain_file_error(source, text)
-    if before is not None:
-        return before
+    if (file_error := _explain_file_error(source, text)) is not None:
+        return file_error
     if type(error).__name__ == "TransportError" and source.kind:
         return CloudError(
             "transient",
-            "the sign-in service could not be reached",
+            "The sign-in service could not be reached",
             text,
-            "see whether the network is up",
+            "Check your network connection.",
             transient=True,
         )
     grant = "invalid_grant" in text or "reasonable timeframe" in text or "invalid_request" in text
-    if grant and (trouble := _explain_clock_error(text, source)) is not None:
-        return trouble
+    if grant and (clock_error := _explain_clock_error(text, source)) is not None:
+        return clock_error
     known = {
         "authorized_user": _explain_user_error,
         "external_account_authorized_user": _explain_user_error,
@@ -199,30 +198,29 @@ def _auth_error(title: str, detail: str, fix: str, command: str = _LOGIN_COMMAND
 
 
 def _explain_file_error(source: CredentialSource, text: str) -> CloudError | None:
-    """What is wrong with the file itself, or with there being none."""
+    """Why the credentials file cannot be used; None when the file is fine."""
     if source.kind == "missing file":
         return _auth_error(
-            "the credentials file is not there",
+            "The credentials file does not exist",
             source.path,
-            f"correct or unset {_CREDENTIALS_VARIABLE}",
+            f"Correct or unset {_CREDENTIALS_VARIABLE}.",
             f"unset {_CREDENTIALS_VARIABLE}",
         )
     if source.kind == "unreadable file":
-        again = (
-            "make it anew"
-            if not os.environ.get(_CREDENTIALS_VARIABLE)
-            else f"correct {_CREDENTIALS_VARIABLE}"
-        )
-        return _auth_error("the credentials file holds no credentials", source.path, again)
+        named = bool(os.environ.get(_CREDENTIALS_VARIABLE))
+        fix = f"Correct {_CREDENTIALS_VARIABLE}." if named else "Sign in again to re-create it."
+        return _auth_error("The credentials file does not contain credentials", source.path, fix)
     if not source.kind and ("credentials were not found" in text or "automatically determine" in text):
         return _auth_error(
-            "no Google credentials were found", "no file, no service account of this machine", "sign in"
+            "No Google credentials were found",
+            "There is no credentials file, and this machine has no service account.",
+            "Sign in.",
         )
     return None
 
 
 def clock_offset(url: str) -> float | None:
-    """Seconds by which this computer's clock is ahead of the server's `Date` header; None where nobody answers."""
+    """Seconds by which this computer's clock is ahead of the server's `Date` header; None without an answer."""
     import requests
 
     try:
@@ -237,45 +235,47 @@ def _explain_clock_error(text: str, source: CredentialSource) -> CloudError | No
     wrong = offset is not None and abs(offset) > _MAX_CLOCK_SKEW
     if not wrong and "reasonable timeframe" not in text:
         return None
-    how = (
-        f"it is {format_duration(abs(offset))} {'ahead of' if offset > 0 else 'behind'} Google's"
+    reason = (
+        f"It is {format_duration(abs(offset))} {'ahead of' if offset > 0 else 'behind'} Google's"
         if wrong and offset is not None
-        else "Google refuses tokens from another time"
+        else "Google rejects tokens with a wrong time"
     )
     command = "sudo sntp -sS time.apple.com" if sys.platform == "darwin" else "sudo timedatectl set-ntp true"
     return CloudError(
-        "clock", "this computer's clock looks wrong", f"{how} ({text})", "set the clock", command
+        "clock", "This computer's clock appears to be wrong", f"{reason} ({text}).", "Set the clock.", command
     )
 
 
 def _explain_user_error(text: str, source: CredentialSource) -> CloudError:
     if "rapt" in text or "eauthentication" in text:
         return _auth_error(
-            "Google asks you to sign in again (your organisation's session length)", text, "sign in again"
+            "Your organization's session length requires you to sign in again", text, "Sign in again."
         )
     if "invalid_grant" in text:
-        return _auth_error("your sign-in has expired or was revoked", text, "sign in again")
-    return _auth_error(f"{source.title} were refused", text, "sign in again")
+        return _auth_error("Your sign-in has expired or was revoked", text, "Sign in again.")
+    return _auth_error(f"Google rejected {source.title}", text, "Sign in again.")
 
 
 def _explain_service_account_error(text: str, source: CredentialSource) -> CloudError:
-    who = source.get("client_email")
+    account = source.get("client_email")
     if "account not found" in text.lower() or "invalid_client" in text:
         return _auth_error(
-            f"service account {who} does not exist (any more)",
+            f"Service account {account} does not exist",
             text,
-            f"name another key file in {_CREDENTIALS_VARIABLE}",
+            f"Set {_CREDENTIALS_VARIABLE} to another key file.",
             f"gcloud iam service-accounts list --project={source.get('project_id')}",
         )
     if "signature" in text.lower() or "invalid_grant" in text:
         return _auth_error(
-            f"the key of service account {who} is not valid (any more)",
+            f"The key of service account {account} is not valid",
             text,
-            "make a new key",
-            f"gcloud iam service-accounts keys create key.json --iam-account={who}",
+            "Create a new key.",
+            f"gcloud iam service-accounts keys create key.json --iam-account={account}",
         )
     return _auth_error(
-        f"service account {who} was refused", text, f"name another key file in {_CREDENTIALS_VARIABLE}"
+        f"Google rejected service account {account}",
+        text,
+        f"Set {_CREDENTIALS_VARIABLE} to another key file.",
     )
 
 
@@ -284,9 +284,9 @@ def _explain_impersonation_error(text: str, source: CredentialSource) -> CloudEr
     if "invalid_grant" in text:
         return _explain_user_error(text, source)
     return _auth_error(
-        f"you may not act as service account {target}",
+        f"You are not allowed to impersonate service account {target}",
         text,
-        "have its owner let you",
+        "Ask its owner to grant you access.",
         f"gcloud iam service-accounts add-iam-policy-binding {target} "
         "--member=user:YOU --role=roles/iam.serviceAccountTokenCreator",
     )
@@ -296,30 +296,31 @@ def _explain_external_account_error(text: str, source: CredentialSource) -> Clou
     if "impersonat" in text.lower() or "getAccessToken" in text or "iamcredentials" in text:
         target = source.get("service_account_impersonation_url").rpartition("/")[2].partition(":")[0]
         return _auth_error(
-            f"{source.title} may not act as service account {target}",
+            f"Your credentials are not allowed to impersonate service account {target}",
             text,
-            "have its owner let the pool's identity",
+            "Ask its owner to grant access to your identity pool.",
             f"gcloud iam service-accounts add-iam-policy-binding {target} "
             "--member=principalSet://… --role=roles/iam.workloadIdentityUser",
         )
-    held = (source.body or {}).get("credential_source", {})
-    where = str(held.get("file") or held.get("url") or held.get("executable", {}).get("command", ""))
+    token_source = (source.body or {}).get("credential_source", {})
+    command = token_source.get("executable", {}).get("command", "")
+    where = str(token_source.get("file") or token_source.get("url") or command)
     if "was not found" in text or "No such file" in text:
         return _auth_error(
-            f"the token of {source.title} is not there",
+            f"The token of {source.title} does not exist",
             where,
-            "have your identity provider write it",
+            "Ask your identity provider for a token.",
             _LOGIN_COMMAND,
         )
     if "workforce" in source.title:
         command = "gcloud auth application-default login --login-config=LOGIN_CONFIG"
         return _auth_error(
-            f"the token of {source.title} has expired or is refused", text, "sign in again", command
+            f"The token of {source.title} has expired or was rejected", text, "Sign in again.", command
         )
     return _auth_error(
-        f"the token of {source.title} has expired or is refused",
+        f"The token of {source.title} has expired or was rejected",
         f"{where}: {text}",
-        "have your identity provider write a new one",
+        "Ask your identity provider for a new token.",
         f"gcloud iam workload-identity-pools providers describe {source.get('audience').rpartition('/')[2]} "
         "--location=global --workload-identity-pool=POOL",
     )
@@ -327,8 +328,8 @@ def _explain_external_account_error(text: str, source: CredentialSource) -> Clou
 
 def _explain_metadata_error(text: str, source: CredentialSource) -> CloudError:
     return _auth_error(
-        "this machine has no service account that may sign in",
+        "This machine has no usable service account",
         text,
-        "attach one, or sign in yourself",
+        "Attach one, or sign in with your own account.",
         "gcloud compute instances set-service-account NAME --zone=ZONE --service-account=ACCOUNT --scopes=cloud-platform",
     )

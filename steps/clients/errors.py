@@ -1,4 +1,7 @@
-"""SDK and HTTP errors become one family here: what happened, why, the one fix. Nowhere else looks at an SDK's exception."""
+"""Translate SDK and HTTP errors into CloudError: what failed, why, one fix. No other module handles an SDK's exceptions.
+
+Titles are short sentences without a final period, because callers put them into longer lines; fixes are whole sentences.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ from typing import Any
 
 from grpo_wizard.state.errors import WizardError
 
-# Whether the same request may be sent again, once the cloud has been looked at.
+# The same request may be sent again, once the resource has been read.
 _TRANSIENT_STATUS = {408, 429, 500, 502, 503, 504}
 _RESERVATION_EXHAUSTED = re.compile(
     r"Reservation does not have enough resources.*?reservation \"([^\"]+)\".*?zone \"([^\"]+)\".*?required (\d+) and short of (\d+)",
@@ -30,7 +33,7 @@ _MACHINE_COUNTS = re.compile(r"Expected (\d+), running (\d+)")
 
 
 class CloudError(WizardError):
-    """An answer that is not a success. `kind` names the sort; `transient` ones may be tried again after a look."""
+    """A failed request or operation. `kind` classifies it; a `transient` one may be retried once the resource has been read."""
 
     def __init__(
         self,
@@ -47,11 +50,11 @@ class CloudError(WizardError):
         super().__init__(title, detail, fix, command)
         self.kind, self.transient, self.status = kind, transient, status
         self.service = service  # the API that is disabled
-        self.operation_ended = False  # an operation has ended with this: asking after it again says the same
+        self.operation_ended = False  # the operation is over: polling it again returns the same error
 
 
 def from_response(service: str, status: int, content: bytes | str) -> CloudError:
-    """An HTTP answer of Google's or Kubernetes' that is an error."""
+    """The error in an HTTP response of Google or Kubernetes."""
     text = content.decode("utf-8", "replace") if isinstance(content, bytes) else content
     try:
         document = json.loads(text)
@@ -59,8 +62,8 @@ def from_response(service: str, status: int, content: bytes | str) -> CloudError
         document = {}
     body = document.get("error", document) if isinstance(document, dict) else {}
     if not isinstance(body, dict) or "message" not in body:
-        # A proxy's HTML page or nothing at all: one short line, no dump.
-        # Of an API group that is not served (no operator, no CRD) Kubernetes says so in plain text.
+        # A proxy's HTML page or an empty body: one short line, no dump.
+        # For an API group that is not served (no operator, no CRD) Kubernetes answers 404 in plain text.
         missing = status == 404 and service == "kubernetes"
         return CloudError(
             "transient" if status in _TRANSIENT_STATUS else "not_found" if missing else "http",
@@ -72,7 +75,7 @@ def from_response(service: str, status: int, content: bytes | str) -> CloudError
 
 
 def _disabled_service(body: dict[str, Any]) -> str:
-    """Of an API that is off Google names the service itself: that name is what `services enable` takes."""
+    """The disabled API that the error names, as `gcloud services enable` takes it; empty for other errors."""
     for detail in body.get("details") or []:
         if isinstance(detail, dict) and detail.get("reason") == "SERVICE_DISABLED":
             return str((detail.get("metadata") or {}).get("service") or "")
@@ -93,7 +96,7 @@ def _reason(body: dict[str, Any]) -> str:
 
 
 def set_project_id(error: CloudError, project: str) -> None:
-    """Google names the project of an API that is off by its number; its owner knows it by its id."""
+    """Replace the project number that Google reports for a disabled API by the project ID that the user knows."""
     if error.kind == "api_disabled":
         error.detail = _PROJECT_NUMBER.sub(lambda found: found[1] + project, error.detail)
         if "--project" not in error.command:
@@ -101,7 +104,7 @@ def set_project_id(error: CloudError, project: str) -> None:
 
 
 def from_message(service: str, status: int, message: str, reason: str = "") -> CloudError:
-    """Sorts an error by what it says; the order of the rules is from the particular to the general."""
+    """Classify an error by its message; the rules run from specific to general."""
     found = (
         _capacity_error(message)
         or _org_policy_error(message)
@@ -112,7 +115,7 @@ def from_message(service: str, status: int, message: str, reason: str = "") -> C
         transient = status in _TRANSIENT_STATUS
         found = CloudError(
             "transient" if transient else "refused",
-            f"{service} answered {status or 'an error'}",
+            f"{service} returned HTTP {status}" if status else f"{service} returned an error",
             message,
             transient=transient,
         )
@@ -121,30 +124,30 @@ def from_message(service: str, status: int, message: str, reason: str = "") -> C
 
 
 def operation_error(service: str, status: int, message: str, reason: str = "") -> CloudError:
-    """What a long-running operation ended with. One that may pass with time is to be started anew, not asked after again."""
+    """The error of a long-running operation that has ended: a transient one needs a new operation, not another poll."""
     found = from_message(service, status, message, reason)
     found.operation_ended = True
     return found
 
 
 def _capacity_error(message: str) -> CloudError | None:
-    """Reservation, quota and stock-out are three different things and three different fixes."""
+    """A reservation that is used up, an exceeded quota or a stockout: three causes with three different fixes."""
     reservation = _RESERVATION_EXHAUSTED.search(message)
     if reservation:
         name, zone, _, short = reservation.groups()
         return CloudError(
             "reservation",
-            f"reservation {name} in {zone} is short of {short} machines",
+            f"Reservation {name} in {zone} is short of {short} machines",
             message,
-            "lower quotas.gpu_nodes, or name another reservation",
+            "Lower quotas.gpu_nodes, or set quotas.reservation to another reservation.",
         )
     gone = _RESERVATION_NOT_FOUND.search(message)
     if gone:
         return CloudError(
             "reservation",
-            f"reservation {gone[1]} was not found in {gone[2]}",
+            f"Reservation {gone[1]} was not found in {gone[2]}",
             message,
-            "name one that is there as quotas.reservation",
+            "Set quotas.reservation to an existing reservation.",
         )
     quota = _QUOTA_ITEM.findall(message)
     if quota:
@@ -154,26 +157,29 @@ def _capacity_error(message: str) -> CloudError | None:
         )
         page = _QUOTA_PAGE.search(message)
         return CloudError(
-            "quota", f"quota is short: {items}", message, f"ask for more at {page[0] if page else _QUOTAS}"
+            "quota",
+            f"Quota exceeded: {items}",
+            message,
+            f"Request more quota: {page[0] if page else _QUOTAS}",
         )
     if (
         "Quota exceeded" in message
         or "QUOTA_EXCEEDED" in message
         or re.search(r"Quota '\w+' exceeded", message)
     ):
-        return CloudError("quota", "quota is short", message, f"ask for more at {_QUOTAS}")
+        return CloudError("quota", "Quota exceeded", message, f"Request more quota: {_QUOTAS}")
     if (
         "STOCKOUT" in message
         or "ZONE_RESOURCE_POOL_EXHAUSTED" in message
         or "does not have enough resources available" in message
     ):
         counts, zone = _MACHINE_COUNTS.search(message), _ZONE.search(message)
-        seen = f": {counts[2]} of {counts[1]} machines came" if counts else ""
+        started = f": {counts[2]} of {counts[1]} machines started" if counts else ""
         return CloudError(
             "stockout",
-            f"{f'zone {zone[1]}' if zone else 'the zone'} has no machines of this type left{seen}",
+            f"{f'Zone {zone[1]}' if zone else 'The zone'} has no capacity for this machine type{started}",
             message,
-            "run apply again later, or choose another zone or reservation",
+            "Run apply again later, or choose another zone or reservation.",
         )
     return None
 
@@ -184,9 +190,9 @@ def _org_policy_error(message: str) -> CloudError | None:
         return None
     return CloudError(
         "org_policy",
-        f"an organisation policy forbids this: {constraint[1]}",
+        f"An organization policy forbids this: {constraint[1]}",
         message,
-        "ask an organisation administrator for an exception",
+        "Ask an organization administrator for an exception.",
     )
 
 
@@ -197,9 +203,9 @@ def _access_error(service: str, status: int, message: str, reason: str) -> Cloud
     if reason == "SERVICE_DISABLED" or "has not been used in project" in message:
         return CloudError(
             "api_disabled",
-            f"the API of {service} is not enabled yet",
+            f"The API {service} is not enabled yet",
             message,
-            "enable it, then wait a few minutes",
+            "Enable it, then wait a few minutes.",
             f"gcloud services enable {service}",
             transient=True,
             service=service,
@@ -207,37 +213,37 @@ def _access_error(service: str, status: int, message: str, reason: str) -> Cloud
     if status == 401:
         return CloudError(
             "auth",
-            "the sign-in has expired or is missing",
+            "Your sign-in has expired or is missing",
             message,
-            "sign in again",
+            "Sign in again.",
             "gcloud auth application-default login",
         )
     if status == 403:
         return CloudError(
             "denied",
-            f"{service} refused: a permission is missing",
+            f"{service} denied the request: a permission is missing",
             message,
-            "run `grpo-wizard check`: it names the role",
+            "Run `grpo-wizard check` to see which role is missing.",
         )
     return None
 
 
 def _consumer_project_error(service: str, message: str, reason: str) -> CloudError | None:
-    """Refusals that concern the project on which calls are counted, not what they ask for."""
-    if "requires a quota project" in message:  # its reason is SERVICE_DISABLED: of gcloud's own project
+    """Errors about the project that is charged for the call, not about what the call asks for."""
+    if "requires a quota project" in message:  # its reason is SERVICE_DISABLED, for gcloud's own project
         return CloudError(
             "quota_project",
-            "your credentials name no quota project, and Google wants one",
+            "Your credentials have no quota project, and this API requires one",
             message,
-            "name one",
+            "Set a quota project.",
             "gcloud auth application-default set-quota-project PROJECT",
         )
     if reason == "BILLING_DISABLED":
         return CloudError(
             "billing",
-            "nobody pays for the project, and Google refuses what costs money",
+            "Billing is disabled for this project",
             message,
-            "link it to a billing account, then wait a few minutes",
+            "Link it to a billing account, then wait a few minutes.",
             "gcloud billing projects link PROJECT --billing-account ACCOUNT",
         )
     return None
@@ -245,22 +251,22 @@ def _consumer_project_error(service: str, message: str, reason: str) -> CloudErr
 
 def _conflict_error(status: int, message: str, reason: str) -> CloudError | None:
     if status == 404:
-        return CloudError("not_found", "not found", message)
+        return CloudError("not_found", "Not found", message)
     if status == 409 and (
         reason in ("AlreadyExists", "alreadyExists", "ALREADY_EXISTS") or "lready exists" in message
     ):
-        return CloudError("exists", "something of that name is there already", message)
+        return CloudError("exists", "A resource with this name already exists", message)
     if "Producer services" in message and "still using" in message:
-        return CloudError("in_use", "the peering is still in use", message, transient=True)
+        return CloudError("in_use", "The peering is still in use", message, transient=True)
     if "being used by" in message or reason == "resourceInUseByAnotherResource":
         return CloudError(
             "in_use",
-            "it is still used by something else",
+            "Still in use by another resource",
             message,
-            "if it stays so, somebody else made what is named: once nobody needs it, remove it and run the same command again",
+            "If this persists, delete the resource named above once it is unused, then run the same command again.",
             transient=True,
         )
-    # The last: another connected the network between our look and our call; the next look finds its connection.
+    # "use UpdateConnection": somebody connected the network between our read and our call; the next read finds that connection.
     busy = (
         "Please wait and try again",
         "incompatible operation",
@@ -269,12 +275,12 @@ def _conflict_error(status: int, message: str, reason: str) -> CloudError | None
         "use UpdateConnection",
     )
     if any(words in message for words in busy) or reason in ("resourceNotReady", "Conflict", "ABORTED"):
-        return CloudError("busy", "it is busy with another operation", message, transient=True)
+        return CloudError("busy", "Busy with another operation", message, transient=True)
     return None
 
 
 def translate(service: str, error: BaseException) -> WizardError:
-    """Whatever an SDK raised, as one of ours. A WizardError passes through."""
+    """Turn an SDK's exception into a WizardError; one that is a WizardError already is returned as it is."""
     if isinstance(error, WizardError):
         return error
     module = type(error).__module__
@@ -298,10 +304,10 @@ def translate(service: str, error: BaseException) -> WizardError:
             "transient",
             f"{service} could not be reached",
             one_line(error),
-            "see whether the network is up",
+            "Check your network connection.",
             transient=True,
         )
-    return CloudError("refused", f"{service}: {type(error).__name__}", one_line(error))
+    return CloudError("refused", f"{service} failed with {type(error).__name__}", one_line(error))
 
 
 def _auth_error(error: BaseException) -> CloudError:
@@ -309,19 +315,19 @@ def _auth_error(error: BaseException) -> CloudError:
     if "reasonable timeframe" in text:
         return CloudError(
             "clock",
-            "this computer's clock looks wrong",
+            "This computer's clock appears to be wrong",
             text,
-            "set the clock: Google refuses tokens from another time",
+            "Set the clock: Google rejects tokens with a wrong time.",
         )
     if type(error).__name__ == "TransportError":
-        return CloudError("transient", "the sign-in service could not be reached", text, transient=True)
+        return CloudError("transient", "The sign-in service could not be reached", text, transient=True)
     ended = "invalid_grant" in text or "necessary fields need to refresh" in text
-    title = "the sign-in has expired or is missing" if ended else "no valid Google credentials"
-    fix = "sign in again" if ended else "sign in"
+    title = "Your sign-in has expired or is missing" if ended else "No valid Google credentials were found"
+    fix = "Sign in again." if ended else "Sign in."
     return CloudError("auth", title, text, fix, "gcloud auth application-default login")
 
 
 def one_line(error: BaseException) -> str:
-    """Its text in one line of at most 300 characters; of google-auth's (text, answer) the text."""
+    """The error's text on one line of at most 300 characters; google-auth raises (text, response), of which the text counts."""
     text = str(error.args[0]) if len(error.args) > 1 and isinstance(error.args[0], str) else str(error)
     return " ".join(text.split())[:300] or type(error).__name__

@@ -152,7 +152,7 @@ class Diagnosis:
     timeout: float | None = None
 
     def __str__(self) -> str:
-        return f"{self.cause}: {self.remedy}" if self.remedy else self.cause
+        return f"{self.cause}. {self.remedy}" if self.remedy else self.cause
 
 
 @dataclass(frozen=True)

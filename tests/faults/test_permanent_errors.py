@@ -110,7 +110,7 @@ def test_an_operation_that_is_done_with_an_error_has_failed_and_what_it_left_is_
 ) -> None:
     seen = tries["stockout"]
     title = seen.failed[POOL]["title"]
-    assert "0 of 2 machines" in title and "zone us-central1-c" in title and seen.sent == 1
+    assert "0 of 2 machines" in title and "Zone us-central1-c" in title and seen.sent == 1
     assert tries["at last"].plan_before[POOL]["action"] == "replace"
 
 

@@ -162,7 +162,7 @@ def test_a_stock_out_names_the_zone_and_leaves_the_rest_standing(met: Walk) -> N
     seen = met.tries["stock-out"]
     assert seen.code == 1 and list(seen.failed) == [POOL]
     assert seen.failed[POOL]["title"].startswith(
-        "zone us-central1-b has no machines of this type left: 0 of 1"
+        "Zone us-central1-b has no capacity for this machine type: 0 of 1"
     )
     assert "GCE_STOCKOUT" in seen.failed[POOL]["detail"] and "another zone" in seen.failed[POOL]["fix"]
     assert seen.events[-1]["next"] == "apply" and seen.events[-1]["usd_per_hour"] > 0
@@ -173,8 +173,8 @@ def test_a_sign_in_that_expires_says_how_to_sign_in_again(met: Walk) -> None:
     seen = met.tries["sign-in, in the middle"]
     assert seen.code == 1 and seen.failed
     told = [line for line in seen.events if line["event"] == "resource_failed"]
-    assert {line["title"] for line in told} == {"the sign-in has expired or is missing"}
-    assert {(line["fix"], line["command"]) for line in told} == {("sign in again", LOGIN)}
+    assert {line["title"] for line in told} == {"Your sign-in has expired or is missing"}
+    assert {(line["fix"], line["command"]) for line in told} == {("Sign in again.", LOGIN)}
     before = met.tries["sign-in"]
     assert before.code == 1 and not before.writes
     assert [line["error"]["command"] for line in before.events] == [LOGIN]
@@ -206,14 +206,14 @@ def test_destroy_takes_nothing_for_gone_that_it_cannot_see(met: Walk) -> None:
 def test_what_may_not_be_looked_at_is_not_told_as_missing(met: Walk) -> None:
     for words in ("status", "metrics"):
         seen = met.tries[f"{words}, expired-credentials"]
-        assert seen.code == 1 and "the sign-in has expired" in seen.stderr and LOGIN in seen.stderr
+        assert seen.code == 1 and "Your sign-in has expired" in seen.stderr and LOGIN in seen.stderr
         assert "no job" not in seen.stderr
 
 
 def test_destroy_that_loses_its_sign_in_goes_on_where_it_was(met: Walk) -> None:
     cut = met.tries["destroy, in the middle"]
     assert cut.code == 1 and cut.events[-1]["next"] == "destroy"
-    assert {entry["title"] for entry in cut.failed.values()} == {"the sign-in has expired or is missing"}
+    assert {entry["title"] for entry in cut.failed.values()} == {"Your sign-in has expired or is missing"}
     assert met.tries["gone"].code == 0 and met.tries["gone"].events[-1]["next"] == "nothing left"
     assert met.left == []
 
@@ -236,7 +236,7 @@ def test_drills_that_begin_and_end_in_the_middle_of_an_apply(tmp_path: Path) -> 
             "stock-out",
             lambda event: event["event"] == "plan",
             lambda event: (
-                event.get("id") == ray and "no machine of this type left" in event.get("detail", "")
+                event.get("id") == ray and "no capacity for this machine type" in event.get("detail", "")
             ),
         )
         assert off.code == none.code == 0, (off.stderr, none.stderr, none.events[-1])
@@ -254,7 +254,7 @@ def test_a_policy_that_is_met_late_is_named_and_what_it_left_is_made_anew_when_t
             "lustre.peering.nemo-net", POOL, CLUSTER
         }  # fmt: skip
         for entry in late.failed.values():
-            assert "an organisation policy forbids this: constraints/compute." in entry["title"]
+            assert "An organization policy forbids this: constraints/compute." in entry["title"]
         if CLUSTER in late.failed:
             told = tried(walk, until)
             assert f"--replace {CLUSTER}" in told.failed[CLUSTER]["fix"]

@@ -13,11 +13,14 @@ from cli_harness import APPLY, JSON, CliHarness, cli_harness
 RAY = "raycluster.raycluster.ray-cluster-kuberay"
 # In the order in which one apply meets them: (drill, words of the sentence and of its fix).
 DRILLS = (
-    ("lustre-mount", ("head: the Lustre volume", "cannot be reached", "same VPC", "legacy_port")),
+    ("lustre-mount", ("head: Lustre volume", "is unreachable", "same VPC", "legacy_port")),
     ("image-gone", ("head: image nvcr.io/nvidia/nemo-rl:v0.5.0", "raycluster.image")),
-    ("pool-maximum", ("worker: the node pool is at its maximum", "not the capacity", "quotas.gpu_nodes")),
-    ("worker-preempted", ("worker", "was taken back by the cloud (preempted)", "quotas.capacity")),
-    ("head-lost", ("head missing: its node", "is lost", "repair")),
+    (
+        "pool-maximum",
+        ("worker: the node pool is at its maximum", "not a lack of capacity", "quotas.gpu_nodes"),
+    ),
+    ("worker-preempted", ("worker", "was preempted", "quotas.capacity")),
+    ("head-lost", ("head missing: node", "is lost", "repair")),
 )
 
 

@@ -69,7 +69,7 @@ def test_stock_out_drill_fails_the_run_and_retry_succeeds_after_it_ends(joined: 
             await pilot.press("l")
             screen = await wait_for_run_end(pilot)
             assert [failure.id for failure in screen.progress.failures] == [POOL]
-            assert "zone us-central1-b has no machines of this type left" in screen_text(pilot)
+            assert "Zone us-central1-b has no capacity for this machine type" in screen_text(pilot)
             assert "drill: stock-out" in screen_text(pilot)
             await _switch(pilot, "e")
             assert "drill" not in screen_text(pilot).splitlines()[0]
@@ -102,7 +102,7 @@ def test_expired_credentials_are_reported_on_review_and_destroy(joined: Path) ->
             await wait_until(pilot, lambda: is_screen(pilot, ReviewScreen), "Review")
             login = "gcloud auth application-default"
             await wait_until(pilot, lambda: login in screen_text(pilot), "the command that signs in")
-            assert "the sign-in has expired" in screen_text(pilot)
+            assert "Your sign-in has expired" in screen_text(pilot)
             assert "reading the cloud" not in screen_text(pilot)
             app = pilot.app
             assert isinstance(app, Wizard)

@@ -133,10 +133,10 @@ def test_a_quota_project_and_gclouds_own_account_are_known(
 @pytest.mark.parametrize(
     ("said", "title"),
     [
-        (refusal("Token has been expired or revoked."), "your sign-in has expired or was revoked"),
+        (refusal("Token has been expired or revoked."), "Your sign-in has expired or was revoked"),
         (
             refusal("reauth related error (invalid_rapt)", error_subtype="invalid_rapt"),
-            "Google asks you to sign in again (your organisation's session length)",
+            "Your organization's session length requires you to sign in again",
         ),
     ],
 )
@@ -186,8 +186,8 @@ def test_a_wrong_clock_is_measured_and_named_and_asked_about_once(
     with token_service({"/token": refusal(words)}, date=time.time() - 2 * 3600 - 200) as service:
         signed_in(account(service, key))
         found = trouble()
-    assert (found.kind, found.title) == ("clock", "this computer's clock looks wrong")
-    assert "it is 2 h 03 m ahead of Google's" in found.detail and "key" not in found.title
+    assert (found.kind, found.title) == ("clock", "This computer's clock appears to be wrong")
+    assert "It is 2 h 03 m ahead of Google's" in found.detail and "key" not in found.title
     assert service.requests.count("POST /token") == 1
 
 
@@ -235,9 +235,9 @@ def test_an_external_accounts_expired_token_missing_token_and_wrong_account_are_
         service.answers[path] = (403, denied)
         signed_in(external(service, subject, service_account_impersonation_url=f"{service.url}{path}"))
         wrong = trouble()
-    assert "is not there" in missing.title and str(subject) in missing.detail
-    assert "has expired or is refused" in expired.title
-    assert f"may not act as service account {target}" in wrong.title
+    assert "does not exist" in missing.title and str(subject) in missing.detail
+    assert "has expired or was rejected" in expired.title
+    assert f"not allowed to impersonate service account {target}" in wrong.title
     assert wrong.command.startswith(f"gcloud iam service-accounts add-iam-policy-binding {target}")
 
 
@@ -249,12 +249,12 @@ def test_no_credentials_a_missing_file_and_a_file_of_something_else_are_three_me
     gone = trouble()
     signed_in({"hello": "there"})
     other = trouble()
-    assert nothing.title == "no Google credentials were found"
+    assert nothing.title == "No Google credentials were found"
     assert (gone.title, gone.command) == (
-        "the credentials file is not there",
+        "The credentials file does not exist",
         "unset GOOGLE_APPLICATION_CREDENTIALS",
     )
-    assert other.title == "the credentials file holds no credentials"
+    assert other.title == "The credentials file does not contain credentials"
 
 
 def test_a_sign_in_service_that_cannot_be_reached_is_no_wrong_password(
@@ -314,5 +314,5 @@ def test_the_metadata_server_is_the_last_resort(tmp_path: Path, has_account: boo
     if has_account:
         assert (shown["account"], shown["kind"]) == ("vm@my-project.iam.gserviceaccount.com", "metadata")
     else:
-        assert shown["title"] == "this machine has no service account that may sign in"
+        assert shown["title"] == "This machine has no usable service account"
         assert shown["command"].startswith("gcloud compute instances set-service-account")

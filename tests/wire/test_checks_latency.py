@@ -45,7 +45,7 @@ def test_a_sign_in_that_has_expired_blocks_and_is_said_once(tmp_path: Path) -> N
     with check_harness(tmp_path / "home", [get_fault("compute", "*", body, status=401)]) as expired:
         found = blocking_texts(expired.check())
     assert len(found) == 1
-    assert "the sign-in has expired or is missing" in next(iter(found.values()))
+    assert "Your sign-in has expired or is missing" in next(iter(found.values()))
     assert "gcloud auth application-default login" in next(iter(found.values()))
 
 

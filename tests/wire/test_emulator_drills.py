@@ -150,7 +150,7 @@ def test_reservations_are_gone_whatever_their_names_and_come_back(ready: Emulato
     pool = {**POOL, "initialNodeCount": 1, "config": config}
     status, answer = ready.call("POST", f"{GKE}/small/nodePools", {"nodePool": pool})
     told = from_message("container.googleapis.com", status, answer["error"]["message"])
-    assert (status, told.title) == (404, "reservation mine was not found in europe-west4-b")
+    assert (status, told.title) == (404, "Reservation mine was not found in europe-west4-b")
     assert told.kind == "reservation" and not told.transient and "quotas.reservation" in told.fix
     ready.call("DELETE", f"{DRILLS}/reservation-gone")
     assert ready.call("GET", f"{RESERVATIONS}/nemo-res")[0] == 200

@@ -108,7 +108,7 @@ def test_a_policy_on_places_keeps_clusters_subnets_and_lustre_out(cloud: Emulato
     assert (status, answer["error"]["status"]) == (400, "FAILED_PRECONDITION")
     assert f"projects/{P}/locations/us-central1/clusters/c" in answer["error"]["message"]
     told = from_response("container.googleapis.com", status, json.dumps(answer))
-    assert (told.kind, told.title) == ("org_policy", f"an organisation policy forbids this: {PLACES}")
+    assert (told.kind, told.title) == ("org_policy", f"An organization policy forbids this: {PLACES}")
     assert cloud.call("POST", SUBNETS.replace("us-central1", "us-east1"), subnet)[0] == 200
     instances = f"/lustre/v1/projects/{P}/locations/{ZONE}/instances?instanceId=far"
     status, answer = cloud.call("POST", instances, {"filesystem": "far"})

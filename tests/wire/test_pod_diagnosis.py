@@ -89,7 +89,7 @@ def test_b03_a_head_out_of_memory_is_seen_behind_a_phase_that_says_running() -> 
 def test_b05_the_pools_maximum_is_told_once_with_the_answer_to_raise(kind: str, answer: str) -> None:
     told = case("b05")
     name, trouble = found(PodSnapshot(pod(kind, phase=told["phase"]), told["events"]))
-    assert name == "pool_maximum" and "a limit and not the capacity" in trouble.cause
+    assert name == "pool_maximum" and "a configured limit, not a lack of capacity" in trouble.cause
     assert answer in trouble.remedy and "5490" not in str(trouble)
 
 
@@ -188,7 +188,7 @@ SEEN: list[tuple[str, PodSnapshot, str, str]] = [
                 )
             ],
         ),
-        "reservation nemo-res is not there",
+        "reservation nemo-res does not exist",
         "quotas.reservation",
     ),
     (
@@ -228,7 +228,7 @@ SEEN: list[tuple[str, PodSnapshot, str, str]] = [
                 containerStatuses=[waiting("CrashLoopBackOff", "back-off 5m0s", **CRASH)],
             )
         ),
-        "keeps ending with 3, 4 restarts",
+        "keeps exiting with code 3, 4 restarts",
         "--previous",
     ),
     (
@@ -254,11 +254,11 @@ SEEN: list[tuple[str, PodSnapshot, str, str]] = [
         "configmap r",
         "apply",
     ),
-    ("init_head", PodSnapshot(pod(node="n", initContainerStatuses=[INIT])), "waits for the head", ""),
+    ("init_head", PodSnapshot(pod(node="n", initContainerStatuses=[INIT])), "waiting for the head", ""),
     (
         "init_gib",
         PodSnapshot(pod(node="n", initContainerStatuses=[{**INIT, "name": "wait-for-gib"}])),
-        "wait-for-gib waits for gIB",
+        "wait-for-gib is waiting for gIB",
         "nccl-rdma-installer",
     ),
     (
@@ -273,7 +273,7 @@ SEEN: list[tuple[str, PodSnapshot, str, str]] = [
                 ],
             )
         ),
-        "never came",
+        "never installed",
         "nccl-rdma-installer",
     ),
     (
@@ -328,16 +328,16 @@ SEEN: list[tuple[str, PodSnapshot, str, str]] = [
                 message="Pod was terminated in response to imminent node shutdown.",
             )
         ),
-        "taken back",
-        "wait",
+        "machine was preempted",
+        "Wait",
     ),
     (
         "preempted",
         PodSnapshot(
             pod(), [event("FailedScaleUp", "Node scale up failed: GCE out of resources.")], node_events=[GONE]
         ),
-        "gke-a was taken back",
-        "wait",
+        "gke-a was preempted",
+        "Wait",
     ),
     (
         "node_lost",
@@ -450,7 +450,9 @@ def test_the_autoscalers_newest_word_is_the_one_that_holds() -> None:
 def test_every_rule_is_one_sentence_and_only_waiting_has_no_fix() -> None:
     assert {rule.name for rule in RULES if not rule.remedy} == {"node_coming", "init_head", "init", "leaving"}
     for rule in RULES:
-        assert not rule.cause.endswith(".") and not rule.remedy.endswith("."), rule.name
+        assert not rule.cause.endswith("."), rule.name
+        if rule.remedy:
+            assert rule.remedy[0].isupper() and (rule.remedy.endswith(".") or ": " in rule.remedy), rule.name
 
 
 RAY = Resource("raycluster", "raycluster", "ray", {}, expected_duration=DurationEstimate(300, 1800, "test"))

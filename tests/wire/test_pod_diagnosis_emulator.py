@@ -68,7 +68,7 @@ def test_a_head_that_is_killed_for_memory_and_one_that_crashes(it: KubeTestServe
     annotate(it, head, "=oom:ray-head")
     told(it, "head: ran out of memory (137)", "limit 500G", "memory limit")
     annotate(it, head, "=crash:ray-head")
-    told(it, "head: ray-head keeps ending with 1", f"kubectl logs {head} -c ray-head --previous")
+    told(it, "head: ray-head keeps exiting with code 1", f"kubectl logs {head} -c ray-head --previous")
     annotate(it, head, "-")
     wait_for_raycluster(it, 0)
     wait_until(lambda: explain(client(it), "default", NAME) == "")
@@ -95,13 +95,16 @@ def test_a_raycluster_without_any_pod_says_that_its_head_is_missing() -> None:
     [
         (
             "scale.up.error.quota.exceeded: Insufficient regional quota",
-            ("quota is short", "console.cloud.google.com"),
+            ("quota exceeded", "console.cloud.google.com"),
         ),
         (
             "scale.up.error.out.of.resources: specific reservation 'nemo-res' has no machine left",
             ("reservation is used up", "nemo-res"),
         ),
-        ("scale.up.error.out.of.resources: GCE_STOCKOUT", ("no machine of this type left", "another zone")),
+        (
+            "scale.up.error.out.of.resources: GCE_STOCKOUT",
+            ("no capacity for this machine type", "another zone"),
+        ),
     ],
 )
 def test_machines_that_do_not_come(
@@ -133,9 +136,9 @@ def test_a_worker_waits_for_gib_and_then_for_a_head_that_a_policy_hides(it: Kube
         _waits("wait-for-gib")
     ]
     it.kubectl("apply", "-f", "-", stdin=as_yaml([DENY, volume(), claim(), *objects]))
-    told(it, "worker: init container wait-for-gib waits for gIB", "nccl-rdma-installer")
+    told(it, "worker: init container wait-for-gib is waiting for gIB", "nccl-rdma-installer")
     it.kubectl("apply", "-f", "-", stdin=as_yaml(manifest("nccl-rdma-installer.yaml")))
-    told(it, "worker: the head is ready, but the worker does not reach it", "deny-all", "6379")
+    told(it, "worker: the head is ready, but the worker cannot reach it", "deny-all", "6379")
     it.kubectl("delete", "networkpolicy", "deny-all")
     wait_for_raycluster(it, 1)
 
@@ -152,11 +155,11 @@ def test_a_silent_node_and_a_device_network_that_nobody_knows(it: KubeTestServer
     wait_for_raycluster(it, 0)
     node = ray_pods(it, "head")[0]["spec"]["nodeName"]
     it.kubectl("annotate", "node", node, "rehearsal/drill=lost")
-    told(it, "head", f"its node {node} is lost", "repair")
+    told(it, "head", f"node {node} is lost", "repair")
     it.kubectl("annotate", "node", node, "rehearsal/drill-")
     wait_for_raycluster(it, 0)
 
 
 def test_objects_that_are_missing_are_named(it: KubeTestServer) -> None:
     it.kubectl("apply", "-f", "-", stdin=as_yaml(ray_objects(0)))
-    told(it, "head: its volume claim is not bound", "lustre-pvc")
+    told(it, "head: the volume claim is not bound", "lustre-pvc")

@@ -1,4 +1,4 @@
-"""Why a RayCluster's pods wait, in one sentence: from conditions, container states and events, never from `phase` or `state`."""
+"""Why a RayCluster's pods are not ready, in one sentence: from conditions, container states and events, never from `phase` or `state`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from grpo_wizard.steps.clients.kubernetes.pod_diagnosis.symptoms import PodSnaps
 from grpo_wizard.steps.clients.serialization import JSON
 from grpo_wizard.steps.core.model import Diagnosis
 
-_RECENT = timedelta(minutes=15)  # a machine that went so long before a pod was made is why it was made
+_RECENT = timedelta(
+    minutes=15
+)  # a machine lost this long before a pod was created explains why the pod was created
 _HEAD_MISSING = "the RayCluster has no head pod"
 
 
@@ -37,7 +39,7 @@ def node_type(pod: JSON) -> str:
 
 
 def explain(kube: KubeClient, namespace: str, raycluster: str) -> str:
-    """The first trouble that a pod of the RayCluster is in, with its fix; empty when none is in any."""
+    """The first problem of the RayCluster's pods with its remedy; empty when there is none."""
     found = diagnose_raycluster(kube, namespace, raycluster, list_pods(kube, namespace, raycluster))
     return str(found) if found else ""
 
@@ -45,37 +47,36 @@ def explain(kube: KubeClient, namespace: str, raycluster: str) -> str:
 def diagnose_raycluster(
     kube: KubeClient, namespace: str, raycluster: str, pods: list[JSON]
 ) -> Diagnosis | None:
-    """The head's trouble before the workers'; the same one of many pods is told once, with how many."""
+    """The head's problem before the workers'; one that several pods share is reported once, with their number."""
     waiting = sorted((p for p in pods if not is_ready(p)), key=lambda p: not is_head(p))
     if not any(is_head(pod) for pod in pods):
         return _missing_head(kube, namespace, raycluster)
     if not waiting:
         return _creation_blocked(kube, namespace, raycluster)
-    told = _PodContext(kube, namespace)
+    context = _PodContext(kube, namespace)
     head_ready = any(is_head(pod) and is_ready(pod) for pod in pods)
     found = []
     for pod in waiting:
-        result = diagnose_pod(told.snapshot(pod, head_ready))
+        result = diagnose_pod(context.snapshot(pod, head_ready))
         if result:
             found.append((_pod_label(pod), result[1]))
             if is_head(pod):
                 break  # workers wait for it anyway
     if not found:
         return None
-    first = next(
-        (f for f in found if f[1].remedy), found[0]
-    )  # plain waiting is told only where nothing is wrong
+    # Plain waiting is reported only when nothing is wrong.
+    first = next((f for f in found if f[1].remedy), found[0])
     found.sort(key=lambda f: f is not first)
     return Diagnosis(f"{summarize(found)}: {first[1].cause}", first[1].remedy, first[1].timeout)
 
 
 def _pod_label(pod: JSON) -> str:
-    gone = pod["metadata"].get("deletionTimestamp")
-    return "head missing" if gone and is_head(pod) else node_type(pod)
+    deleted = pod["metadata"].get("deletionTimestamp")
+    return "head missing" if deleted and is_head(pod) else node_type(pod)
 
 
 class _PodContext:
-    """What the cluster says about pods and nodes, each asked for once."""
+    """Events, nodes and policies of the cluster, each read once."""
 
     def __init__(self, kube: KubeClient, namespace: str) -> None:
         self._kube, self._namespace = kube, namespace
@@ -86,17 +87,19 @@ class _PodContext:
 
     def snapshot(self, pod: JSON, head_ready: bool) -> PodSnapshot:
         name = pod.get("spec", {}).get("nodeName", "")
-        mine = [e for e in self._events if e.get("involvedObject", {}).get("name") == pod["metadata"]["name"]]
-        waits = any(
+        events = [
+            e for e in self._events if e.get("involvedObject", {}).get("name") == pod["metadata"]["name"]
+        ]
+        initializing = any(
             "running" in r.get("state", {}) for r in pod.get("status", {}).get("initContainerStatuses", [])
         )
         return PodSnapshot(
             pod,
-            mine,
+            events,
             self._node(name) if name else None,
             [] if name else _events_before_creation(self._list_node_events(), pod),
             head_ready,
-            self._policy_names() if head_ready and waits else (),
+            self._policy_names() if head_ready and initializing else (),
         )
 
     def _node(self, name: str) -> JSON | None:
@@ -119,13 +122,13 @@ class _PodContext:
 
 
 def _missing_head(kube: KubeClient, namespace: str, raycluster: str) -> Diagnosis:
-    """KubeRay says on the RayCluster itself why it cannot make a pod (a ResourceQuota, a webhook)."""
+    """KubeRay reports on the RayCluster itself why it cannot create a pod (a ResourceQuota, a webhook)."""
     refused = _creation_failure(kube, namespace, raycluster)
-    why = f" and none can be made ({refused})" if refused else ""
+    why = f", and none can be created ({refused})" if refused else ""
     fix = (
-        "raise that quota, or delete what uses it"
+        "Raise that quota, or delete pods that use it."
         if "quota" in refused
-        else "wait for KubeRay to make a new one; if it does not, look at the operator's log"
+        else "Wait for KubeRay to create a new one; if it does not, check the operator's log."
     )
     return Diagnosis(f"head missing: {_HEAD_MISSING}{why}", fix, 1800.0)
 
@@ -133,7 +136,9 @@ def _missing_head(kube: KubeClient, namespace: str, raycluster: str) -> Diagnosi
 def _creation_blocked(kube: KubeClient, namespace: str, raycluster: str) -> Diagnosis | None:
     refused = _creation_failure(kube, namespace, raycluster)
     return (
-        Diagnosis(f"pods cannot be made ({refused})", "mend what is named, then run apply again", 900.0)
+        Diagnosis(
+            f"pods cannot be created ({refused})", "Fix the problem named above, then run apply again.", 900.0
+        )
         if refused
         else None
     )
@@ -141,15 +146,17 @@ def _creation_blocked(kube: KubeClient, namespace: str, raycluster: str) -> Diag
 
 def _creation_failure(kube: KubeClient, namespace: str, raycluster: str) -> str:
     listed = _events(kube, namespace, "RayCluster")
-    mine = newest_first([e for e in listed if e.get("involvedObject", {}).get("name") == raycluster])
-    newest = mine[0] if mine else {}
+    events = newest_first([e for e in listed if e.get("involvedObject", {}).get("name") == raycluster])
+    newest = events[0] if events else {}
     return one_line(newest.get("message", "")) if str(newest.get("reason", "")).startswith("Failed") else ""
 
 
 def _events_before_creation(events: list[JSON], pod: JSON) -> list[JSON]:
-    made = _parse_time(pod["metadata"].get("creationTimestamp"))
+    created = _parse_time(pod["metadata"].get("creationTimestamp"))
     return [
-        e for e in events if made and (when := _parse_time(e.get("lastTimestamp"))) and made - when < _RECENT
+        e
+        for e in events
+        if created and (at := _parse_time(e.get("lastTimestamp"))) and created - at < _RECENT
     ]
 
 

@@ -1,7 +1,7 @@
-"""Why a pod waits: one table from signs to one sentence and one fix. The first rule that fits a sign is the answer.
+"""Why a pod is not ready: one table from symptoms to a cause and a remedy. The first rule that matches a symptom wins.
 
 Order: what ended the pod, then its node, images, containers, mounts and networks, then scheduling, then plain waiting.
-Named groups of `text` and the sign's values fill the sentence.
+Named groups of `text` and the symptom's values fill both sentences. A cause follows "worker: ", so it begins in lower case.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from grpo_wizard.steps.core.model import Diagnosis
 
 @dataclass(frozen=True)
 class PodRule:
-    """`source` and `reason` are matched whole, `text` is searched. `patience`: seconds after which waiting on is senseless."""
+    """`source` and `reason` must match in full, `text` is searched. `timeout`: seconds after which waiting is pointless."""
 
     name: str
     source: str
@@ -32,12 +32,12 @@ class PodRule:
     timeout: float | None = None
 
 
-_SHORT_TIMEOUT, _LONG_TIMEOUT = 900.0, 1800.0  # what no waiting mends; what the cloud may mend
+_SHORT_TIMEOUT, _LONG_TIMEOUT = 900.0, 1800.0  # seconds: somebody must fix it; the cloud may fix it
 _IMAGE = "ErrImagePull|ImagePullBackOff|InvalidImageName|ErrImageNeverPull|Failed"
 _SCALE_UP = "FailedScaleUp|NotTriggerScaleUp"
 _LUSTRE_FIX = (
-    "see that cluster and Lustre are in the same VPC, that lustre.legacy_port is the same on both, "
-    "and that the PersistentVolume has its address and file system"
+    "Check that the cluster and Lustre are in the same VPC, that lustre.legacy_port is the same on both, "
+    "and that the PersistentVolume has the right address and file system."
 )
 _QUOTAS = "https://console.cloud.google.com/iam-admin/quotas"
 
@@ -47,40 +47,40 @@ RULES: tuple[PodRule, ...] = (
         "pod",
         "Evicted|EvictionByEvictionAPI",
         "(?P<text>.*)",
-        "was evicted from its node ({text})",
-        "give it more room, or move what else fills the node; KubeRay makes a new pod",
+        "evicted from its node ({text})",
+        "Give it more room, or move other workloads off the node; KubeRay creates a new pod.",
     ),
     PodRule(
         "node_lost",
         "node",
         "NodeNotReady",
         "(?P<text>.*)",
-        "its node {node} is lost ({text})",
-        "wait for GKE's node repair (about 10 min), or delete that node",
+        "node {node} is lost ({text})",
+        "Wait for GKE's node repair (about 10 min), or delete that node.",
     ),
     PodRule(
         "node_lost",
         "pod",
         "NodeLost|DeletionByTaintManager|DeletionByPodGC",
         "",
-        "its node is lost",
-        "wait for GKE's node repair (about 10 min), or delete that node",
+        "the node is lost",
+        "Wait for GKE's node repair (about 10 min), or delete that node.",
     ),
     PodRule(
         "preempted",
         "pod",
         "Preempting|PreemptionByScheduler",
         "",
-        "had to make room for a pod of higher priority",
-        "give the RayCluster a higher priority, or more nodes",
+        "preempted by a pod of higher priority",
+        "Give the RayCluster a higher priority, or add nodes.",
     ),
     PodRule(
         "preempted",
         "pod",
         "Terminated|NodeShutdown|Shutdown|TerminationByKubelet|Preempted",
         "",
-        "its machine was taken back by the cloud (preempted)",
-        "wait: a new pod and, where there is capacity, a new machine come by themselves",
+        "its machine was preempted",
+        "Wait: a new pod is created, and a new machine as soon as there is capacity.",
         _LONG_TIMEOUT,
     ),
     PodRule(
@@ -88,8 +88,8 @@ RULES: tuple[PodRule, ...] = (
         "waiting|event",
         _IMAGE,
         "(?P<text>insufficient_scope[^,;]*|[^:]*(?:denied|[Uu]nauthorized|403 Forbidden)[^,;]*)",
-        "image {image} is not there or may not be read ({text})",
-        "correct raycluster.image and run apply again, or let the nodes' service account read it",
+        "image {image} does not exist or cannot be read ({text})",
+        "Correct raycluster.image and run apply again, or grant the nodes' service account read access.",
         _SHORT_TIMEOUT,
     ),
     PodRule(
@@ -98,7 +98,7 @@ RULES: tuple[PodRule, ...] = (
         _IMAGE,
         "not found|manifest unknown|NotFound",
         "image {image} does not exist (not found in its registry)",
-        "correct raycluster.image and run apply again",
+        "Correct raycluster.image and run apply again.",
         _SHORT_TIMEOUT,
     ),
     PodRule(
@@ -106,8 +106,8 @@ RULES: tuple[PodRule, ...] = (
         "waiting",
         "InvalidImageName",
         "",
-        "{image} is no name of an image",
-        "correct raycluster.image and run apply again",
+        "{image} is not a valid image name",
+        "Correct raycluster.image and run apply again.",
         _SHORT_TIMEOUT,
     ),
     PodRule(
@@ -116,7 +116,7 @@ RULES: tuple[PodRule, ...] = (
         _IMAGE,
         "(?P<text>.*)",
         "image {image} cannot be pulled ({text})",
-        "see whether the nodes reach the registry (Cloud NAT, Private Google Access), or correct raycluster.image",
+        "Check that the nodes reach the registry (Cloud NAT, Private Google Access), or correct raycluster.image.",
         _SHORT_TIMEOUT,
     ),
     PodRule(
@@ -125,7 +125,7 @@ RULES: tuple[PodRule, ...] = (
         "OOMKilled",
         "",
         "ran out of memory ({code}), {restarts} restarts: container {container}, limit {limit}",
-        "raise that container's memory limit, or lower what it holds",
+        "Raise that container's memory limit, or reduce its memory use.",
         _SHORT_TIMEOUT,
     ),
     PodRule(
@@ -133,8 +133,8 @@ RULES: tuple[PodRule, ...] = (
         "ended",
         ".*",
         "gib",
-        "init container {container} ended with {code}: gIB or the driver never came",
-        "kubectl -n kube-system describe daemonset nccl-rdma-installer",
+        "init container {container} exited with code {code}: gIB or the driver was never installed",
+        "Run: kubectl -n kube-system describe daemonset nccl-rdma-installer",
         _LONG_TIMEOUT,
     ),
     PodRule(
@@ -142,8 +142,8 @@ RULES: tuple[PodRule, ...] = (
         "waiting",
         "CreateContainerConfigError|CreateContainerError|RunContainerError",
         "(?P<text>.*)",
-        "container {container} cannot be made: {text}",
-        "make what it names, then run apply again",
+        "container {container} cannot be created: {text}",
+        "Create the missing object, then run apply again.",
         _SHORT_TIMEOUT,
     ),
     PodRule(
@@ -151,8 +151,8 @@ RULES: tuple[PodRule, ...] = (
         "waiting",
         "CrashLoopBackOff",
         "",
-        "{container} keeps ending with {code}, {restarts} restarts",
-        "read its last words: kubectl logs {pod} -c {container} --previous",
+        "{container} keeps exiting with code {code}, {restarts} restarts",
+        "Read its last output: kubectl logs {pod} -c {container} --previous",
         _SHORT_TIMEOUT,
     ),
     PodRule(
@@ -160,7 +160,7 @@ RULES: tuple[PodRule, ...] = (
         "event",
         "FailedMount|FailedAttachVolume",
         r'(?:^.*?volume "(?P<volume>[^"]+)".*)?(?P<text>Input/output error|Is the MGS running\?|Connection timed out)',
-        "the Lustre volume {volume} cannot be reached ({text})",
+        "Lustre volume {volume} is unreachable ({text})",
         _LUSTRE_FIX,
         _LONG_TIMEOUT,
     ),
@@ -169,8 +169,8 @@ RULES: tuple[PodRule, ...] = (
         "event",
         "FailedMount|FailedAttachVolume",
         r'(?:^.*?volume "(?P<volume>[^"]+)".*)?(?:filesystem name correct|No such file or directory)',
-        "the Lustre volume {volume} names a file system that the instance does not have",
-        "correct lustre.filesystem, or delete the PersistentVolume and run apply again",
+        "Lustre volume {volume} names a file system that the instance does not have",
+        "Correct lustre.filesystem, or delete the PersistentVolume and run apply again.",
         _SHORT_TIMEOUT,
     ),
     PodRule(
@@ -179,7 +179,7 @@ RULES: tuple[PodRule, ...] = (
         "FailedMount|FailedAttachVolume",
         "driver name (?P<text>\\S+) not found",
         "the node has no CSI driver {text}",
-        "switch the cluster's Lustre CSI driver on (gcloud container clusters update --update-addons=LustreCsiDriver=ENABLED)",
+        "Enable the cluster's Lustre CSI driver: gcloud container clusters update --update-addons=LustreCsiDriver=ENABLED",
         _SHORT_TIMEOUT,
     ),
     PodRule(
@@ -187,8 +187,8 @@ RULES: tuple[PodRule, ...] = (
         "event",
         "FailedMount",
         '(?P<kind>secret|configmap) "(?P<name>[^"]+)" not found',
-        "{kind} {name}, which it mounts, does not exist",
-        "run apply again: it makes what is missing",
+        "{kind} {name}, which the pod mounts, does not exist",
+        "Run apply again to create it.",
         _SHORT_TIMEOUT,
     ),
     PodRule(
@@ -197,7 +197,7 @@ RULES: tuple[PodRule, ...] = (
         "FailedMount|FailedAttachVolume",
         "(?P<text>.*)",
         "a volume cannot be mounted ({text})",
-        "look at the PersistentVolumeClaim and the Lustre instance",
+        "Check the PersistentVolumeClaim and the Lustre instance.",
         _LONG_TIMEOUT,
     ),
     PodRule(
@@ -206,7 +206,7 @@ RULES: tuple[PodRule, ...] = (
         "FailedCreatePodSandBox",
         r'networks\.networking\.gke\.io "(?P<network>[^"]+)" not found',
         "device network {network} does not exist in the cluster",
-        "run apply again: it makes Network and GKENetworkParamSet {network}",
+        "Run apply again to create Network and GKENetworkParamSet {network}.",
         _SHORT_TIMEOUT,
     ),
     PodRule(
@@ -214,8 +214,8 @@ RULES: tuple[PodRule, ...] = (
         "event",
         "FailedCreatePodSandBox|NetworkNotReady",
         "(?P<text>.*)",
-        "its network cannot be set up ({text})",
-        "look at the node's network plugin (anetd in kube-system)",
+        "the pod's network cannot be set up ({text})",
+        "Check the node's network plugin (anetd in kube-system).",
         _LONG_TIMEOUT,
     ),
     PodRule(
@@ -223,8 +223,8 @@ RULES: tuple[PodRule, ...] = (
         "event",
         "FailedScheduling",
         "(?P<text>persistentvolumeclaim \\S+ (?:not found|is being deleted)|unbound immediate PersistentVolumeClaims)",
-        "its volume claim is not bound ({text})",
-        "kubectl describe pvc says why; run apply again when it is mended",
+        "the volume claim is not bound ({text})",
+        "Find the reason with kubectl describe pvc, fix it, then run apply again.",
         _LONG_TIMEOUT,
     ),
     PodRule(
@@ -232,8 +232,8 @@ RULES: tuple[PodRule, ...] = (
         "event",
         _SCALE_UP,
         "max node group size reached|max cluster .*limit reached",
-        "the node pool is at its maximum, which is a limit and not the capacity",
-        "raise {answer} (the pool's maximum) and run apply again",
+        "the node pool is at its maximum size (a configured limit, not a lack of capacity)",
+        "Raise {answer} (the pool's maximum size) and run apply again.",
         _LONG_TIMEOUT,
     ),
     PodRule(
@@ -241,8 +241,8 @@ RULES: tuple[PodRule, ...] = (
         "event",
         _SCALE_UP,
         "(?P<text>[^:]*quota.*)",
-        "no node can be added: quota is short ({text})",
-        f"ask for more at {_QUOTAS}",
+        "no node can be added: quota exceeded ({text})",
+        f"Request more quota: {_QUOTAS}",
         _LONG_TIMEOUT,
     ),
     PodRule(
@@ -250,8 +250,8 @@ RULES: tuple[PodRule, ...] = (
         "gone",
         "TerminationScheduled|PreemptScheduled|NodePreempted",
         "",
-        "its machine {node} was taken back by the cloud (preempted), and no other has come yet",
-        "wait for capacity; spot machines can be taken at any time: quotas.capacity=reservation does not lose them",
+        "machine {node} was preempted and has not been replaced yet",
+        "Wait for capacity. Spot machines can be preempted at any time; quotas.capacity=reservation avoids that.",
         _LONG_TIMEOUT,
     ),
     PodRule(
@@ -259,8 +259,8 @@ RULES: tuple[PodRule, ...] = (
         "event",
         _SCALE_UP,
         'reservation "(?P<text>[^"]+)" not found',
-        "no node can be added: reservation {text} is not there (any more)",
-        "name one that is there as quotas.reservation and run apply again, or have this one made anew",
+        "no node can be added: reservation {text} does not exist",
+        "Set quotas.reservation to an existing reservation and run apply again, or have this one re-created.",
         _LONG_TIMEOUT,
     ),
     PodRule(
@@ -269,7 +269,7 @@ RULES: tuple[PodRule, ...] = (
         _SCALE_UP,
         "(?P<text>[^:]*reservation.*)",
         "no node can be added: the reservation is used up ({text})",
-        "free machines of the reservation, lower quotas.gpu_nodes, or name another one",
+        "Free machines of the reservation, lower quotas.gpu_nodes, or choose another reservation.",
         _LONG_TIMEOUT,
     ),
     PodRule(
@@ -277,8 +277,8 @@ RULES: tuple[PodRule, ...] = (
         "event",
         _SCALE_UP,
         "(?P<text>out[. ]of[. ]resources|STOCKOUT|RESOURCE_POOL_EXHAUSTED)",
-        "no node can be added: the zone has no machine of this type left ({text})",
-        "wait, or take another zone or a reservation",
+        "no node can be added: the zone has no capacity for this machine type ({text})",
+        "Wait, or choose another zone or a reservation.",
         _LONG_TIMEOUT,
     ),
     PodRule(
@@ -287,7 +287,7 @@ RULES: tuple[PodRule, ...] = (
         "NotTriggerScaleUp",
         r"Insufficient networking\.gke\.io\.networks/(?P<network>[-a-z0-9]+)",
         "no node pool offers device network {network}",
-        "see that the GPU pool has its additional networks and that GKENetworkParamSet {network} is there",
+        "Check that the GPU pool has its additional networks and that GKENetworkParamSet {network} exists.",
         _SHORT_TIMEOUT,
     ),
     PodRule(
@@ -296,17 +296,17 @@ RULES: tuple[PodRule, ...] = (
         "FailedScaleUp",
         "(?P<text>.*)",
         "no node could be added ({text})",
-        "read the autoscaler's events in the console",
+        "Read the autoscaler's events in the Google Cloud console.",
         _LONG_TIMEOUT,
     ),
-    PodRule("node_coming", "event", "TriggeredScaleUp", "", "a node is being added for it", ""),
+    PodRule("node_coming", "event", "TriggeredScaleUp", "", "a node is being added", ""),
     PodRule(
         "device_network",
         "event",
         "FailedScheduling",
         r"^(?!.*Insufficient nvidia\.com/gpu).*Insufficient networking\.gke\.io\.networks/(?P<network>[-a-z0-9]+)",
         "no node offers device network {network}",
-        "see that the GPU pool has its additional networks and that GKENetworkParamSet {network} is there",
+        "Check that the GPU pool has its additional networks and that GKENetworkParamSet {network} exists.",
         _SHORT_TIMEOUT,
     ),
     PodRule(
@@ -314,8 +314,8 @@ RULES: tuple[PodRule, ...] = (
         "event",
         "NotTriggerScaleUp",
         "scale-up: (?P<text>.*)",
-        "no node pool fits it ({text})",
-        "compare the pod's node selector, tolerations and requests with the pools",
+        "no node pool fits this pod ({text})",
+        "Compare the pod's node selector, tolerations and requests with the node pools.",
         _LONG_TIMEOUT,
     ),
     PodRule(
@@ -324,37 +324,37 @@ RULES: tuple[PodRule, ...] = (
         "FailedScheduling",
         r"(?P<text>.*?)(?: preemption: .*)?$",
         "no node has room ({text})",
-        "wait for the autoscaler, or give the pool bigger or more nodes",
+        "Wait for the autoscaler, or give the pool larger or more nodes.",
     ),
     PodRule(
         "policy",
         "init",
         "HeadReady",
         "^(wait-gcs-ready)$",
-        "the head is ready, but the worker does not reach it (NetworkPolicies here: {policies})",
-        "let pods of this RayCluster reach port 6379 of its head: correct or delete that NetworkPolicy",
+        "the head is ready, but the worker cannot reach it (NetworkPolicies in the namespace: {policies})",
+        "Correct or delete the NetworkPolicy so that pods of this RayCluster reach port 6379 of the head.",
         _LONG_TIMEOUT,
     ),
-    PodRule("init_head", "init", "HeadNotReady", "^(wait-gcs-ready)$", "waits for the head", ""),
+    PodRule("init_head", "init", "HeadNotReady", "^(wait-gcs-ready)$", "waiting for the head", ""),
     PodRule(
         "init_gib",
         "init",
         ".*",
         "(?P<text>.*gib.*)",
-        "init container {text} waits for gIB and the driver on its node",
-        "if it lasts: kubectl -n kube-system get pods -l k8s-app=nccl-rdma-installer",
+        "init container {text} is waiting for gIB and the driver on its node",
+        "If this persists, run: kubectl -n kube-system get pods -l k8s-app=nccl-rdma-installer",
     ),
-    PodRule("init", "init", ".*", "(?P<text>.+)", "init container {text} is at work", ""),
+    PodRule("init", "init", ".*", "(?P<text>.+)", "init container {text} is running", ""),
     PodRule("leaving", "pod", "Terminating", "", "is being deleted", ""),
 )
 
 
 def diagnose_pod(snapshot: PodSnapshot) -> tuple[str, Diagnosis] | None:
-    """The name of the first rule that fits, and its trouble; None when nothing is said that explains a wait."""
-    told = symptoms(snapshot)
+    """The first matching rule's name and the diagnosis; None when no symptom explains why the pod is not ready."""
+    observed = symptoms(snapshot)
     for rule in RULES:
-        for sign in told:
-            values = _match(rule, sign)
+        for symptom in observed:
+            values = _match(rule, symptom)
             if values is not None:
                 return rule.name, _render(rule, snapshot, values)
     return None
@@ -364,9 +364,7 @@ def _match(rule: PodRule, symptom: Symptom) -> dict[str, str] | None:
     if symptom.source not in rule.source.split("|") or not re.fullmatch(rule.reason, symptom.reason):
         return None
     if symptom.source == "ended":
-        found = re.search(
-            rule.text, symptom.values["container"]
-        )  # what a container is called tells what it was for
+        found = re.search(rule.text, symptom.values["container"])  # the name shows what the container is for
     else:
         found = re.search(rule.text, symptom.text)
     return None if found is None else {**symptom.values, **{k: v or "" for k, v in found.groupdict().items()}}
@@ -385,7 +383,7 @@ def _render(rule: PodRule, snapshot: PodSnapshot, values: Mapping[str, str]) -> 
 
 
 def summarize(found: Sequence[tuple[str, Diagnosis]]) -> str:
-    """`worker ×3`: how often the first trouble is met."""
-    who, first = found[0]
-    count = sum(1 for w, trouble in found if (w, trouble.cause) == (who, first.cause))
-    return f"{count} {who}s" if count > 1 else who
+    """`worker`, or `3 workers` when several pods have the first one's cause."""
+    label, first = found[0]
+    count = sum(1 for other, diagnosis in found if (other, diagnosis.cause) == (label, first.cause))
+    return f"{count} {label}s" if count > 1 else label

@@ -1,6 +1,7 @@
-"""What Kubernetes says about one pod that is not ready, as flat signs. Old news is left out: what no longer holds explains nothing.
+"""What Kubernetes reports about one pod that is not ready, as flat symptoms. What no longer holds is left out.
 
-`phase` is not read: it says Running for a pod whose container is killed over and over (kuberay 4287).
+`phase` is not read: it is Running for a pod whose container is killed again and again
+(https://github.com/ray-project/kuberay/issues/4287).
 """
 
 from __future__ import annotations
@@ -13,14 +14,14 @@ from grpo_wizard.steps.clients.serialization import JSON
 _IMAGE_REASONS = {"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull"}
 _NORMAL_REASONS = {"ContainerCreating", "PodInitializing", ""}
 _SCALING_REASONS = {"NotTriggerScaleUp", "FailedScaleUp", "TriggeredScaleUp"}
-_BACKOFF = "in backoff after failed scale-up"  # kubernetes/autoscaler issues 1607, 1470, 5692
+_BACKOFF = "in backoff after failed scale-up"  # https://github.com/kubernetes/autoscaler/issues/5692
 _PULL_REASONS = {"Failed", "BackOff", "InspectFailed", "ErrImageNeverPull"}
 _SETUP_REASONS = {"FailedMount", "FailedAttachVolume", "FailedCreatePodSandBox", "NetworkNotReady"}
 
 
 @dataclass(frozen=True)
 class Symptom:
-    """One thing that is said: by whom (pod, waiting, ended, init, event, node), its reason, its words on one line."""
+    """One report: its source (pod, waiting, ended, init, event, node, gone), its reason and its message on one line."""
 
     source: str
     reason: str
@@ -30,18 +31,18 @@ class Symptom:
 
 @dataclass(frozen=True)
 class PodSnapshot:
-    """A pod, the events about it (any order), its node with that node's events, and what its waiting depends on."""
+    """A pod, its events (in any order), its node, and what its start depends on."""
 
     pod: JSON
     events: Sequence[JSON] = ()
     node: JSON | None = None
-    node_events: Sequence[JSON] = ()  # of all nodes: a machine that was taken away is not there any more
+    node_events: Sequence[JSON] = ()  # of all nodes: a preempted machine is no longer listed
     head_ready: bool = False
     policies: Sequence[str] = ()  # NetworkPolicies of the namespace, by name
 
 
 def symptoms(snapshot: PodSnapshot) -> list[Symptom]:
-    """All signs that hold now."""
+    """All symptoms that hold now."""
     if snapshot.pod["metadata"].get("deletionTimestamp"):
         return [*_node_symptoms(snapshot), *_pod_symptoms(snapshot.pod), Symptom("pod", "Terminating")]
     return [
@@ -73,7 +74,7 @@ def _node_symptoms(snapshot: PodSnapshot) -> Iterator[Symptom]:
             text = one_line(condition.get("message", ""))
             yield Symptom("node", "NodeNotReady", text, {"node": node["metadata"]["name"]})
     if not snapshot.pod.get("spec", {}).get("nodeName"):
-        # The machine it ran on may be gone with its pod: only the cluster's events still know it.
+        # The machine may be gone together with its pod: only events still mention it.
         for event in newest_first(snapshot.node_events):
             name = str(event.get("involvedObject", {}).get("name", ""))
             yield Symptom(
@@ -120,17 +121,17 @@ def _event_symptoms(snapshot: PodSnapshot) -> Iterator[Symptom]:
     for event in newest_first(snapshot.events):
         reason = str(event.get("reason", ""))
         if failed and reason == "NotTriggerScaleUp" and _BACKOFF in str(event.get("message", "")):
-            continue  # it only waits before it tries again: why it failed was said before
+            continue  # the autoscaler only waits before its next try; an earlier event has the reason
         if reason in _SCALING_REASONS:
             if scaled:
-                continue  # the autoscaler's newest word is the one that holds
+                continue  # only the autoscaler's newest event holds
             scaled = True
         if _still_applies(snapshot.pod, reason):
             yield Symptom("event", reason, one_line(event.get("message", "")))
 
 
 def _still_applies(pod: JSON, reason: str) -> bool:
-    """Whether an event of this sort can still be why the pod waits."""
+    """Whether an event with this reason can still explain why the pod is not ready."""
     status = pod.get("status", {})
     rows = [*status.get("initContainerStatuses", []), *status.get("containerStatuses", [])]
     waiting = [str((r.get("state", {}).get("waiting") or {}).get("reason", "")) for r in rows]
@@ -146,18 +147,18 @@ def _still_applies(pod: JSON, reason: str) -> bool:
 
 
 def newest_first(events: Sequence[JSON]) -> list[JSON]:
-    """By last time, then by resourceVersion: times have whole seconds only."""
+    """Sort by last time, then by resourceVersion: times have whole seconds only."""
 
     def when(event: JSON) -> tuple[str, int]:
         version = str(event.get("metadata", {}).get("resourceVersion", "0"))
-        told = str(event.get("lastTimestamp") or event.get("eventTime") or "")
-        return told[:19], int(version) if version.isdigit() else 0
+        time = str(event.get("lastTimestamp") or event.get("eventTime") or "")
+        return time[:19], int(version) if version.isdigit() else 0
 
     return sorted(events, key=when, reverse=True)
 
 
 def unpulled_images(pod: JSON) -> list[tuple[str, str]]:
-    """(container, image) of those whose image does not come; the spec's name, a status has it only later."""
+    """(container, image) of those whose image cannot be pulled; the image's name is the spec's, a status has it later."""
     status, spec = pod.get("status", {}), pod.get("spec", {})
     rows = [*status.get("initContainerStatuses", []), *status.get("containerStatuses", [])]
     images = {
