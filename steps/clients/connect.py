@@ -1,4 +1,4 @@
-"""Opening the outside for one deployment: the rehearsal's server, or Google Cloud with application default credentials."""
+"""Open the cloud for one deployment: the emulator, or Google Cloud with application default credentials."""
 
 from __future__ import annotations
 
@@ -15,50 +15,54 @@ from grpo_wizard.steps.clients.credentials import load_credentials
 from grpo_wizard.steps.emulator import process
 
 EMULATOR_ACCOUNT = "rehearsal-user@example.com"
-_PLACEHOLDER_TOKEN = "hf_rehearsal_made_up"  # a rehearsal needs some text; it opens nothing
+_PLACEHOLDER_TOKEN = "hf_rehearsal_made_up"  # a rehearsal needs a value; it grants no access
 
 
 def connect_emulator(
     home: Path, speed: str | None, audit: AuditSink, secrets: Mapping[str, Secret]
 ) -> CloudContext:
-    """Joins the rehearsal server of this home (or the one that the environment names); starts it when there is none.
+    """Connect to this home's emulator (or the one that the environment names), and start it if necessary.
 
-    Google credentials are never looked at here.
+    Google credentials are never read here.
     """
     _bypass_proxy_for_loopback()
     try:
         address = process.start(home, speed)
     except process.EmulatorError as error:
         raise CommandUsageError(str(error)) from error
-    pace = float("inf") if address.speed == "max" else float(address.speed)
-    made_up = {"hf_token": Secret(_PLACEHOLDER_TOKEN)} if "hf_token" not in secrets else {}
+    time_scale = float("inf") if address.speed == "max" else float(address.speed)
+    placeholders = {"hf_token": Secret(_PLACEHOLDER_TOKEN)} if "hf_token" not in secrets else {}
     return CloudContext(
-        "rehearsal",
-        _refreshable_credentials(address),
-        EMULATOR_ACCOUNT,
-        address.base_url,
-        address.token,
-        pace,
-        audit,
-        {**secrets, **made_up},
-        placeholder_secrets=frozenset(made_up),
+        mode="rehearsal",
+        credentials=_refreshable_credentials(address),
+        account=EMULATOR_ACCOUNT,
+        base_url=address.base_url,
+        kube_token=address.token,
+        time_scale=time_scale,
+        audit=audit,
+        secrets={**secrets, **placeholders},
+        placeholder_secrets=frozenset(placeholders),
     )
 
 
 def _refreshable_credentials(address: process.ServerAddress) -> Any:
-    """Credentials that google-auth renews at the rehearsal's own token service, as it renews a user's at Google's."""
+    """Credentials that google-auth refreshes at the emulator's token service, as it refreshes a user's at Google's."""
     from google.oauth2.credentials import Credentials
 
-    where = f"{address.base_url}/oauth2/~{address.token}/token"
+    token_url = f"{address.base_url}/oauth2/~{address.token}/token"
     return Credentials(
-        address.token, refresh_token="rehearsal", token_uri=where, client_id="rehearsal", client_secret="-"
+        address.token,
+        refresh_token="rehearsal",
+        token_uri=token_url,
+        client_id="rehearsal",
+        client_secret="-",
     )
 
 
 def _bypass_proxy_for_loopback() -> None:
-    """HTTP_PROXY is read by requests and by the Kubernetes client, each in its own way; both heed NO_PROXY.
+    """Add loopback to NO_PROXY, which requests and the Kubernetes client both respect.
 
-    A rehearsal's requests, and its token, would else go to that proxy.
+    Otherwise a rehearsal's requests, and its token, would go to the proxy in HTTP_PROXY.
     """
     names = ("NO_PROXY", "no_proxy")
     given = [part for name in names for part in os.environ.get(name, "").split(",") if part]
@@ -67,13 +71,20 @@ def _bypass_proxy_for_loopback() -> None:
 
 
 def connect_gcp(audit: AuditSink, secrets: Mapping[str, Secret]) -> CloudContext:
-    """Application default credentials: gcloud's, a service account's file, an external account's file, or the metadata server's."""
-    credentials, who = load_credentials()
-    return CloudContext("real", credentials, who.account, "", "", 1.0, audit, dict(secrets), who)
+    """Connect with application default credentials: gcloud's, a service or external account's file, or the metadata server's."""
+    credentials, info = load_credentials()
+    return CloudContext(
+        mode="real",
+        credentials=credentials,
+        account=info.account,
+        audit=audit,
+        secrets=dict(secrets),
+        credentials_info=info,
+    )
 
 
 def secrets_from_env(environment: Mapping[str, str]) -> dict[str, Secret]:
-    """HF_TOKEN and WANDB_API_KEY of the environment, cleaned. Raises SecretRefused for one that cannot be right."""
+    """HF_TOKEN and WANDB_API_KEY from the environment, stripped. Raises InvalidSecret."""
     from grpo_wizard.state.secret import parse_secret
 
     found: dict[str, Secret] = {}
@@ -86,11 +97,12 @@ def secrets_from_env(environment: Mapping[str, str]) -> dict[str, Secret]:
 
 
 def wandb_netrc(key: Secret) -> Secret:
-    """The whole file that wandb reads: machine, login, key."""
+    """The netrc file that wandb reads: machine, login, key."""
     return Secret(f"machine api.wandb.ai\n  login user\n  password {key.reveal()}\n")
 
 
 def open_cloud(mode: str, home: Path, speed: str | None, audit: AuditSink) -> CloudContext:
+    """Open the cloud for a deployment's mode, with the secrets of the environment."""
     secrets = secrets_from_env(os.environ)
     return (
         connect_emulator(home, speed, audit, secrets) if mode == "rehearsal" else connect_gcp(audit, secrets)

@@ -1,4 +1,4 @@
-"""The outside as one deployment sees it: endpoints, credentials, identity, audit. The same clients in both modes."""
+"""What every client of a deployment shares: endpoints, credentials, account, audit. The same clients serve both modes."""
 
 from __future__ import annotations
 
@@ -16,46 +16,44 @@ from grpo_wizard.steps.clients.serialization import JSON, to_json
 if TYPE_CHECKING:
     from grpo_wizard.steps.clients.credentials import CredentialsInfo
 
-_TIMEOUT = 60.0  # of one request, seconds
-# Prefix of each service below the rehearsal's address; compute stands at the root, where its paths say /compute themselves.
+_TIMEOUT = 60.0  # seconds, for one request
+# Path prefix of a service below the emulator's address; compute is at the root, because its own paths begin with /compute.
 _PREFIX = {"compute": ""}
 
 
 @dataclass
 class CloudContext:
-    """Built once a deployment is opened (clients/connect.py). `base_url` is empty for the real Google Cloud."""
+    """Built when a deployment is opened (clients/connect.py). `base_url` is empty for the real Google Cloud."""
 
     mode: str
     credentials: Any
     account: str
     base_url: str = ""
-    kube_token: str = ""  # the rehearsal's; on GKE the credentials' own token is used
-    time_scale: float = 1.0  # how many times faster than real life things happen there
+    kube_token: str = ""  # the emulator's; on GKE the credentials' own token is used
+    time_scale: float = 1.0  # how many times faster than real time the emulator runs
     audit: AuditSink = discard
     secrets: Mapping[str, Secret] = field(default_factory=dict)
-    credentials_info: CredentialsInfo | None = None  # whose credentials; none are looked at in a rehearsal
-    placeholder_secrets: frozenset[str] = (
-        frozenset()
-    )  # of the secrets, those that nobody gave: a rehearsal's stand-ins
+    credentials_info: CredentialsInfo | None = None  # None in a rehearsal, which reads no credentials
+    placeholder_secrets: frozenset[str] = frozenset()  # names of secrets that a rehearsal generated
     _clients: dict[str, Any] = field(default_factory=dict)
     _lock: threading.RLock = field(default_factory=threading.RLock)
     _cache_locks: dict[str, threading.Lock] = field(default_factory=dict)
     _cache: dict[str, tuple[float, Any]] = field(default_factory=dict)
 
     def endpoint(self, service: str) -> str:
-        """Of a Google service (`compute`, `container`, …): the rehearsal's address for it, or empty for Google's own."""
+        """The emulator's address of a Google service (`compute`, `container`, …), or empty for Google's own."""
         prefix = _PREFIX.get(service, f"/{service}")
         return f"{self.base_url}{prefix}" if self.base_url else ""
 
     def singleton(self, name: str, build: Callable[[], Any]) -> Any:
-        """A client is built once and shared; its sessions are safe for reads from several threads."""
+        """Build a client once and share it; its session may be used from several threads."""
         with self._lock:
             if name not in self._clients:
                 self._clients[name] = build()
             return self._clients[name]
 
     def cached(self, name: str, fetch: Callable[[], Any], ttl: float) -> Any:
-        """What was asked less than `seconds` ago is not asked again; of several threads at once one asks for all."""
+        """Fetch a value unless it is younger than `ttl` seconds; concurrent threads share one fetch."""
         with self._lock:
             gate = self._cache_locks.setdefault(name, threading.Lock())
         with gate:
@@ -66,7 +64,7 @@ class CloudContext:
             return value
 
     def rest_client(self, service: str, module: str, client: str) -> Any:
-        """A google-cloud-* client over REST, e.g. rest("compute", "google.cloud.compute_v1", "NetworksClient")."""
+        """A google-cloud-* client over REST, e.g. rest_client("compute", "google.cloud.compute_v1", "NetworksClient")."""
         return self.singleton(f"{module}.{client}", lambda: self._build(service, module, client))
 
     def _build(self, service: str, module: str, client: str) -> Any:
@@ -80,7 +78,7 @@ class CloudContext:
         return built
 
     def prepare_session(self, session: Any) -> None:
-        """Every requests session of a Google client: colons in paths are kept, and writes are audited."""
+        """Set up the requests session of a Google client: keep colons in paths, and audit writes."""
         _mount_colon_adapter(session)
         audit_session(session, self.audit_request)
 
@@ -91,7 +89,7 @@ class CloudContext:
         return audited(self.audit, self.account, method, url, operation)
 
     def token(self) -> str:
-        """A bearer token that is valid now."""
+        """A valid bearer token, refreshed if necessary."""
         if self.kube_token:
             return self.kube_token
         if not self.credentials.valid:
@@ -102,13 +100,13 @@ class CloudContext:
 
 
 def keep_colons(url: str) -> str:
-    """`example.com:my-proj` in a path as it is: the SDKs write %3A, which not every service reads (cases e01)."""
+    """Keep the colon of `example.com:my-project` in a path: the SDKs send %3A, which some services do not decode."""
     path, mark, query = url.partition("?")
     return path.replace("%3A", ":").replace("%3a", ":") + mark + query
 
 
 def _mount_colon_adapter(session: Any) -> None:
-    """For what a requests session sends; one that carries a client certificate keeps its own adapter."""
+    """Keep colons in what a requests session sends; a session with a client certificate keeps its own adapter."""
     from requests.adapters import HTTPAdapter
 
     class ColonAdapter(HTTPAdapter):
@@ -122,7 +120,7 @@ def _mount_colon_adapter(session: Any) -> None:
 
 
 def call(service: str, function: Callable[..., Any], **arguments: Any) -> Any:
-    """One SDK call without the SDK's own retries (the engine looks before it tries again); errors come out as ours."""
+    """Call an SDK method without its own retries (the engine reads before it retries). Raises CloudError."""
     from grpo_wizard.steps.clients.errors import translate
 
     try:
@@ -132,7 +130,7 @@ def call(service: str, function: Callable[..., Any], **arguments: Any) -> Any:
 
 
 def get_or_none(function: Callable[..., Any], service: str, request: JSON) -> JSON | None:
-    """One thing as the API's JSON; None where it is not there."""
+    """Read one resource as the API's JSON; None if it does not exist."""
     from grpo_wizard.steps.clients.errors import CloudError
 
     try:

@@ -1,11 +1,11 @@
-"""Loading the SDKs ahead of their use, in a thread of whoever can wait: seconds of CPU that no first picture shall wait for."""
+"""Import the SDKs before they are used, in a background thread: they take seconds of CPU, and the first screen must not wait."""
 
 from __future__ import annotations
 
 import gc
 from importlib import import_module
 
-# The slowest last: compute alone takes 4 s of CPU, and the first questions of the wizard go to the others.
+# The slowest last: compute alone takes 4 s of CPU, and the wizard's first queries go to the others.
 SDK_MODULES = (
     "google.oauth2.credentials",
     "google.auth.transport.requests",
@@ -21,7 +21,7 @@ SDK_MODULES = (
 
 
 def preload_sdks() -> None:
-    """Imports all of them. Whole collections of garbage meanwhile would stop every thread for a tenth of a second."""
+    """Import all SDKs, without garbage collections: full ones would stop every thread for a tenth of a second."""
     gc.disable()
     try:
         for name in SDK_MODULES:

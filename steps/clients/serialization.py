@@ -1,4 +1,4 @@
-"""Between the API's JSON and the SDKs' messages, and how what exists is compared with what shall be."""
+"""Conversion between the API's JSON and the SDKs' messages, and comparison of the desired with the actual state."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ _HOST = re.compile(r"^https?://[^/]+/(compute/[a-z0-9]+/)?")
 
 
 def to_proto(kind: Any, body: Mapping[str, Any]) -> Any:
-    """A proto-plus message of type `kind` from the API's JSON. An unknown field raises: a spec is never sent half."""
+    """Convert the API's JSON into a proto-plus message. An unknown field raises: a spec is never sent incomplete."""
     return kind.from_json(json.dumps(body))
 
 
-def to_json(sent: Any) -> JSON:
-    """A proto-plus message as the API's JSON: camelCase, enums by name, unset fields left out."""
+def to_json(message: Any) -> JSON:
+    """Convert a proto-plus message into the API's JSON: camelCase, enums by name, unset fields omitted."""
     from google.protobuf.json_format import MessageToDict
 
     found: JSON = MessageToDict(
-        type(sent).pb(sent), preserving_proto_field_name=False, use_integers_for_enums=False
+        type(message).pb(message), preserving_proto_field_name=False, use_integers_for_enums=False
     )
     return found
 
 
 def with_owner(body: Mapping[str, Any], owner: str, field_path: str) -> JSON:
-    """`body` with our mark at `place`: `description`, or a dotted path to a map of labels. No mark: unchanged."""
+    """Add the owner label at `field_path`: `description`, or a dotted path to a map of labels. Unchanged without an owner."""
     if not owner:
         return dict(body)
     copy: JSON = json.loads(json.dumps(body))
@@ -44,12 +44,12 @@ def with_owner(body: Mapping[str, Any], owner: str, field_path: str) -> JSON:
 
 
 def owner_of(body: Mapping[str, Any], *field_paths: str) -> str:
-    """Our lineage as written at the first of `places` that has one; empty when none."""
-    for place in field_paths:
+    """The owner in the first of the fields that has one; empty without an owner label."""
+    for field_path in field_paths:
         at: Any = body
-        for key in place.split("."):
+        for key in field_path.split("."):
             at = at.get(key) if isinstance(at, Mapping) else None
-        if isinstance(at, str) and place == "description" and at.startswith(f"{OWNER_LABEL_KEY} "):
+        if isinstance(at, str) and field_path == "description" and at.startswith(f"{OWNER_LABEL_KEY} "):
             return at.removeprefix(f"{OWNER_LABEL_KEY} ")
         if isinstance(at, Mapping) and at.get(OWNER_LABEL_KEY):
             return str(at[OWNER_LABEL_KEY])
@@ -57,15 +57,15 @@ def owner_of(body: Mapping[str, Any], *field_paths: str) -> str:
 
 
 def diff(desired: Any, actual: Any, path: str = "") -> Iterator[Drift]:
-    """Where `have` does not hold what `want` asks. Only what `want` names is looked at.
+    """Where `actual` differs from `desired`. Only fields in `desired` are compared.
 
-    Links are compared by their tail, numbers and texts by their digits, lists of named things by name, and what is unset
-    equals empty, zero and false, as proto JSON leaves those out.
+    Links are compared by their last part if one side is a bare name, numbers and strings by their text, lists of named objects by
+    name; an unset field equals empty, zero and false, because proto JSON omits those.
     """
     if isinstance(desired, Mapping):
-        have_map = actual if isinstance(actual, Mapping) else {}
+        actual_map = actual if isinstance(actual, Mapping) else {}
         for key, value in desired.items():
-            yield from diff(value, have_map.get(key), f"{path}.{key}".lstrip("."))
+            yield from diff(value, actual_map.get(key), f"{path}.{key}".lstrip("."))
     elif isinstance(desired, list):
         yield from _diff_lists(desired, actual if isinstance(actual, list) else [], path)
     elif not _equal(desired, actual, path):
@@ -98,7 +98,7 @@ def _equal(desired: Any, actual: Any, path: str) -> bool:
     if left == right or (left in ("", "0", "false") and right in ("", "0", "false")):
         return True
     if path.endswith("initialClusterVersion"):
-        return right.startswith(left + ".")  # 1.35 asks for the newest patch of 1.35
+        return right.startswith(left + ".")  # 1.35 selects the newest patch of 1.35
     if ("/" in left) != ("/" in right):
         return left.rpartition("/")[2] == right.rpartition("/")[2]
     return False

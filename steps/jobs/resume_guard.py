@@ -24,4 +24,4 @@ async def no_steps_left(session: Session, job: Resource) -> str:
     except CloudError:
         return ""
     reason = no_steps_left_reason(listing, job.spec)
-    return f"{reason}; {NO_STEPS_LEFT_REMEDY}" if reason else ""
+    return f"{reason}. {NO_STEPS_LEFT_REMEDY}" if reason else ""

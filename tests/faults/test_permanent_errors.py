@@ -71,7 +71,7 @@ def test_a_short_quota_names_both_items_the_region_and_the_page_and_is_no_missin
     seen = tries["quota"]
     entry = seen.failed[CLUSTER]
     for words in (
-        "quota",
+        "Quota exceeded",
         "CPUS: 72 needed, 48 short, limit 24",
         "IN_USE_ADDRESSES: 9 needed, 1 short, limit 8",
         "us-central1",

@@ -220,7 +220,7 @@ def test_a_cluster_that_is_busy_is_waited_for_with_a_word(destroyed: Run) -> Non
 
 def test_rules_that_gke_left_on_our_network_go_and_are_named(destroyed: Run) -> None:
     told = destroyed.about("networks.network.nemo-net", "notice")
-    assert len([text for text in told if "k8s-" in text and "left behind by GKE" in text]) == 1
+    assert len([text for text in told if "GKE left firewall rule k8s-" in text]) == 1
     assert any("still used" in text for text in destroyed.about("networks.network.nemo-net", "retry"))
 
 

@@ -33,7 +33,7 @@ def test_a_strangers_pool_rule_and_subnet_stay_and_are_named(
         made(walk, f"{COMPUTE}/regions/us-central1/subnetworks", subnet)
         failed = {entry["id"]: entry for entry in walk.events(*DESTROY, code=1)[-1]["failed"]}
         held = failed["cluster.cluster.nemo-cluster"]
-        assert "node pools that this deployment did not make" in held["title"]
+        assert "node pools that this deployment did not create" in held["title"]
         assert "strangers-pool" in held["detail"]
         assert {("cluster", "nemo-cluster"), ("node_pool", "strangers-pool")} <= names(walk)
         walk.server.call("DELETE", f"{CLUSTERS}/nemo-cluster/nodePools/strangers-pool")

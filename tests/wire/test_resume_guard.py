@@ -59,11 +59,11 @@ def test_a_half_full_folder_is_no_obstacle(walk: CliHarness) -> None:
 def test_a_full_folder_is_a_conflict_in_the_plan_and_apply_sends_nothing(walk: CliHarness) -> None:
     _save(walk, 10)
     job = _job(walk, code=1)
-    assert job["action"] == "conflict" and "holds step_10 already" in job["note"]
+    assert job["action"] == "conflict" and "already holds step_10" in job["note"]
     assert "raise grpo.max_num_steps" in job["note"]
     before = len(walk.server.recorded_requests())
     [failure] = walk.events("apply", "--yes", "--json", code=1)[-1]["failed"]
-    assert failure["id"] == f"grpo.job.{FOLDER.replace('_', '-')}" and "not one step" in failure["detail"]
+    assert failure["id"] == f"grpo.job.{FOLDER.replace('_', '-')}" and "no step is left" in failure["detail"]
     assert walk.mutating_requests(before) == []
 
 

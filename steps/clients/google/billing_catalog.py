@@ -1,4 +1,4 @@
-"""Today's list prices from the Cloud Billing Catalog, kept for a day: it has tens of thousands of rows."""
+"""List prices from the Cloud Billing Catalog, cached for a day: it has tens of thousands of rows."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from grpo_wizard.steps.clients.serialization import JSON, to_json
 CACHE_FILE = "prices.json"
 _PAGE = 5000
 CACHE_TTL_S = 24 * 3600.0
-TIMEOUT_S = 20.0  # of all pages together; measured by nobody yet, ten pages of about 3 MB each
+TIMEOUT_S = 20.0  # for all pages; about ten of 3 MB each
 
 
 def list_skus(cloud: CloudContext, service: str, pattern: re.Pattern[str]) -> list[JSON]:
-    """The service's SKUs whose description is `wanted`, in USD. All or nothing: raises CloudError when pages stay away."""
+    """The service's SKUs whose description matches, in USD. Raises CloudError if any page fails."""
     client = cloud.rest_client("cloudbilling", "google.cloud.billing_v1", "CloudCatalogClient")
     begun, found = time.monotonic(), []
     request = {"parent": service, "currency_code": "USD", "page_size": _PAGE}
@@ -29,7 +29,7 @@ def list_skus(cloud: CloudContext, service: str, pattern: re.Pattern[str]) -> li
             if pattern.fullmatch(sku.description):
                 found.append(to_json(sku))
             if time.monotonic() - begun > TIMEOUT_S:
-                raise CloudError("slow", "the price list takes too long", "", "", transient=True)
+                raise CloudError("slow", "Reading the price list took too long", transient=True)
     except CloudError:
         raise
     except Exception as error:  # a later page: the pager calls outside of `call`
@@ -43,15 +43,15 @@ def read_cache(home: Path, now: float, max_age: float = CACHE_TTL_S) -> Mapping[
     None when they are older than `max_age` seconds, and for a file that is missing or damaged.
     """
     try:
-        seen: dict[str, Any] = json.loads((home / CACHE_FILE).read_text("utf-8"))
-        fresh = isinstance(seen["skus"], list) and 0 <= now - float(seen["read"]) < max_age
+        cached: dict[str, Any] = json.loads((home / CACHE_FILE).read_text("utf-8"))
+        fresh = isinstance(cached["skus"], list) and 0 <= now - float(cached["read"]) < max_age
     except (OSError, ValueError, KeyError, TypeError):
         return None
-    return seen if fresh else None
+    return cached if fresh else None
 
 
 def write_cache(home: Path, rows: list[JSON], now: float) -> None:
-    """For the next day. That it cannot be written spoils nothing."""
+    """Cache the list. A failure to write is ignored."""
     part = home / f".{CACHE_FILE}.part"
     try:
         part.write_text(json.dumps({"read": now, "skus": rows}), "utf-8")

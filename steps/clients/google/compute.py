@@ -1,4 +1,4 @@
-"""Networks, subnets, firewalls and global addresses: four collections of Compute Engine that work alike."""
+"""Networks, subnets, firewalls and global addresses: four collections of Compute Engine with the same methods."""
 
 from __future__ import annotations
 
@@ -39,20 +39,20 @@ def compute_client(cloud: CloudContext, client: str) -> Any:
 
 
 class ComputeDriver(Driver):
-    """`insert(...).result()` would poll compute.googleapis.com whatever the endpoint says: the unary calls are used, and operations are asked after here."""
+    """Uses the unary calls and polls operations itself: `insert(...).result()` polls compute.googleapis.com whatever the endpoint is."""
 
     def __init__(self, kind: str) -> None:
         self._collection = _COLLECTIONS[kind]
 
     def _scope(self, context: ResourceContext) -> JSON:
-        place = {"project": context.location("project")}
-        return place | {"region": context.location("region")} if self._collection.regional else place
+        scope = {"project": context.location("project")}
+        return scope | {"region": context.location("region")} if self._collection.regional else scope
 
     def _resource_request(self, context: ResourceContext) -> JSON:
         return self._scope(context) | {self._collection.argument: context.name}
 
     def fetch(self, cloud: CloudContext, context: ResourceContext) -> JSON | None:
-        """The thing as Compute returns it, None when it is not there."""
+        """The resource as Compute Engine returns it, None if it does not exist."""
         return get_or_none(
             compute_client(cloud, self._collection.client).get, "compute", self._resource_request(context)
         )
@@ -113,7 +113,7 @@ class ComputeDriver(Driver):
 
 
 def global_operation_progress(cloud: CloudContext, project: str, operation: str) -> Progress:
-    """How far one of Compute's global operations is; raises CloudError when it ended with an error."""
+    """The state of a global operation. Raises CloudError when it ended with an error."""
     return _operation_progress(
         call(
             "compute",
@@ -124,7 +124,7 @@ def global_operation_progress(cloud: CloudContext, project: str, operation: str)
 
 
 def remove_peering(cloud: CloudContext, project: str, network: str, name: str) -> str:
-    """Takes the peering `name` from our side of the network; the name of Compute's operation."""
+    """Remove a peering from our side of the network; return the name of Compute Engine's operation."""
     request = {
         "project": project,
         "network": network,
@@ -135,27 +135,27 @@ def remove_peering(cloud: CloudContext, project: str, network: str, name: str) -
     )
 
 
-def _operation_progress(seen: Any) -> Progress:
-    if seen.status.name != "DONE":
+def _operation_progress(operation: Any) -> Progress:
+    if operation.status.name != "DONE":
         return Progress(False)
-    if seen.error.errors or seen.http_error_status_code:
-        first = seen.error.errors[0] if seen.error.errors else None
+    if operation.error.errors or operation.http_error_status_code:
+        first = operation.error.errors[0] if operation.error.errors else None
         raise operation_error(
             "compute.googleapis.com",
-            int(seen.http_error_status_code or 0),
-            str(first.message if first else seen.http_error_message),
+            int(operation.http_error_status_code or 0),
+            str(first.message if first else operation.http_error_message),
             str(first.code if first else ""),
         )
     return Progress(True)
 
 
 def _comparable_spec(spec: Mapping[str, Any]) -> JSON:
-    """What Compute says again when it is asked: a range's IP version it takes and keeps to itself."""
+    """The part of a spec that Compute Engine returns: it accepts a range's ipVersion and does not return it."""
     return {key: value for key, value in spec.items() if key != "ipVersion"}
 
 
 class NetworkDriver(ComputeDriver):
-    """A network cannot go while firewall rules use it, and GKE leaves its own behind: those are taken away first, on this network only."""
+    """Deletes the firewall rules that GKE leaves behind on this network first: a network in use cannot be deleted."""
 
     def __init__(self) -> None:
         super().__init__("network")
@@ -163,16 +163,16 @@ class NetworkDriver(ComputeDriver):
     def delete(self, cloud: CloudContext, context: ResourceContext, observed: ObservedState) -> str:
         gke, others = self._split_firewalls(cloud, context)
         if (gke or others) and _has_clusters(cloud, context):
-            gke, others = [], []  # of a cluster that lives here: they go with it
+            gke, others = [], []  # they belong to a cluster that still exists, and are deleted with it
         if others:
             raise CloudError(
                 "conflict",
-                f"network {context.name} is used by firewall rules that this deployment did not make",
+                f"Network {context.name} is used by firewall rules that this deployment did not create",
                 ", ".join(others),
-                "delete them, or let their owner do so, then run destroy again",
+                "Delete them or ask their owner to, then run destroy again.",
             )
         for rule in gke:
-            context.emit(f"firewall rule {rule} was left behind by GKE on {context.name}: deleting it")
+            context.emit(f"GKE left firewall rule {rule} behind on {context.name}: deleting it")
             call(
                 "compute",
                 compute_client(cloud, "FirewallsClient").delete_unary,
@@ -181,36 +181,38 @@ class NetworkDriver(ComputeDriver):
         return super().delete(cloud, context, observed)
 
     def force_delete(self, cloud: CloudContext, context: ResourceContext) -> str | None:
-        """A services connection that others made on it and left empty: it serves nobody, and is cut from our side."""
+        """Remove a services connection without ranges, which another owner created and which still blocks the deletion."""
         live = fetch_connection(cloud, context.location("project"), context.name)
         if not live or live.get("reservedPeeringRanges") or not live.get("peering"):
             return None
-        context.emit(f"a peering without ranges holds {context.name}: removing it from this side")
+        context.emit(
+            f"a peering without ranges still uses {context.name}: removing it from the consumer side"
+        )
         return remove_peering(cloud, context.location("project"), context.name, str(live["peering"]))
 
     def _split_firewalls(self, cloud: CloudContext, context: ResourceContext) -> tuple[list[str], list[str]]:
-        """Names of the rules on exactly this network: those that GKE made for our own cluster, and all others.
+        """Names of the rules on exactly this network: those that GKE created for our cluster, and all others.
 
-        The whole list is read and compared here: a server-side filter matches words, and would name rules of other networks too
-        (gcloud-wire.md §6).
+        The whole list is read and filtered here: a server-side filter `network:NAME` matches words, and so also rules of networks
+        whose names contain NAME (https://cloud.google.com/sdk/gcloud/reference/topic/filters).
         """
         rules = call(
             "compute",
             compute_client(cloud, "FirewallsClient").list,
             request={"project": context.location("project")},
         )
-        mine = f"/projects/{context.location('project')}/global/networks/{context.name}"
+        network = f"/projects/{context.location('project')}/global/networks/{context.name}"
         cluster = context.resource.parent.get("gke", "")
-        here = [rule for rule in rules if rule.network.endswith(mine)]
+        here = [rule for rule in rules if rule.network.endswith(network)]
         gke = [rule.name for rule in here if _made_by_gke(rule, cluster)]
         return gke, [rule.name for rule in here if rule.name not in gke]
 
 
 def _made_by_gke(rule: Any, cluster: str) -> bool:
-    """Whether a rule is one of those that GKE makes for this cluster: named by it, bound to its nodes' tag, described by nobody.
+    """Whether GKE created a rule for this cluster: it has GKE's name prefix, the nodes' tag as target, and no description.
 
-    The tag is gke-CLUSTER-HASH-node, of a long name its first 25 characters (GKE's page on firewall rules it makes, 2026; the
-    cut as Terraform's module for GKE has it). A person's own rule has a description or other targets.
+    The tag is gke-CLUSTER-HASH-node, with the first 25 characters of a longer name
+    (https://cloud.google.com/kubernetes-engine/docs/concepts/firewall-rules). A person's rule has a description or other targets.
     """
     tag = re.compile(rf"gke-{re.escape(cluster[:25])}-[0-9a-f]{{8}}-node")
     described = bool(rule.description) and not rule.description.startswith('{"kubernetes.io/')
@@ -224,12 +226,12 @@ def _made_by_gke(rule: Any, cluster: str) -> bool:
 
 
 def _has_clusters(cloud: CloudContext, context: ResourceContext) -> bool:
-    """Whether a cluster still lives on this network: GKE's rules there are its own, and not left behind."""
+    """Whether a cluster still uses this network: then GKE's rules there are its own, and not left behind."""
     request = {"parent": f"projects/{context.location('project')}/locations/-"}
     try:
         listed = call("container", container_client(cloud).list_clusters, request=request)
     except CloudError as error:
         if error.kind == "api_disabled":
-            return True  # a cluster lives on while the API is off: its rules are not touched unseen
+            return True  # clusters keep running while the API is disabled, so their rules are left alone
         raise
     return any(cluster.network == context.name for cluster in listed.clusters)

@@ -25,12 +25,12 @@ _STATES: dict[str, ResourceState] = {
 
 
 MAINTENANCE_EXCLUSION_DAYS = (
-    "maintenanceExclusionDays"  # of a cluster's spec: counted from the moment in which it is made
+    "maintenanceExclusionDays"  # in a cluster's spec: counted from the cluster's creation
 )
 
 
 def _maintenance_exclusion(days: int) -> JSON:
-    """A maintenance exclusion from now on: no minor version and no node is changed; patches of the control plane go on."""
+    """A maintenance exclusion that starts now: no minor or node upgrades; control plane patches continue."""
     now = datetime.now(UTC).replace(microsecond=0)
     exclusion = {
         "startTime": now.isoformat().replace("+00:00", "Z"),
@@ -50,7 +50,7 @@ def fetch_cluster(cloud: CloudContext, project: str, location: str, name: str) -
 
 
 def _operation_name(function: Callable[..., Any], request: Any) -> str:
-    """Name of the operation that a call starts."""
+    """Call a method; return the name of the operation that it starts."""
     return str(call("container", function, request=request).name)
 
 
@@ -68,7 +68,7 @@ class _GkeDriver(Driver):
         if live is None:
             return ObservedState()
         state = _STATES.get(live.get("status", ""), "creating")
-        trouble = "; ".join(c.get("message", "") for c in live.get("conditions", [])) or live.get(
+        error = "; ".join(c.get("message", "") for c in live.get("conditions", [])) or live.get(
             "statusMessage", ""
         )
         facts: dict[str, str] = {
@@ -81,27 +81,27 @@ class _GkeDriver(Driver):
             owner_of(live, self.labels_path),
             str(live.get("id") or live.get("etag") or live.get("selfLink", "")),
             tuple(diff({k: v for k, v in context.spec.items() if k != MAINTENANCE_EXCLUSION_DAYS}, live)),
-            trouble if state == "failed" else live.get("status", ""),
+            error if state == "failed" else live.get("status", ""),
             facts,
         )
 
     def progress(self, cloud: CloudContext, context: ResourceContext, operation: str) -> Progress:
-        seen = to_json(
+        status = to_json(
             call(
                 "container",
                 container_client(cloud).get_operation,
                 request={"name": f"{self._parent(context)}/operations/{operation}"},
             )
         )
-        # The one that says more: which zone is short may stand in the older field alone (cases a03).
-        error = max(seen.get("error", {}).get("message", ""), seen.get("statusMessage", ""), key=len)
-        if seen.get("status") == "DONE" and error:
+        # The longer text: only the deprecated statusMessage may name the zone that is out of capacity.
+        error = max(status.get("error", {}).get("message", ""), status.get("statusMessage", ""), key=len)
+        if status.get("status") == "DONE" and error:
             raise operation_error("container.googleapis.com", 0, error)
         metrics = {
             m.get("name", ""): m.get("intValue") or m.get("doubleValue") or m.get("stringValue") or 0
-            for m in seen.get("progress", {}).get("metrics", [])
+            for m in status.get("progress", {}).get("metrics", [])
         }
-        return Progress(seen.get("status") == "DONE", _progress_counter(metrics))
+        return Progress(status.get("status") == "DONE", _progress_counter(metrics))
 
 
 def _progress_counter(metrics: dict[str, Any]) -> str:
@@ -122,7 +122,7 @@ class ClusterDriver(_GkeDriver):
     def create(self, cloud: CloudContext, context: ResourceContext) -> str:
         from google.cloud import container_v1
 
-        # gcloud's --labels marks the pools of the request too, so that their nodes bear the mark.
+        # Like gcloud's --labels, label the pools of the request too, so that their nodes have the label.
         pools = [
             with_owner(pool, context.owner_label, NodePoolDriver.labels_path)
             for pool in context.spec["nodePools"]
@@ -143,12 +143,12 @@ class ClusterDriver(_GkeDriver):
         )
 
     def delete(self, cloud: CloudContext, context: ResourceContext, observed: ObservedState) -> str:
-        if theirs := self._foreign_node_pools(cloud, context):
+        if foreign := self._foreign_node_pools(cloud, context):
             raise CloudError(
                 "conflict",
-                f"cluster {context.name} holds node pools that this deployment did not make",
-                f"{', '.join(theirs)}: they would go with it",
-                "delete them, or let their owner do so, then run destroy again",
+                f"Cluster {context.name} has node pools that this deployment did not create",
+                f"They would be deleted with it: {', '.join(foreign)}.",
+                "Delete them or ask their owner to, then run destroy again.",
             )
         return _operation_name(
             container_client(cloud).delete_cluster,
@@ -156,7 +156,7 @@ class ClusterDriver(_GkeDriver):
         )
 
     def _foreign_node_pools(self, cloud: CloudContext, context: ResourceContext) -> list[str]:
-        """Ours have gone before it, but for those that were made with it and what a missing mark still proves by name."""
+        """Node pools without our label. Pools that are created with the cluster are known by name."""
         ours = {"default-pool", *(pool["name"] for pool in context.spec.get("nodePools", ()))}
         live = self.fetch(cloud, context) or {}
         return [

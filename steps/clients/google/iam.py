@@ -1,4 +1,4 @@
-"""One role for one member in the project's policy. Adding only; what others hold is never touched."""
+"""One role for one member in the project's IAM policy. Bindings are only added; existing ones are never changed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _MAX_ATTEMPTS = 8
 
 
 class IamBindingDriver(Driver):
-    """Read, add, write with the etag that was read; somebody else's write in between means: read again."""
+    """Reads, adds and writes the policy with the etag that was read; after a concurrent write it starts over."""
 
     def read(self, cloud: CloudContext, context: ResourceContext) -> ObservedState:
         member = self._member(cloud, context)
@@ -63,7 +63,7 @@ class IamBindingDriver(Driver):
         return call("cloudresourcemanager", projects_client(cloud).get_iam_policy, request=request)
 
     def _member(self, cloud: CloudContext, context: ResourceContext) -> str:
-        """`principal://KSA/<namespace>/<name>` stands for a Kubernetes ServiceAccount; empty for who is signed in."""
+        """The IAM member. `principal://KSA/<namespace>/<name>` is a Kubernetes ServiceAccount; empty is the signed-in account."""
         member = str(context.spec["member"])
         if member.startswith("principal://KSA/"):
             namespace, name = member.removeprefix("principal://KSA/").split("/")

@@ -1,4 +1,4 @@
-"""Managed Lustre instances. No percentage exists: an operation is done or it is not."""
+"""Managed Lustre instances. The API reports no percentage: an operation is done or not."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def lustre_client(cloud: CloudContext) -> Any:
 
 
 class LustreDriver(Driver):
-    updatable = frozenset({"capacityGib"})  # grows only; the API refuses less
+    updatable = frozenset({"capacityGib"})  # can only grow
 
     def _instance_path(self, context: ResourceContext) -> str:
         return f"projects/{context.location('project')}/locations/{context.location('location')}/instances/{context.name}"
@@ -88,12 +88,12 @@ class LustreDriver(Driver):
 
     def progress(self, cloud: CloudContext, context: ResourceContext, operation: str) -> Progress:
         client = lustre_client(cloud).transport.operations_client
-        seen = call("lustre", client.get_operation, name=operation)
-        if seen.done and seen.HasField("error"):
+        status = call("lustre", client.get_operation, name=operation)
+        if status.done and status.HasField("error"):
             raise operation_error(
-                "lustre.googleapis.com", _RPC_CODE_TO_HTTP.get(seen.error.code, 0), seen.error.message
+                "lustre.googleapis.com", _RPC_CODE_TO_HTTP.get(status.error.code, 0), status.error.message
             )
-        return Progress(bool(seen.done))
+        return Progress(bool(status.done))
 
 
 _RPC_CODE_TO_HTTP = {

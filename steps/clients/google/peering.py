@@ -1,7 +1,7 @@
-"""Private services access: our address range inside the connection between a VPC and Google's producers.
+"""Private services access: a deployment's address range inside the connection between a VPC and Google's producers.
 
-A connection is shared: ranges of others may be in it. Ours is added, and only ours is taken out again. The connection itself goes
-with the last range where this tool made it, for this deployment or for one that shares the network; a stranger's stays, empty.
+A connection is shared with other ranges. Ours is added to them, and only ours is removed. The connection is deleted with its last
+range if grpo-wizard created it, for this deployment or for another on the same network; one that existed before stays, empty.
 """
 
 from __future__ import annotations
@@ -25,9 +25,11 @@ from grpo_wizard.steps.clients.google.service_networking import (
 from grpo_wizard.steps.clients.serialization import JSON, owner_of, to_json
 from grpo_wizard.steps.core.model import ObservedState
 
-_PREEXISTING = "connection"  # memo: whose connection stood there before we came; nothing when none did
-_MANAGED, _FOREIGN = "wizard", "theirs"  # every range in it bore a deployment's mark, or not so
-_COMPUTE_PREFIX = "compute:"  # in front of an operation that is Compute's
+_PREEXISTING = (
+    "connection"  # output: who owned the connection before our range was added; absent when there was none
+)
+_MANAGED, _FOREIGN = "wizard", "theirs"  # every range in it had a deployment's label, or not every one
+_COMPUTE_PREFIX = "compute:"  # prefix of an operation of Compute Engine
 
 
 class PeeringDriver(Driver):
@@ -35,26 +37,26 @@ class PeeringDriver(Driver):
 
     def read(self, cloud: CloudContext, context: ResourceContext) -> ObservedState:
         live = self._fetch_connection(cloud, context)
-        mine = context.spec["reservedPeeringRanges"][0]
-        if live is None or mine not in live.get("reservedPeeringRanges", []):
+        range_name = context.spec["reservedPeeringRanges"][0]
+        if live is None or range_name not in live.get("reservedPeeringRanges", []):
             return ObservedState(
                 outputs={_PREEXISTING: self._connection_owner(cloud, context, live)} if live else {}
             )
         return ObservedState(
             "ready",
-            self._range_owner(cloud, context, mine),
-            f"{live.get('peering', '')}/{mine}",
+            self._range_owner(cloud, context, range_name),
+            f"{live.get('peering', '')}/{range_name}",
             outputs={"peering": live.get("peering", "")},
         )
 
     def _connection_owner(self, cloud: CloudContext, context: ResourceContext, live: JSON) -> str:
-        """Made for deployments alone, as far as its ranges tell: then the last of them takes it away."""
+        """MANAGED if every range in it belongs to a deployment: then the last deployment deletes the connection."""
         ranges = live.get("reservedPeeringRanges", [])
-        marked = bool(ranges) and all(self._range_owner(cloud, context, name) for name in ranges)
-        return _MANAGED if marked else _FOREIGN
+        managed = bool(ranges) and all(self._range_owner(cloud, context, name) for name in ranges)
+        return _MANAGED if managed else _FOREIGN
 
     def _range_owner(self, cloud: CloudContext, context: ResourceContext, name: str) -> str:
-        """A connection has no place for a mark; the range inside it has one."""
+        """The deployment on the range's label, since a connection has no labels. Raises CloudError."""
         try:
             found = call(
                 "compute",
@@ -64,7 +66,7 @@ class PeeringDriver(Driver):
         except CloudError as error:
             if error.kind == "not_found":
                 return ""
-            raise  # an answer that says nothing about the label must not change whose the connection is
+            raise  # a failed read must not change the owner of the connection
         return owner_of(to_json(found), "description", "labels")
 
     def create(self, cloud: CloudContext, context: ResourceContext) -> str:
@@ -77,7 +79,7 @@ class PeeringDriver(Driver):
             )
         others = [name for name in live.get("reservedPeeringRanges", []) if name not in wanted]
         context.emit(
-            f"{context.location('network')} is peered already: adding our range to {len(others)} others"
+            f"{context.location('network')} already has a services connection: adding this range to {len(others)} others"
         )
         return self._set_ranges(cloud, network, others + wanted)
 
@@ -96,25 +98,25 @@ class PeeringDriver(Driver):
         )
 
     def force_delete(self, cloud: CloudContext, context: ResourceContext) -> str | None:
-        """Cuts the peering from our side, as the console does: a producer holds it for hours after its last instance is gone.
+        """Remove the peering from our side, as the console does: a producer keeps it for hours after its last instance is deleted.
 
-        Only on a network of ours: on another's it may carry what others still use, so there our range alone is taken out.
+        Only on a network that this deployment created. On another network it may be in use, so only our range is removed.
         """
-        about = {"project": context.location("project"), "network": context.location("network")}
-        network = to_json(call("compute", compute_client(cloud, "NetworksClient").get, request=about))
+        request = {"project": context.location("project"), "network": context.location("network")}
+        network = to_json(call("compute", compute_client(cloud, "NetworksClient").get, request=request))
         live = self._fetch_connection(cloud, context) or {}
         name = live.get("peering")
         if not name:
             return None
         if owner_of(network, "description") != context.deployment_id:
             context.emit(
-                f"producers still hold the peering of {context.location('network')}: only our range is taken out of it"
+                f"service producers still use the peering of {context.location('network')}: removing only this range from it"
             )
-            mine = context.spec["reservedPeeringRanges"]
-            rest = [one for one in live.get("reservedPeeringRanges", []) if one not in mine]
-            return self._set_ranges(cloud, self._network_path(cloud, context), rest)
+            ours = context.spec["reservedPeeringRanges"]
+            others = [name for name in live.get("reservedPeeringRanges", []) if name not in ours]
+            return self._set_ranges(cloud, self._network_path(cloud, context), others)
         context.emit(
-            f"producers still hold the peering of {context.location('network')}: removing it from this side"
+            f"service producers still use the peering of {context.location('network')}: removing it from the consumer side"
         )
         return _COMPUTE_PREFIX + remove_peering(
             cloud, context.location("project"), context.location("network"), str(name)
@@ -125,10 +127,10 @@ class PeeringDriver(Driver):
             return global_operation_progress(
                 cloud, context.location("project"), operation.removeprefix(_COMPUTE_PREFIX)
             )
-        seen = execute(cloud, lambda api: api.operations().get(name=operation))
-        if seen.get("error"):
-            raise operation_error(SERVICE, 400, str(seen["error"].get("message", "")))
-        return Progress(bool(seen.get("done")))
+        status = execute(cloud, lambda api: api.operations().get(name=operation))
+        if status.get("error"):
+            raise operation_error(SERVICE, 400, str(status["error"].get("message", "")))
+        return Progress(bool(status.get("done")))
 
     def _network_path(self, cloud: CloudContext, context: ResourceContext) -> str:
         return network_path(cloud, context.location("project"), context.location("network"))

@@ -1,4 +1,4 @@
-"""The project, its APIs and its IAM bindings."""
+"""The project and its APIs."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def billing_client(cloud: CloudContext) -> Any:
 
 
 def fetch_project(cloud: CloudContext, project: str) -> JSON | None:
-    """The project as resource manager v3 returns it, None when it is not there or may not be seen."""
+    """The project as Resource Manager v3 returns it, None if it does not exist or cannot be read."""
     try:
         return to_json(
             call(
@@ -38,46 +38,46 @@ def fetch_project(cloud: CloudContext, project: str) -> JSON | None:
             )
         )
     except CloudError as error:
-        # Google answers 403 for projects that do not exist, too: it does not tell strangers which ids are taken.
+        # Google also answers 403 for projects that do not exist, so that project IDs cannot be probed.
         if error.kind in ("not_found", "denied"):
             return None
         raise
 
 
 def project_number(cloud: CloudContext, project: str) -> str:
-    """From Service Usage, which is on in every project: resource manager's API may be off where all else was made by hand."""
+    """The project's number, from Service Usage: it is enabled in every project, the Resource Manager API may not be."""
 
     def ask() -> str:
         name = f"projects/{project}/services/serviceusage.googleapis.com"
         try:
-            seen = call("serviceusage", service_usage_client(cloud).get_service, request={"name": name})
+            service = call("serviceusage", service_usage_client(cloud).get_service, request={"name": name})
         except CloudError as error:
             if error.kind not in ("not_found", "denied"):
                 raise
             raise CloudError(
                 "not_found",
-                f"project {project} was not found",
-                "or you may not see it",
-                "choose another project",
+                f"Project {project} was not found",
+                "It does not exist, or you do not have access to it.",
+                "Choose another project.",
             ) from error
-        return str(seen.name).split("/")[1]
+        return str(service.name).split("/")[1]
 
     return str(cloud.singleton(f"number of {project}", ask))
 
 
 class ProjectDriver(Driver):
-    """Made, and linked to billing. It goes only when `destroy --delete-project` names it."""
+    """Created and linked to a billing account. Deleted only by `destroy --delete-project`."""
 
     def read(self, cloud: CloudContext, context: ResourceContext) -> ObservedState:
-        seen = fetch_project(cloud, context.name)
-        if seen is None:
+        project = fetch_project(cloud, context.name)
+        if project is None:
             return ObservedState()
-        mark = str(seen.get("labels", {}).get("grpo-wizard", ""))
+        owner = str(project.get("labels", {}).get("grpo-wizard", ""))
         wanted = str(context.spec["billingAccount"])
-        if wanted and billing_account(cloud, context.name) != wanted and mark == context.owner_label:
-            return ObservedState("creating", mark, str(seen["name"]), detail="not linked to billing yet")
-        state = "ready" if seen.get("state") == "ACTIVE" else "deleting"
-        return ObservedState(state, mark, str(seen["name"]))  # type: ignore[arg-type]
+        if wanted and billing_account(cloud, context.name) != wanted and owner == context.owner_label:
+            return ObservedState("creating", owner, str(project["name"]), detail="not linked to billing yet")
+        state = "ready" if project.get("state") == "ACTIVE" else "deleting"
+        return ObservedState(state, owner, str(project["name"]))  # type: ignore[arg-type]
 
     def create(self, cloud: CloudContext, context: ResourceContext) -> str:
         from google.cloud import resourcemanager_v3
@@ -115,8 +115,8 @@ class ProjectDriver(Driver):
 
 
 def billing_account(cloud: CloudContext, project: str) -> str:
-    """The account that pays for a project, empty when none does."""
-    seen = to_json(
+    """The project's billing account, empty when billing is disabled."""
+    info = to_json(
         call(
             "cloudbilling",
             billing_client(cloud).get_project_billing_info,
@@ -124,20 +124,20 @@ def billing_account(cloud: CloudContext, project: str) -> str:
         )
     )
     return (
-        str(seen.get("billingAccountName", "")).removeprefix("billingAccounts/")
-        if seen.get("billingEnabled")
+        str(info.get("billingAccountName", "")).removeprefix("billingAccounts/")
+        if info.get("billingEnabled")
         else ""
     )
 
 
 class ApiDriver(Driver):
-    """A service that is switched on in the project. It stays on at destroy: others may need it."""
+    """An API that is enabled in the project. It stays enabled after destroy, because other workloads may use it."""
 
     def _service_path(self, context: ResourceContext) -> str:
         return f"projects/{context.location('project')}/services/{context.name}"
 
     def read(self, cloud: CloudContext, context: ResourceContext) -> ObservedState:
-        seen = to_json(
+        service = to_json(
             call(
                 "serviceusage",
                 service_usage_client(cloud).get_service,
@@ -146,7 +146,7 @@ class ApiDriver(Driver):
         )
         return (
             ObservedState("ready", identity=context.name)
-            if seen.get("state") == "ENABLED"
+            if service.get("state") == "ENABLED"
             else ObservedState()
         )
 
@@ -163,10 +163,10 @@ class ApiDriver(Driver):
 
 
 def operation_progress(service: str, client: Any, operation: str) -> Progress:
-    """An AIP-151 operation of a client that has an operations client of its own."""
+    """The state of a long-running operation (https://google.aip.dev/151). Raises CloudError when it ended with an error."""
     if operation.endswith("DONE_OPERATION"):
-        return Progress(True)  # what serviceusage answers when there was nothing to do
-    seen = call(service, client.transport.operations_client.get_operation, name=operation)
-    if seen.done and seen.HasField("error"):
-        raise operation_error(f"{service}.googleapis.com", 400, seen.error.message)
-    return Progress(bool(seen.done))
+        return Progress(True)  # Service Usage's answer when there was nothing to do
+    status = call(service, client.transport.operations_client.get_operation, name=operation)
+    if status.done and status.HasField("error"):
+        raise operation_error(f"{service}.googleapis.com", 400, status.error.message)
+    return Progress(bool(status.done))

@@ -1,4 +1,4 @@
-"""How a cluster's API server is reached: address, certificate authority, bearer token."""
+"""How to reach a cluster's API server: address, certificate authority, bearer token."""
 
 from __future__ import annotations
 
@@ -13,10 +13,9 @@ TokenSupplier = Callable[[], str | Awaitable[str]]
 
 @dataclass(frozen=True)
 class KubeAccess:
-    """`server`: https://HOST[:PORT], no slash at the end. `ca_pem`: the cluster's own authority, None for
-    the system's.
+    """`server`: https://HOST[:PORT] without a trailing slash. `ca_pem`: the cluster's own CA, None for the system's.
 
-    `token` is asked before every request, so that it can be renewed there; None sends no Authorization.
+    `token` is called before every request, so that it can be refreshed; None sends no Authorization header.
     """
 
     server: str
@@ -24,15 +23,14 @@ class KubeAccess:
     token: TokenSupplier | None = field(default=None, repr=False)
 
     async def headers(self) -> dict[str, str]:
-        """Authorization, if there is a token."""
+        """The Authorization header, if there is a token."""
         if self.token is None:
             return {}
         given = self.token()
         return {"Authorization": f"Bearer {await given if inspect.isawaitable(given) else given}"}
 
     def ssl_context(self) -> ssl.SSLContext:
-        """Trusts `ca_pem` alone when it is given. The same context for the same text: loading one takes
-        milliseconds."""
+        """A context that trusts `ca_pem` alone if given. Cached by its text: loading one takes milliseconds."""
         return _context(self.ca_pem)
 
 

@@ -1,4 +1,4 @@
-"""A cluster's Kubernetes API through the official client: one way for every request, so that each is audited and each error is ours."""
+"""A cluster's Kubernetes API through the official client: one path for every request, so that each is audited and translated."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ _PATCHES = {"PATCH": "application/merge-patch+json"}
 
 @dataclass(frozen=True)
 class ClusterEndpoint:
-    """Where a cluster's API server is and which CA it answers with."""
+    """Address of a cluster's API server, and the CA of its certificate."""
 
     server: str
     ca_pem: bytes
 
 
 def cluster_endpoint(cloud: CloudContext, project: str, location: str, name: str) -> ClusterEndpoint | None:
-    """From GKE; None while the cluster is not there or has no endpoint yet."""
+    """Read the endpoint from GKE; None while the cluster does not exist or has no endpoint yet."""
     cluster = fetch_cluster(cloud, project, location, name)
     if (
         cluster is None
@@ -45,9 +45,9 @@ def cluster_endpoint(cloud: CloudContext, project: str, location: str, name: str
 def connect_cluster(
     cloud: CloudContext, project: str, location: str, name: str, fresh: bool = False
 ) -> KubeClient | None:
-    """The cluster's API. GKE is asked again and again: a cluster of this name may have gone, or come again with another address.
+    """Connect to a cluster, None while it is not ready. GKE is asked every time, as a re-created cluster has another address.
 
-    Thirty objects that are looked at together share one question (a third of all requests were this one).
+    The answer is cached for a second: thirty objects read together share one request (it was a third of all requests).
     """
     try:
         found = cloud.cached(
@@ -64,7 +64,7 @@ def connect_cluster(
 
 
 class KubeClient:
-    """GET, POST, PATCH, DELETE of plain dicts."""
+    """GET, POST, PATCH and DELETE of plain dicts."""
 
     def __init__(self, cloud: CloudContext, endpoint: ClusterEndpoint) -> None:
         from kubernetes import client
@@ -80,7 +80,7 @@ class KubeClient:
         )
 
     def get(self, path: str, query: Mapping[str, str] | None = None) -> JSON | None:
-        """An object or a list; None for 404."""
+        """Read an object or a list; None for 404."""
         try:
             return self.send("GET", path, query=query)
         except CloudError as error:
@@ -95,7 +95,7 @@ class KubeClient:
         body: Mapping[str, Any] | None = None,
         query: Mapping[str, str] | None = None,
     ) -> JSON:
-        """One request; raises CloudError."""
+        """Send one request. Raises CloudError."""
         url = f"{self.endpoint.server}{path}" + (f"?{urlencode(query)}" if query else "")
         headers = {
             "Accept": "application/json",

@@ -1,4 +1,4 @@
-"""One command in a pod's container, over the API server's WebSocket (v4.channel.k8s.io). No shell is asked for."""
+"""Run one command in a pod's container over the API server's WebSocket (v4.channel.k8s.io), without a shell."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _STDOUT, _STDERR, _STATUS = 1, 2, 3
 
 @dataclass(frozen=True)
 class ExecResult:
-    """What a command left: its output and its exit code."""
+    """A command's output and its exit code."""
 
     stdout: str
     stderr: str
@@ -23,12 +23,12 @@ class ExecResult:
 
 
 async def run_in_pod(head: RayHeadConnection, container: str, command: list[str]) -> ExecResult:
-    """Runs `command` in the head's pod. Raises CloudError when it cannot be started at all."""
+    """Run `command` in the head's pod. Raises CloudError when it cannot be started."""
     import aiohttp
 
     pod = await head_pod_selector(head.access, head.namespace, head.raycluster)()
     if pod is None:
-        raise CloudError("busy", "no Ray head is running", transient=True)
+        raise CloudError("busy", "No Ray head is running", transient=True)
     url = f"{head.access.server}/api/v1/namespaces/{head.namespace}/pods/{pod}/exec"
     query = [
         ("container", container),
@@ -53,7 +53,7 @@ async def run_in_pod(head: RayHeadConnection, container: str, command: list[str]
                     output[message.data[0]] += message.data[1:]
     except aiohttp.ClientError as error:
         raise CloudError(
-            "transient", f"{command[0]} could not be run in {pod}", str(error)[:200], transient=True
+            "transient", f"Cannot run {command[0]} in pod {pod}", str(error)[:200], transient=True
         ) from error
     return ExecResult(
         output[_STDOUT].decode("utf-8", "replace"),
@@ -63,7 +63,7 @@ async def run_in_pod(head: RayHeadConnection, container: str, command: list[str]
 
 
 def _exit_code(status: bytes) -> int:
-    """From the Status object of the last channel: 0 for Success, else the ExitCode cause."""
+    """The exit code in the Status object of the last channel: 0 for Success, else the ExitCode cause."""
     document: JSON = json.loads(status) if status else {"status": "Failure"}
     if document.get("status") == "Success":
         return 0

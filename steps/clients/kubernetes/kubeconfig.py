@@ -1,4 +1,4 @@
-"""A cluster's kubeconfig entry, as `gcloud container clusters get-credentials` writes it (gcloud 528)."""
+"""Write a cluster's kubeconfig entry as `gcloud container clusters get-credentials` does (gcloud 528)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _HINT = (
     "Install gke-gcloud-auth-plugin for use with kubectl by following "
     "https://cloud.google.com/kubernetes-engine/docs/how-to/cluster-access-for-kubectl#install_plugin"
 )
-_REPAIR_HINT = "mend it, or name another in KUBECONFIG"
+_REPAIR_HINT = "Fix the file, or set KUBECONFIG to another one."
 GCLOUD_PLUGIN: JSON = {
     "exec": {
         "apiVersion": "client.authentication.k8s.io/v1beta1",
@@ -28,13 +28,13 @@ GCLOUD_PLUGIN: JSON = {
 
 
 def context_name(project: str, location: str, cluster: str, mode: str) -> str:
-    """gcloud's own name. A rehearsal's says so, and can never stand for a real cluster of that name."""
+    """gcloud's name for the context. A rehearsal's has a prefix, so that it never replaces a real cluster's."""
     name = f"gke_{project}_{location}_{cluster}"
     return name if mode == "real" else f"rehearsal_{name}"
 
 
 def path(environment: Mapping[str, str]) -> Path:
-    """The file that gcloud and kubectl would write: the first of KUBECONFIG, else ~/.kube/config."""
+    """The file that gcloud and kubectl write: the first in KUBECONFIG, else ~/.kube/config."""
     for part in environment.get("KUBECONFIG", "").split(os.pathsep):
         if part:
             return Path(part).absolute()
@@ -42,31 +42,31 @@ def path(environment: Mapping[str, str]) -> Path:
 
 
 def merge(existing: Mapping[str, Any], name: str, server: str, ca: str, user: Mapping[str, Any]) -> JSON:
-    """`existing` with this cluster, user and context, and it made current. `ca`: base64, as GKE gives it."""
-    about: dict[str, JSON] = {
+    """Add this cluster, user and context to `existing` and make the context current. `ca`: base64, as GKE returns it."""
+    entries: dict[str, JSON] = {
         "clusters": {"cluster": {"certificate-authority-data": ca, "server": server}},
         "contexts": {"context": {"cluster": name, "user": name}},
         "users": {"user": dict(user)},
     }
-    made: JSON = {
+    merged: JSON = {
         "apiVersion": "v1",
         "kind": "Config",
         "preferences": {},
         **existing,
         "current-context": name,
     }
-    for section, entry in about.items():
-        others = [item for item in made.get(section) or [] if item.get("name") != name]
-        made[section] = [*others, {"name": name, **entry}]
-    return made
+    for section, entry in entries.items():
+        others = [item for item in merged.get(section) or [] if item.get("name") != name]
+        merged[section] = [*others, {"name": name, **entry}]
+    return merged
 
 
 def read(file: Path) -> JSON:
-    """What the file holds; nothing when there is none. Raises WizardError for what is no kubeconfig."""
+    """Read a kubeconfig, empty when the file does not exist. Raises WizardError when it is not a kubeconfig."""
     import yaml
 
     class Loader(yaml.SafeLoader):
-        """Dates stay the texts that they are."""
+        """Keeps dates as strings."""
 
     Loader.yaml_implicit_resolvers = {
         first: [(tag, pattern) for tag, pattern in rules if tag != "tag:yaml.org,2002:timestamp"]
@@ -80,15 +80,15 @@ def read(file: Path) -> JSON:
     if not isinstance(found or {}, dict) or any(
         not isinstance((found or {}).get(s) or [], list) for s in sections
     ):
-        raise WizardError(f"{file} is no kubeconfig", "", _REPAIR_HINT)
+        raise WizardError(f"{file} is not a kubeconfig", "", _REPAIR_HINT)
     return found or {}
 
 
 def write(file: Path, name: str, server: str, ca: str, user: Mapping[str, Any]) -> None:
-    """Puts the entry into the file, 0600, whole or not at all; all else stays. Raises WizardError."""
+    """Write the entry into the file (0600) atomically; all other entries stay. Raises WizardError."""
     import yaml
 
-    target = file.resolve()  # a link stays a link
+    target = file.resolve()  # a symbolic link stays one
     try:
         target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         with _file_lock(target):
@@ -100,15 +100,15 @@ def write(file: Path, name: str, server: str, ca: str, user: Mapping[str, Any]) 
 
 @contextlib.contextmanager
 def _file_lock(file: Path) -> Iterator[None]:
-    """kubectl's own lock: a file beside it that only one can make."""
+    """kubectl's own lock: a file beside it that only one process can create."""
     lock = file.with_name(file.name + ".lock")
     try:
         os.close(os.open(lock, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
     except FileExistsError as error:
         raise WizardError(
-            f"{file} is being written by somebody else",
-            f"{lock} is there",
-            "wait a moment; if nobody is, delete that file",
+            f"{file} is being written by another process",
+            f"The lock file {lock} exists.",
+            "Wait a moment. If no process writes the file, delete the lock file.",
         ) from error
     try:
         yield

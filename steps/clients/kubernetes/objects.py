@@ -1,4 +1,4 @@
-"""Kubernetes objects of every kind that we make: the manifest is the spec."""
+"""Drivers of Kubernetes objects: the manifest is the spec."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ _LABELS = "metadata.labels"
 
 
 def collection_path(manifest: Mapping[str, Any]) -> str:
-    """The path of the collection that an object belongs to."""
+    """The API path of an object's collection."""
     version, namespace = manifest["apiVersion"], manifest["metadata"].get("namespace")
     root = f"/api/{version}" if "/" not in version else f"/apis/{version}"
     return f"{root}/{f'namespaces/{namespace}/' if namespace else ''}{PLURALS[manifest['kind']]}"
 
 
 class KubeDriver(Driver):
-    """Looks, makes, patches and deletes one object. What readiness means is said by the kinds that have one."""
+    """Reads, creates, patches and deletes one object. Kinds with a notion of readiness override `readiness`."""
 
     updatable = frozenset({"spec", "data", "rules", "subjects", "metadata.labels", "metadata.annotations"})
 
@@ -48,7 +48,7 @@ class KubeDriver(Driver):
         return f"{collection_path(context.spec)}/{context.name}"
 
     def kube_client(self, cloud: CloudContext, context: ResourceContext) -> KubeClient | None:
-        """The cluster's API, None while the cluster is not there or not up."""
+        """The cluster's API, None while the cluster does not exist or is not ready."""
         return connect_cluster(
             cloud, context.location("project"), context.location("location"), context.location("cluster")
         )
@@ -103,25 +103,25 @@ class KubeDriver(Driver):
         return ""
 
     def _require_client(self, cloud: CloudContext, context: ResourceContext) -> KubeClient:
-        place = context.location("project"), context.location("location"), context.location("cluster")
-        kube = connect_cluster(cloud, *place) or connect_cluster(cloud, *place, fresh=True)
+        parent = context.location("project"), context.location("location"), context.location("cluster")
+        kube = connect_cluster(cloud, *parent) or connect_cluster(cloud, *parent, fresh=True)
         if kube is None:
-            raise CloudError("busy", f"cluster {context.location('cluster')} is not up", transient=True)
+            raise CloudError("busy", f"Cluster {context.location('cluster')} is not ready", transient=True)
         return kube
 
 
 class SecretDriver(KubeDriver):
-    """The tokens go from memory into the Secret, and nowhere else. A token that is given now replaces another that is there."""
+    """Writes the tokens from memory into the Secret, and to no other place. A token given now replaces the stored one."""
 
     updatable = KubeDriver.updatable | {"tokens"}
 
     def read(self, cloud: CloudContext, context: ResourceContext) -> ObservedState:
-        seen = super().read(cloud, context)
+        observed = super().read(cloud, context)
         kube = self.kube_client(cloud, context)
-        live = kube.get(self.path(context)) if kube and seen.state == "ready" else None
+        live = kube.get(self.path(context)) if kube and observed.state == "ready" else None
         stale = self._outdated_keys(cloud, context, live or {}) if live else []
-        drift = tuple(Drift(f"tokens.{key}", "the one given now", "another") for key in stale)
-        return replace(seen, drift=seen.drift + drift)
+        drift = tuple(Drift(f"tokens.{key}", "the token given now", "another token") for key in stale)
+        return replace(observed, drift=observed.drift + drift)
 
     def comparable_spec(self, context: ResourceContext) -> Mapping[str, Any]:
         return {key: value for key, value in context.spec.items() if key != "stringData"}
@@ -139,7 +139,7 @@ class SecretDriver(KubeDriver):
         return ""
 
     def _outdated_keys(self, cloud: CloudContext, context: ResourceContext, live: JSON) -> list[str]:
-        """Keys whose value is not that of a token that the user gave. Values never leave this function."""
+        """Keys whose stored value differs from the token that the user gave. Values never leave this function."""
         held = live.get("data") or {}
         given = self._token_values(cloud, context, include_placeholders=False)
         return [
@@ -159,11 +159,11 @@ class SecretDriver(KubeDriver):
 
 class DaemonSetDriver(KubeDriver):
     def readiness(self, live: JSON) -> tuple[ResourceState, str]:
-        """0 of 0 is ready: there is no GPU node yet."""
+        """0 of 0 is ready: no GPU node exists yet."""
         status = live.get("status", {})
         wanted, ready = int(status.get("desiredNumberScheduled", 0)), int(status.get("numberReady", 0))
-        seen = int(status.get("observedGeneration", 0)) >= int(live["metadata"].get("generation", 0))
-        return ("ready" if seen and ready >= wanted else "creating"), f"{ready} of {wanted} nodes"
+        current = int(status.get("observedGeneration", 0)) >= int(live["metadata"].get("generation", 0))
+        return ("ready" if current and ready >= wanted else "creating"), f"{ready} of {wanted} nodes"
 
 
 class PersistentVolumeClaimDriver(KubeDriver):

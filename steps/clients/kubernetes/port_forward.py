@@ -1,4 +1,4 @@
-"""A port of the current head pod as a port of loopback, through the Kubernetes API server's WebSocket.
+"""Forward a local port to the current head pod through the Kubernetes API server's WebSocket.
 
 Protocol v4.channel.k8s.io (k8s.io/kubelet, portforward/websocket.go): `GET
 …/pods/POD/portforward?ports=N`, binary messages whose first byte is the channel, 0 data and 1 errors; the
@@ -32,8 +32,7 @@ class PortForwardError(WizardError):
 
 @dataclass(frozen=True)
 class PortForwardEvent:
-    """What the user is told, once each time. `kind`: ready, lost (no way to the pod), restored, moved
-    (another pod)."""
+    """A change that is reported once. `kind`: ready, lost (the pod cannot be reached), restored, moved (another pod)."""
 
     kind: str
     pod: str | None
@@ -41,9 +40,9 @@ class PortForwardEvent:
 
 
 def head_pod_selector(access: KubeAccess, namespace: str, raycluster: str) -> PodSelector:
-    """Finds the RayCluster's head by its labels: the newest that runs and is not being deleted, else None."""
+    """Select the RayCluster's head by its labels: the newest pod that runs and is not being deleted, else None."""
 
-    async def choose() -> str | None:
+    async def select() -> str | None:
         import aiohttp
 
         labels = f"ray.io/cluster={raycluster},ray.io/node-type=head"
@@ -56,14 +55,14 @@ def head_pod_selector(access: KubeAccess, namespace: str, raycluster: str) -> Po
         ):
             if answer.status != 200:
                 raise PortForwardError(
-                    "The head's pod cannot be looked up",
+                    "The head pod cannot be found",
                     f"{answer.status}: {(await answer.text())[:200]}",
-                    "Check that you may list pods in this namespace.",
+                    "Check that you have permission to list pods in this namespace.",
                     f"kubectl get pods -n {namespace} -l {labels}",
                 )
             return newest_running((await answer.json())["items"])
 
-    return choose
+    return select
 
 
 def newest_running(pods: list[dict[str, Any]]) -> str | None:
@@ -78,11 +77,10 @@ def newest_running(pods: list[dict[str, Any]]) -> str | None:
 
 
 class PortForward:
-    """`async with Forward(access, "default", head_pod(…), 8265) as forward:` then use `forward.url`.
+    """`async with PortForward(access, "default", head_pod_selector(…), 8265) as forward:` then use `forward.url`.
 
-    The local port stays the same while the server restarts or the pod is replaced. A connection that comes
-    meanwhile waits up to `patience_s` for a way to a pod. Every `check_s` the chooser is asked if the pod
-    is still the same.
+    The local port stays the same when the API server restarts or the pod is replaced. A new connection then waits up
+    to `connect_timeout_s` for a pod. Every `check_interval_s` the selector is asked whether the pod is still the same.
     """
 
     def __init__(
@@ -100,7 +98,7 @@ class PortForward:
         self.access, self.namespace, self.select_pod, self.port = access, namespace, select_pod, port
         self.check_interval_s, self.connect_timeout_s = check_interval_s, connect_timeout_s
         self.pod: str | None = None
-        self._last_pod: str | None = None  # also while `pod` is None because the way to it broke
+        self._last_pod: str | None = None  # kept while `pod` is None because its connection failed
         self._local_port, self._on_event = local_port, on_event
         self._lost = False
         self._tunnels: dict[asyncio.Task[None], str] = {}
@@ -131,7 +129,7 @@ class PortForward:
         except OSError as error:
             await self._session.close()
             raise PortForwardError(
-                f"Port {self._local_port} of this machine cannot be used", str(error), "Choose another port."
+                f"Local port {self._local_port} cannot be used", str(error), "Choose another port."
             ) from error
         self._local_port = self._server.sockets[0].getsockname()[1]
         self._watch_task = asyncio.create_task(self._watch_pod())
@@ -155,13 +153,12 @@ class PortForward:
             await asyncio.sleep(self.check_interval_s)
 
     async def _check_pod(self) -> None:
-        """Asks which pod it is now; a new one ends the tunnels to the old, whose clients then connect
-        anew."""
+        """Ask which pod is current; a new one closes the tunnels to the old one, whose clients then reconnect."""
         try:
             pod = await self.select_pod()
         except asyncio.CancelledError:
             raise
-        except Exception as error:  # whatever the chooser's own client raises, the way to the pod is lost
+        except Exception as error:  # whatever the selector's client raises, the pod cannot be reached
             self._emit_lost(str(error) or type(error).__name__)
             return
         if pod is None:
@@ -200,7 +197,7 @@ class PortForward:
             if ws is not None:
                 await self._relay(ws, reader, writer)
         except asyncio.CancelledError:
-            pass  # asyncio's server would print it; the connection just ends
+            pass  # asyncio's server would log it; the connection just ends
         finally:
             self._tunnels.pop(task, None)
             writer.close()
@@ -208,7 +205,7 @@ class PortForward:
                 await writer.wait_closed()
 
     async def _connect_with_retry(self, task: asyncio.Task[None]) -> aiohttp.ClientWebSocketResponse | None:
-        """A WebSocket to the pod, trying again with growing pauses until `patience_s` is over."""
+        """Open a WebSocket to the pod, with growing pauses between attempts until `connect_timeout_s` is over."""
         end, pause = asyncio.get_running_loop().time() + self.connect_timeout_s, 0.1
         while True:
             if self.pod is None:
@@ -252,11 +249,10 @@ class PortForward:
             raise
 
     async def _handshake(self, ws: aiohttp.ClientWebSocketResponse, pod: str) -> bool:
-        """Reads the two messages that name the port; an error instead means that the pod cannot be
-        reached."""
+        """Read the two messages that name the port; an error in their place means that the pod cannot be reached."""
         import aiohttp
 
-        awaited, detail = {_DATA, _ERROR}, "the connection ended at its start"
+        awaited, detail = {_DATA, _ERROR}, "the connection was closed immediately"
         while awaited:
             message = await asyncio.wait_for(ws.receive(), timeout=10)
             if message.type is not aiohttp.WSMsgType.BINARY:
@@ -277,7 +273,7 @@ class PortForward:
         up, down = asyncio.create_task(_send(reader, ws)), asyncio.create_task(_receive(ws, writer))
         try:
             await asyncio.wait({up, down}, return_when=asyncio.FIRST_COMPLETED)
-            if up.done() and not down.done():  # the client is done: give an answer on its way a moment
+            if up.done() and not down.done():  # the client is done: wait a moment for an answer in flight
                 await asyncio.wait({down}, timeout=1)
         finally:
             for task in (up, down):
@@ -285,12 +281,12 @@ class PortForward:
             results = await asyncio.gather(up, down, return_exceptions=True)
             with contextlib.suppress(Exception):
                 await asyncio.wait_for(ws.close(), timeout=2)
-        refused = next((str(result) for result in results if isinstance(result, _StreamError)), None)
-        if refused:
-            self._emit_lost(f"{self.pod}: {refused}")
-            self.pod = None  # whoever connects next looks the pod up again
+        failure = next((str(result) for result in results if isinstance(result, _StreamError)), None)
+        if failure:
+            self._emit_lost(f"{self.pod}: {failure}")
+            self.pod = None  # the next connection selects the pod again
         elif any(isinstance(result, _ConnectionLost) for result in results):
-            # a server that went away says so there; a mere end of the pod's side does not
+            # The API server or its connection is gone; when only the pod's side ends, the close is regular.
             await self._check_pod()
 
 
@@ -299,19 +295,17 @@ class _StreamError(Exception):
 
 
 class _ConnectionLost(Exception):
-    """The WebSocket ended without a farewell: a server that died, or one that does not take leave."""
+    """The WebSocket ended without a close frame: the API server died or dropped the connection."""
 
 
 async def _send(reader: asyncio.StreamReader, ws: aiohttp.ClientWebSocketResponse) -> None:
-    """Local to pod. `send_bytes` waits while the socket is full, so the local client is slowed down, not
-    buffered."""
+    """Copy from the local client to the pod. `send_bytes` waits while the socket is full, which slows the client down."""
     while data := await reader.read(_CHUNK_SIZE):
         await ws.send_bytes(bytes([_DATA]) + data)
 
 
 async def _receive(ws: aiohttp.ClientWebSocketResponse, writer: asyncio.StreamWriter) -> None:
-    """Pod to local. Waits for the local client before the next message, so aiohttp stops reading the
-    socket."""
+    """Copy from the pod to the local client, and wait for the client before the next message is read."""
     import aiohttp
 
     async for message in ws:

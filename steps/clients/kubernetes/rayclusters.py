@@ -1,4 +1,4 @@
-"""RayClusters: made with no workers, raised when the head is ready, ready when every worker is."""
+"""RayClusters: created without workers, scaled up when the head is ready, ready when every worker is."""
 
 from __future__ import annotations
 
@@ -23,39 +23,46 @@ RELEASED_ANNOTATION = "grpo-wizard/released"
 
 
 class RayClusterDriver(KubeDriver):
-    """`status.state` latches and is not trusted: the head's live condition and the workers' own readiness count."""
+    """`status.state` stays ready after a failure and is not used: the head's condition and the pods' readiness decide."""
 
     updatable = frozenset({"spec.workerGroupSpecs", "metadata.annotations"})
 
     def read(self, cloud: CloudContext, context: ResourceContext) -> ObservedState:
-        seen = super().read(cloud, context)
+        observed = super().read(cloud, context)
         kube = self.kube_client(cloud, context)
-        if kube is None or seen.state in ("absent", "deleting"):
-            return seen
+        if kube is None or observed.state in ("absent", "deleting"):
+            return observed
         live = kube.get(self.path(context)) or {}
-        state, detail, why = self._state(kube, context, live)
-        drift = self._drift(seen, live, state)
-        return ObservedState(state, seen.owner_label, seen.identity, drift, detail, self._outputs(live), why)
+        state, detail, diagnosis = self._state(kube, context, live)
+        return ObservedState(
+            state,
+            observed.owner_label,
+            observed.identity,
+            self._drift(observed, live, state),
+            detail,
+            self._outputs(live),
+            diagnosis,
+        )
 
     def _state(
         self, kube: KubeClient, context: ResourceContext, live: JSON
     ) -> tuple[ResourceState, str, Diagnosis | None]:
-        """Pods are counted themselves, and by the operator too: its status may be older than they are, either way."""
+        """Ready workers are counted from the pods and from the operator's status; either may be outdated, so the lower counts."""
         pods = list_pods(kube, context.location("namespace"), context.name)
         head_ready = head_is_ready(live) and any(is_head(p) and is_ready(p) for p in pods)
         wanted = int(context.spec["spec"]["workerGroupSpecs"][0]["replicas"])
         ready = min(sum(1 for p in pods if not is_head(p) and is_ready(p)), ready_worker_count(live))
         if head_ready and (is_scaled_down(live) or (ready >= wanted and _desired_replicas(live) >= wanted)):
             return "ready", f"head and {ready} workers ready", None
-        what = f"head ready, workers {ready} of {wanted}" if head_ready else "waiting for the head"
-        why = diagnose_raycluster(kube, context.location("namespace"), context.name, pods)
-        return "creating", f"{what}: {why}" if why else what, why
+        progress = f"head ready, workers {ready} of {wanted}" if head_ready else "waiting for the head"
+        diagnosis = diagnose_raycluster(kube, context.location("namespace"), context.name, pods)
+        return "creating", f"{progress}: {diagnosis}" if diagnosis else progress, diagnosis
 
     def _drift(self, observed: ObservedState, live: JSON, state: ResourceState) -> tuple[Any, ...]:
-        """Fewer replicas than wanted are no drift while they are being raised, nor after a release."""
-        coming = state == "creating" or is_scaled_down(live)
+        """Missing replicas are not drift while the cluster scales up, nor after its nodes were released."""
+        scaling = state == "creating" or is_scaled_down(live)
         return tuple(
-            d for d in observed.drift if not (coming and d.path.endswith(("replicas", "minReplicas")))
+            d for d in observed.drift if not (scaling and d.path.endswith(("replicas", "minReplicas")))
         )
 
     def _outputs(self, live: JSON) -> dict[str, str]:
@@ -63,10 +70,10 @@ class RayClusterDriver(KubeDriver):
         return {"released": found} if found else {}
 
     def body(self, cloud: CloudContext, context: ResourceContext) -> JSON:
-        made = super().body(cloud, context)
-        group: Mapping[str, Any] = made["spec"]["workerGroupSpecs"][0]
-        return json.loads(json.dumps(made)) | {
-            "spec": made["spec"] | {"workerGroupSpecs": [{**group, "replicas": 0}]}
+        body = super().body(cloud, context)
+        group: Mapping[str, Any] = body["spec"]["workerGroupSpecs"][0]
+        return json.loads(json.dumps(body)) | {
+            "spec": body["spec"] | {"workerGroupSpecs": [{**group, "replicas": 0}]}
         }
 
     def update(self, cloud: CloudContext, context: ResourceContext, observed: ObservedState) -> str:
@@ -84,12 +91,12 @@ class RayClusterDriver(KubeDriver):
             and head_is_ready(live)
             and _desired_replicas(live) < wanted
         ):
-            context.emit(f"the head is ready: asking for {wanted} workers")
+            context.emit(f"the head is ready: requesting {wanted} workers")
             scale_workers(kube, self.path(context), wanted)
 
 
 def scale_workers(kube: KubeClient, path: str, replicas: int) -> None:
-    """Replicas of the first worker group to `wanted`; a release note is taken off."""
+    """Set the replicas of the first worker group, and remove the annotation of released nodes."""
     live = kube.get(path) or {}
     groups = live["spec"]["workerGroupSpecs"]
     groups[0] = {**groups[0], "replicas": replicas}

@@ -1,4 +1,4 @@
-"""The Ray head of a RayCluster: a port-forward of our own to its dashboard and its agent, with Ray's token where it has one."""
+"""Connect to the Ray head of a RayCluster: port-forwards to its dashboard and its agent, and Ray's token if it has one."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ DASHBOARD_PORT, AGENT_PORT = 8265, 52365
 
 @dataclass(frozen=True)
 class RayHeadConnection:
-    """An open head. `agent_url` serves the log folder by byte ranges."""
+    """An open connection. `agent_url` serves the log folder and supports range requests."""
 
     jobs: RayJobsClient
     dashboard_url: str
@@ -34,7 +34,7 @@ def kube_access(cloud: CloudContext, kube: KubeClient) -> KubeAccess:
 
 
 def ray_token(kube: KubeClient, namespace: str, raycluster: str) -> str | None:
-    """From the Secret named as the RayCluster, as KubeRay keeps it; none where Ray has no authentication (before 2.52)."""
+    """Ray's token from the Secret with the RayCluster's name, where KubeRay keeps it; None without one (Ray before 2.52)."""
     found = kube.get(f"/api/v1/namespaces/{namespace}/secrets/{raycluster}")
     value = (found or {}).get("data", {}).get("auth_token")
     return base64.b64decode(value).decode() if value else None
@@ -44,14 +44,17 @@ def ray_token(kube: KubeClient, namespace: str, raycluster: str) -> str | None:
 async def open_head(
     cloud: CloudContext, parent: Mapping[str, str], local_port: int = 0
 ) -> AsyncIterator[RayHeadConnection]:
-    """`where` as in the job's resource: project, location, cluster, namespace, raycluster. Raises CloudError while nothing is there."""
+    """Open a connection. `parent` as in the job's resource: project, location, cluster, namespace, raycluster.
+
+    Raises CloudError while the cluster does not exist or is not ready.
+    """
     import asyncio
 
     kube = await asyncio.to_thread(
         connect_cluster, cloud, parent["project"], parent["location"], parent["cluster"]
     )
     if kube is None:
-        raise CloudError("busy", f"cluster {parent['cluster']} is not up", transient=True)
+        raise CloudError("busy", f"Cluster {parent['cluster']} is not ready", transient=True)
     token = await asyncio.to_thread(ray_token, kube, parent["namespace"], parent["raycluster"])
     access = kube_access(cloud, kube)
     choose = head_pod_selector(access, parent["namespace"], parent["raycluster"])

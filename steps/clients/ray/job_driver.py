@@ -1,4 +1,4 @@
-"""The training job as a resource: looked up on the head by its marks, submitted once, resumed by a new job in the same folder."""
+"""The training job as a resource: found on the head by its metadata, submitted once, resumed by a new job in the same folder."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ from grpo_wizard.steps.training.checkpoints import CheckpointListing, list_from_
 
 OWNER_KEY, PARAMETERS_KEY = "grpo-wizard", "grpo-wizard-parameters"
 _FAILED_STATUSES = ("FAILED", "STOPPED")
-_NEW_PARAMETERS = "another run has ended; these parameters are new"
+_NEW_PARAMETERS = "a run with other parameters has ended; this one has not been submitted yet"
 
 
 def parameters_hash(entrypoint: str) -> str:
-    """A short hash of all that a job does: two jobs with the same one are the same run."""
+    """A short hash of everything that a job does: jobs with the same hash are the same run."""
     return hashlib.sha256(entrypoint.encode()).hexdigest()[:12]
 
 
 class JobDriver(Driver):
-    """`repeatable`: a job that FAILED, was STOPPED or is lost is simply submitted again; NeMo RL goes on from the last step_N itself."""
+    """A job that FAILED, was STOPPED or is lost is submitted again; NeMo RL itself resumes from the last step_N."""
 
     recreate_on_failure = True
 
@@ -48,15 +48,17 @@ class JobDriver(Driver):
     async def _read(self, cloud: CloudContext, context: ResourceContext) -> ObservedState:
         try:
             async with open_head(cloud, context.resource.parent) as head:
-                mine = [
+                jobs = [
                     job
                     for job in await head.jobs.list_jobs()
                     if job.metadata.get(OWNER_KEY) == self._deployment_id(context)
                 ]
-                if not mine:
+                if not jobs:
                     return ObservedState(detail="LOST" if context.recorded.get("job_id") else "")
-                sight = self._observed_state(context, mine[0], await _has_output(head, mine[0]))
-                return await _with_resume_point(head, context, sight) if sight.state == "failed" else sight
+                observed = self._observed_state(context, jobs[0], await _has_output(head, jobs[0]))
+                if observed.state == "failed":
+                    return await _with_resume_point(head, context, observed)
+                return observed
         except RayError as error:
             raise _to_cloud_error(error) from error
 
@@ -74,7 +76,7 @@ class JobDriver(Driver):
             ()
             if same
             else (
-                Drift("parameters", "those of the answers", f"those of job {job.id}, which is {job.status}"),
+                Drift("parameters", "this configuration's", f"those of job {job.id}, which is {job.status}"),
             )
         )
         ready = job.status == "SUCCEEDED" or (job.status == "RUNNING" and has_output)
@@ -83,7 +85,7 @@ class JobDriver(Driver):
         )
 
     def create(self, cloud: CloudContext, context: ResourceContext) -> str:
-        """Submits under an id that was written down before. Released GPU nodes are asked for again first."""
+        """Submit under an id that is already on disk. Released GPU nodes are requested again first."""
         self._scale_up_workers(cloud, context)
         asyncio.run(self._submit(cloud, context))
         return ""
@@ -95,18 +97,18 @@ class JobDriver(Driver):
         path = self._raycluster_path(context)
         live = kube.get(path) if kube else None
         if kube is None or live is None or not head_is_ready(live):
-            raise CloudError("busy", "the Ray head is not ready", transient=True)
+            raise CloudError("busy", "The Ray head is not ready", transient=True)
         wanted = int(context.spec["workers"])
         if is_scaled_down(live):
             asyncio.run(self._check_before_scale_up(cloud, context))
-            context.emit(f"the GPU nodes were released: asking for {wanted} workers again")
+            context.emit(f"the GPU nodes were released: requesting {wanted} workers again")
             scale_workers(kube, path, wanted)
-            raise CloudError("busy", "waiting for the workers to come back", transient=True)
+            raise CloudError("busy", "Waiting for the workers to start again", transient=True)
         if ready_worker_count(live) < wanted:
-            raise CloudError("busy", f"workers ready: {ready_worker_count(live)} of {wanted}", transient=True)
+            raise CloudError("busy", f"Workers ready: {ready_worker_count(live)} of {wanted}", transient=True)
 
     async def _check_before_scale_up(self, cloud: CloudContext, context: ResourceContext) -> None:
-        """Before GPU nodes are asked for again."""
+        """Check that the run has steps left before GPU nodes are requested again."""
         async with open_head(cloud, context.resource.parent) as head:
             await _require_steps_left(head, context)
 
@@ -129,7 +131,7 @@ class JobDriver(Driver):
         return ""
 
     async def _stop(self, cloud: CloudContext, context: ResourceContext, id: str) -> None:
-        """Stopped and forgotten by Ray; checkpoints and log files on Lustre stay as they are."""
+        """Stop the job and delete it from Ray; checkpoints and log files on Lustre stay."""
         try:
             async with open_head(cloud, context.resource.parent) as head:
                 await head.jobs.stop(id)
@@ -155,9 +157,9 @@ class JobDriver(Driver):
 
 
 def ended_job_state(deployment_id: str, id: str, status: str, same_parameters: bool) -> ObservedState:
-    """Of a job that has ended and that no head knows any more. `same`: whether it did what the answers ask for now."""
+    """The state of a job that has ended and that the head no longer knows."""
     facts = {"job_id": id, "status": status}
-    detail = f"{status}; the Ray head was made anew since and does not know it any more"
+    detail = f"{status}; the Ray head was re-created since and lost the job's record"
     if status in _FAILED_STATUSES:
         return ObservedState("failed", deployment_id, id, detail=detail, outputs=facts)
     if not same_parameters:
@@ -166,52 +168,54 @@ def ended_job_state(deployment_id: str, id: str, status: str, same_parameters: b
 
 
 def submission_id(request_id: str) -> str:
-    """Ray's submission id of a create: derived from what is on disk before the call, so that a lost answer is found."""
+    """Ray's submission id of a create: derived from the saved request id, so that the job is found after a lost answer."""
     return f"grpo-{request_id}"
 
 
 async def read_checkpoint_folder(head: RayHeadConnection, folder: str) -> CheckpointListing:
-    """What stands below a checkpoint folder on Lustre, listed by `du` in the head's container."""
+    """List a checkpoint folder on Lustre with `du` in the head's container."""
     done = await run_in_pod(head, "ray-head", ["du", "-ab", folder])
     return list_from_files(parse_du(done.stdout))
 
 
 def no_steps_left_reason(listing: CheckpointListing, task_spec: Mapping[str, Any]) -> str:
-    """Why a run in this folder would have nothing to do, empty when it would: NeMo RL takes the highest step_N by name
-    (v0.5.0, checkpoint.py:272), sees that it is at max_num_steps, and ends as if it had succeeded (grpo.py:1063)."""
+    """Why a run in this folder has no step left, empty when it has one.
+
+    NeMo RL v0.5.0 takes the highest step_N by name, finds it at max_num_steps and ends successfully without training:
+    https://github.com/NVIDIA-NeMo/RL/blob/v0.5.0/nemo_rl/algorithms/grpo.py
+    """
     latest, last = listing.latest_step, int(task_spec["max_num_steps"])
     if latest is None or latest < last:
         return ""
-    return f"{task_spec['checkpoint_dir']} holds step_{latest} already, and the run ends at step {last}: not one step would be made"
+    return f"{task_spec['checkpoint_dir']} already holds step_{latest}, and the run ends at step {last}, so no step is left"
 
 
-NO_STEPS_LEFT_REMEDY = "raise grpo.max_num_steps, or choose another grpo.checkpoint_dir"
+NO_STEPS_LEFT_REMEDY = "Raise grpo.max_num_steps, or choose another grpo.checkpoint_dir."
 
 
 async def _require_steps_left(head: RayHeadConnection, context: ResourceContext) -> None:
-    """Raises CloudError before a submission that would only pretend to train. A folder that cannot be listed stops nothing."""
+    """Raise CloudError before a submission that would train nothing. A folder that cannot be listed does not stop it."""
     try:
-        why = no_steps_left_reason(
+        reason = no_steps_left_reason(
             await read_checkpoint_folder(head, str(context.spec["checkpoint_dir"])), context.spec
         )
     except CloudError as error:
         context.emit(f"the checkpoint folder could not be listed: {error.title}")
         return
-    if why:
-        raise CloudError("conflict", "the run has no step left to make", why, NO_STEPS_LEFT_REMEDY)
+    if reason:
+        raise CloudError("conflict", "The run has no steps left", reason, NO_STEPS_LEFT_REMEDY)
 
 
 async def _with_resume_point(
     head: RayHeadConnection, context: ResourceContext, observed: ObservedState
 ) -> ObservedState:
-    """Where the next try goes on: NeMo RL takes the newest complete step_N of the same folder by itself."""
+    """Add the step from which the next attempt resumes: NeMo RL itself takes the newest complete step_N of the folder."""
     step = (await read_checkpoint_folder(head, str(context.spec["checkpoint_dir"]))).resume_step
-    where = (
-        f"the next try goes on from step_{step}"
-        if step is not None
-        else "no checkpoint is complete: the next try begins anew"
-    )
-    return replace(observed, detail=f"{observed.detail}; {where}", resume_step=step)
+    if step is None:
+        text = "no checkpoint is complete, so the next attempt starts from the beginning"
+        return replace(observed, detail=f"{observed.detail}; {text}")
+    text = f"the next attempt resumes from step_{step}"
+    return replace(observed, detail=f"{observed.detail}; {text}", resume_step=step)
 
 
 async def _has_output(head: RayHeadConnection, job: Job) -> bool:
@@ -228,8 +232,9 @@ async def _has_output(head: RayHeadConnection, job: Job) -> bool:
 
 
 def _to_cloud_error(error: RayError) -> CloudError:
-    waits = isinstance(error, RayUnreachable)
-    return CloudError("busy" if waits else "refused", error.title, error.detail, error.fix, transient=waits)
+    unreachable = isinstance(error, RayUnreachable)
+    kind = "busy" if unreachable else "refused"
+    return CloudError(kind, error.title, error.detail, error.fix, transient=unreachable)
 
 
 def _last_line(message: str) -> str:

@@ -1,9 +1,8 @@
-"""Ray's Jobs and cluster interfaces over HTTP (Ray 2.49.2 and 2.60, API version "4"); no import of ray, no
-kubectl.
+"""Ray's Jobs and cluster APIs over HTTP (Ray 2.49.2 and 2.60, API version "4"), without importing ray.
 
-A job is submitted with an id chosen beforehand, so that a lost answer is looked up and never repeated.
-Nothing but the entrypoint and metadata is sent: Ray answers env_vars in clear to whoever asks, and NeMo RL
-0.5.0 fails with them.
+A job is submitted under an id chosen beforehand: after a lost answer it is looked up, never submitted twice.
+Only the entrypoint and metadata are sent: Ray returns env_vars in clear text to every caller, and NeMo RL 0.5.0
+fails with them.
 """
 
 from __future__ import annotations
@@ -28,19 +27,19 @@ LOST = "LOST"
 
 
 class RayError(WizardError):
-    """The Ray head answered with an error, or not at all."""
+    """The Ray head returned an error, or did not respond."""
 
 
 class RayUnreachable(RayError):
-    """No answer: refused, cut or too slow. What was asked may have been done."""
+    """No answer: refused, reset or timed out. The request may have taken effect."""
 
 
 class RayAuthError(RayError):
-    """The head said no (401, 403)."""
+    """The head rejected the token (401, 403)."""
 
 
 class RayJobNotFound(RayError):
-    """The head does not know the job: never submitted, deleted, or the head is a new one."""
+    """The head does not know the job: never submitted, deleted, or the head was restarted."""
 
 
 class JobExists(RayError):
@@ -49,8 +48,7 @@ class JobExists(RayError):
 
 @dataclass(frozen=True)
 class Job:
-    """A job as Ray tells it. Times are epoch seconds. `agent_url`: the agent of the node that runs the
-    driver."""
+    """A job as Ray reports it. Times are epoch seconds. `agent_url`: the agent of the node that runs the driver."""
 
     id: str
     status: str
@@ -69,14 +67,15 @@ class Job:
 
 
 def new_job_id(prefix: str = "grpo") -> str:
-    """An id that no job has yet: to be noted down before it is submitted."""
+    """A new, unique id; save it before submitting the job."""
     return f"{prefix}-{secrets.token_hex(6)}"
 
 
 class RayJobsClient:
-    """One Ray head behind `base_url` (a dashboard's address, usually of a forward). Use it as `async with`.
+    """Client of one Ray head at `base_url` (the dashboard, usually a port-forward). Use it with `async with`.
 
-    `token`: Ray's own (RAY_AUTH_MODE=token, Ray 2.52 and later), None where the head has none.
+    `token`: Ray's own (RAY_AUTH_MODE=token, Ray 2.52 and later), None when the head has none. `audit`: called
+    around every request.
     """
 
     def __init__(
@@ -101,14 +100,14 @@ class RayJobsClient:
         await self.close()
 
     async def close(self) -> None:
-        """Ends the connections."""
+        """Close the connections."""
         if self._session is not None:
             await self._session.close()
             self._session = None
 
     @property
     def session(self) -> aiohttp.ClientSession:
-        """One session, made at first use, that sends the token."""
+        """The session, created on first use; it sends the token."""
         import aiohttp
 
         if self._session is None:
@@ -117,15 +116,14 @@ class RayJobsClient:
         return self._session
 
     async def version(self) -> dict[str, str]:
-        """`version` of the API, `ray_version`, and, where Ray has it, `session_name`, which a restart
-        changes."""
+        """`version` of the API, `ray_version`, and, if Ray reports it, `session_name`, which changes on a restart."""
         return dict(await self._json("GET", "/api/version"))
 
     async def submit(
         self, entrypoint: str, job_id: str, metadata: dict[str, str] | None = None, *, attempts: int = 5
     ) -> Job:
-        """Submits once, however often the answer is lost. Raises JobExists when the id is another
-        entrypoint's."""
+        """Submit exactly once, however often the answer is lost. Raises JobExists when a job with another
+        entrypoint has the id."""
         body = {"entrypoint": entrypoint, "submission_id": job_id, "metadata": metadata or {}}
         for attempt in range(attempts):
             try:
@@ -142,7 +140,7 @@ class RayJobsClient:
         raise AssertionError("unreachable")
 
     async def _await_submitted(self, job_id: str, entrypoint: str) -> Job:
-        """The job just accepted; it is known whether or not this look-up succeeds at once."""
+        """The job that was just accepted; PENDING when it cannot be read back yet."""
         for pause in (0.2, 0.5, 1.0, 2.0):
             if found := await self._get_or_none(job_id):
                 return self._require_same_entrypoint(found, entrypoint)
@@ -158,45 +156,44 @@ class RayJobsClient:
     def _require_same_entrypoint(self, job: Job, entrypoint: str) -> Job:
         if job.entrypoint != entrypoint:
             raise JobExists(
-                f"The job {job.id} is another one",
-                "Its entrypoint differs from what was to be submitted.",
+                f"Another job has the id {job.id}",
+                "Its entrypoint differs from the one to submit.",
                 "Submit under a new id.",
             )
         return job
 
     async def get(self, job_id: str) -> Job:
-        """The job now. Raises JobUnknown."""
+        """Read the job. Raises RayJobNotFound."""
         return _parse_job(await self._json("GET", f"/api/jobs/{job_id}"))
 
     async def list_jobs(self) -> list[Job]:
-        """All submitted jobs, the newest first."""
+        """All submitted jobs, newest first."""
         found = [
             _parse_job(item) for item in await self._json("GET", "/api/jobs/") if item.get("submission_id")
         ]
         return sorted(found, key=lambda job: job.started_at or 0, reverse=True)
 
     async def stop(self, job_id: str) -> bool:
-        """Asks the job to end; False when it had ended already. It is STOPPED a second or two later."""
+        """Ask the job to stop; False when it has already ended. It is STOPPED a second or two later."""
         return bool((await self._json("POST", f"/api/jobs/{job_id}/stop", job_id)).get("stopped"))
 
     async def delete(self, job_id: str) -> None:
-        """Makes Ray forget an ended job; its log file stays. One that is unknown already is fine."""
+        """Delete an ended job from Ray; its log file stays. A job that does not exist is no error."""
         with contextlib.suppress(RayJobNotFound):
             await self._json("DELETE", f"/api/jobs/{job_id}", job_id)
 
     async def nodes(self) -> list[dict[str, Any]]:
-        """The nodes' summaries (`hostname`, `ip`, `cpu`, `mem`, `gpus` …, `raylet`), as the dashboard
-        shows them."""
+        """The nodes' summaries (`hostname`, `ip`, `cpu`, `mem`, `gpus` …, `raylet`), as the dashboard shows them."""
         answer = await self._json("GET", "/nodes?view=summary")
         return list(answer.get("data", {}).get("summary", []))
 
     async def cluster_status(self) -> dict[str, Any]:
-        """Resources in use and wanted, as Ray's autoscaler tells them."""
+        """Resources in use and requested, as Ray's autoscaler reports them."""
         answer = await self._json("GET", "/api/cluster_status")
         return dict(answer.get("data", {}).get("clusterStatus") or {})
 
     async def _json(self, method: str, path: str, job_id: str = "", **more: Any) -> Any:
-        """The JSON that a request is answered with. `job_id`: the job that a write is about, for the audit."""
+        """Send a request and decode the answer. `job_id`: the job that a write concerns, for the audit."""
         with self._audit(method, f"ray:{path}", job_id) as sent:
             async with self.request(method, self.base_url + path, **more) as answer:
                 sent.status = answer.status
@@ -208,14 +205,14 @@ class RayJobsClient:
             return await answer.json(content_type=None)
         except ValueError as error:
             raise RayError(
-                "The Ray head gave no JSON",
+                "The Ray head did not return JSON",
                 f"{method} {path}: {error}",
                 "Check that the forwarded port is Ray's dashboard.",
             ) from error
 
     @asynccontextmanager
     async def request(self, method: str, url: str, **more: Any) -> AsyncIterator[aiohttp.ClientResponse]:
-        """One request; what breaks in it, or in reading its answer, is RayUnreachable."""
+        """Send one request; a failure to send it or to read its answer raises RayUnreachable."""
         import aiohttp
 
         more.setdefault("timeout", aiohttp.ClientTimeout(total=self.timeout_s, sock_connect=10))
@@ -225,13 +222,13 @@ class RayJobsClient:
         except (aiohttp.ClientError, OSError, TimeoutError) as error:
             path = url.removeprefix(self.base_url)
             raise RayUnreachable(
-                "The Ray head does not answer",
+                "The Ray head does not respond",
                 f"{method} {path}: {error or type(error).__name__}",
-                "It is asked again; check the network and the head pod if this lasts.",
+                "The request is retried. If this persists, check the network and the head pod.",
             ) from error
 
     async def raise_for_status(self, answer: aiohttp.ClientResponse) -> None:
-        """Raises the error that a status stands for."""
+        """Raise the error that matches a status of 400 and above."""
         if answer.status < 400:
             return
         text = (await answer.text())[:2000]
@@ -243,25 +240,27 @@ class RayJobsClient:
 def _error_from_response(status: int, detail: str, text: str) -> RayError:
     if status in (401, 403):
         return RayAuthError(
-            "The Ray head refuses the token",
+            "The Ray head rejected the token",
             detail,
-            "Read it again from the Secret that is named as the RayCluster.",
+            "Read the token again from the Secret with the RayCluster's name.",
         )
     if "already exists" in text:
-        return JobExists("A job has this id already", detail, "Submit under a new id.")
+        return JobExists("A job with this id already exists", detail, "Submit under a new id.")
     if status == 404 and "does not exist" in text:
         return RayJobNotFound(
             "The Ray head does not know this job",
             detail,
-            "Its head was restarted, or the job was deleted: apply again to go on from the last checkpoint.",
+            "The head was restarted, or the job was deleted. Run apply again to resume from the last checkpoint.",
         )
-    # 500 with these words: the head's agent has not joined yet, the first seconds of a head's life.
-    young = status == 500 and ("TimeoutError" in text or "No available agent" in text)
-    if status in (502, 503, 504) or young:
+    # 500 with these messages: the head has just started and its agent has not joined yet.
+    starting = status == 500 and ("TimeoutError" in text or "No available agent" in text)
+    if status in (502, 503, 504) or starting:
         return RayUnreachable(
-            "The Ray head is not ready", detail, "It is asked again; look at the head pod if this lasts."
+            "The Ray head is not ready",
+            detail,
+            "The request is retried. If this persists, check the head pod.",
         )
-    return RayError("The Ray head answered with an error", detail, "Look at the head pod's log.")
+    return RayError("The Ray head returned an error", detail, "Check the head pod's log.")
 
 
 def _parse_job(body: dict[str, Any]) -> Job:

@@ -1,10 +1,10 @@
-"""A job's log and status, from the first byte to the end, over connections that break.
+"""Follow a job's log and status from the first byte to the end, over connections that break.
 
-The bytes come by Range from the agent of the head, which serves the log folder
-(`/logs/job-driver-ID.log`): a cut connection goes on at the spool's length. Where the agent cannot be
-reached, Ray's own interfaces stand in: the WebSocket tail, which always begins at byte 0, and the whole
-text. Both turn carriage returns into newlines (Ray 2.49.2 and 2.60). The end of a stream is never the end
-of a job: only its status is (ray-project/ray/issues/60665).
+The bytes are range requests to the head's agent, which serves the log folder (`/logs/job-driver-ID.log`): after
+a broken connection the next request starts at the spool's length. While the agent cannot be reached, Ray's own
+interfaces replace it: the WebSocket tail, which always starts at byte 0, and the full text. Both turn carriage
+returns into newlines (Ray 2.49.2 and 2.60). The end of a stream is never the end of a job, only its status is
+(https://github.com/ray-project/ray/issues/60665).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import time
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from grpo_wizard.steps.clients.ray.jobs_api import (
     LOST,
@@ -33,11 +33,11 @@ from grpo_wizard.steps.clients.ray.log_spool import LogSpool
 if TYPE_CHECKING:
     import aiohttp
 
-_AGENT_MAX_FAILURES = 3  # failures of the agent, while the dashboard answers, before text stands in
+_AGENT_MAX_FAILURES = 3  # failures of the agent, while the dashboard answers, before text replaces the file
 _AGENT_RETRY_S = 15.0
-_FULL_READ_INTERVAL_S = 3.0  # the whole text each time: 9 MB take 0.35 s
+_FULL_READ_INTERVAL_S = 3.0  # the full text each time: 9 MB take 0.35 s
 _FINAL_READ_ATTEMPTS = 20  # after the job's end, for the rest of its log
-# a process that outlived its job may print for ever; whole passes count, not this time
+# A process that outlives its job may print forever, so reading stops after this time.
 _TRAILING_OUTPUT_S = 5.0
 _CLOSE_TOO_BIG = 1009
 _SESSION_TIME = re.compile(r"session_(\d{4}-\d\d-\d\d)_(\d\d)-(\d\d)-(\d\d)")
@@ -45,7 +45,7 @@ _SESSION_TIME = re.compile(r"session_(\d{4}-\d\d-\d\d)_(\d\d)-(\d\d)-(\d\d)")
 
 @dataclass(frozen=True)
 class LogChunk:
-    """Bytes of the log; `offset` is where they stand in the spool."""
+    """Bytes of the log; `offset` is their position in the spool."""
 
     offset: int
     data: bytes
@@ -53,14 +53,14 @@ class LogChunk:
 
 @dataclass(frozen=True)
 class Truncated:
-    """The spool was cut back to `offset`: what was read from there on comes again, byte for byte."""
+    """The spool was truncated to `offset`: everything after it is read again, byte for byte."""
 
     offset: int
 
 
 @dataclass(frozen=True)
 class StatusChange:
-    """A new status: Ray's word, or LOST. `job` is None when it is lost; `at` in epoch seconds."""
+    """A new status: Ray's own, or LOST. `job` is None when it is lost; `at` in epoch seconds."""
 
     status: str
     at: float
@@ -70,13 +70,14 @@ class StatusChange:
 
 @dataclass(frozen=True)
 class Notice:
-    """Said once each time. `kind`: reconnecting, reconnected, stream_ended, text (stands in), bytes
-    (again), incomplete."""
+    """A change in how the log is read, reported once. `kind`: reconnecting, reconnected, stream_ended, text (in
+    place of the file), bytes (the file again), incomplete."""
 
     kind: str
     detail: str
 
 
+ReadMode = Literal["range", "websocket", "full"]
 FollowEvent: TypeAlias = LogChunk | Truncated | StatusChange | Notice
 
 
@@ -89,9 +90,9 @@ async def follow(
     poll_interval_s: float = 1.0,
     status_interval_s: float = 2.0,
 ) -> AsyncGenerator[FollowEvent, None]:
-    """Follows until the job has ended and its log is complete, or is lost. The spool goes on where it stands.
+    """Follow the job until it has ended and its log is complete, or until it is lost. Continues an existing spool.
 
-    `agent_url`: the head's agent (port 52365), usually of a second forward; without it text is all there is.
+    `agent_url`: the head's agent (port 52365), usually behind a second port-forward; without it only text is read.
     """
     follower = _LogFollower(jobs, job_id, LogSpool(spool), agent_url, poll_interval_s, status_interval_s)
     try:
@@ -105,20 +106,20 @@ async def follow(
 async def catch_up(
     jobs: RayJobsClient, job_id: str, spool: Path, agent_url: str | None = None
 ) -> list[FollowEvent]:
-    """One look at the status and at all of the log that there is by now; the spool is complete up to this moment."""
+    """Read the status and the rest of the log once; afterwards the spool is complete up to now."""
     follower = _LogFollower(jobs, job_id, LogSpool(spool), agent_url, 1.0, 2.0)
-    seen: list[FollowEvent] = []
+    events: list[FollowEvent] = []
     try:
-        seen += [event async for event in follower._poll_status()]
+        events += [event async for event in follower._poll_status()]
         if follower.status not in ("", LOST):
-            seen += [event async for event in follower._read(ended=True)]
+            events += [event async for event in follower._read(ended=True)]
     finally:
         await follower.close()
-    return seen
+    return events
 
 
 class _RemoteLogTruncated(Exception):
-    """The head's file is shorter than the spool: it is another file."""
+    """The head's file is shorter than the spool, so it is a different file."""
 
 
 class _LogFollower:
@@ -134,7 +135,7 @@ class _LogFollower:
         self.jobs, self.job_id, self.spool = jobs, job_id, spool
         self.poll_interval_s, self.status_interval_s = poll_interval_s, status_interval_s
         self.agent_url = agent_url.rstrip("/") if agent_url else None
-        self.mode = "bytes" if agent_url else "tail"
+        self.mode: ReadMode = "range" if agent_url else "websocket"
         self.status = ""
         self._status_polled_at = -1e9
         self._failures = 0  # in a row, of the dashboard
@@ -143,10 +144,10 @@ class _LogFollower:
         self._outage = False
         self._stream_end: str | None = None
         self._ws: aiohttp.ClientWebSocketResponse | None = None
-        self._skip = 0  # bytes of text that the spool holds already
+        self._skip = 0  # bytes of text that are already in the spool
 
     async def run(self) -> AsyncGenerator[FollowEvent, None]:
-        """Status, then output, over and over; the last look at the output comes after the last status."""
+        """Read status, then output, repeatedly; the last output is read after the last status."""
         last_tries, ended_at = 0, 0.0
         while True:
             async for event in self._poll_status():
@@ -155,7 +156,7 @@ class _LogFollower:
                 return
             ended, before = self.status in TERMINAL, self.spool.size
             if self._stream_end and not ended:
-                yield Notice("stream_ended", f"{self._stream_end}; the job is {self.status}; going on")
+                yield Notice("stream_ended", f"{self._stream_end}; the job is {self.status}; still following")
             self._stream_end = None
             async for event in self._read(ended):
                 yield event
@@ -166,13 +167,13 @@ class _LogFollower:
                 if not self._failure_count():
                     return
                 if last_tries > _FINAL_READ_ATTEMPTS:
-                    yield Notice("incomplete", "the job has ended, but the end of its log cannot be had")
+                    yield Notice("incomplete", "the job has ended, but the end of its log cannot be read")
                     return
             await asyncio.sleep(self._poll_delay(quiet))
 
     def _failure_count(self) -> int:
-        """How often in a row the present way has failed."""
-        return max(self._failures, self._agent_failures if self.mode == "bytes" else 0, int(self._outage))
+        """How often in a row the current mode has failed."""
+        return max(self._failures, self._agent_failures if self.mode == "range" else 0, int(self._outage))
 
     def _poll_delay(self, quiet: bool) -> float:
         if failures := self._failure_count():
@@ -199,7 +200,7 @@ class _LogFollower:
         self._status_polled_at, self._failures = time.monotonic(), 0
         if self._outage:
             self._outage, self._agent_failures = False, 0
-            yield Notice("reconnected", f"{self.jobs.base_url} answers again")
+            yield Notice("reconnected", f"{self.jobs.base_url} is reachable again")
         if job.status != self.status:
             self.status = job.status
             yield StatusChange(job.status, time.time(), job, job.message)
@@ -211,28 +212,27 @@ class _LogFollower:
             session = ""
         found = _SESSION_TIME.search(session)
         when = f" at {found[1]} {found[2]}:{found[3]}:{found[4]} (the head's clock)" if found else ""
-        return f"The Ray head was restarted{when} and does not know the job."
+        return f"The Ray head was restarted{when} and no longer knows the job."
 
     async def _read(self, ended: bool) -> AsyncGenerator[FollowEvent, None]:
-        """One pass over what is new, by the best way there is."""
+        """Read once what is new, in the best available mode."""
         if self._outage:
             return
         if (
-            self.mode != "bytes"
+            self.mode != "range"
             and self.agent_url
             and (ended or time.monotonic() - self._agent_tried_at > _AGENT_RETRY_S)
         ):
             async for event in self._resume_range():
                 yield event
-        if self.mode == "bytes":
+        if self.mode == "range":
             async for event in self._read_range():
                 yield event
-        if self.mode != "bytes":
+        if self.mode != "range":
             async for event in self._read_text(ended):
                 yield event
 
-    # -- bytes
-    # ----------------------------------------------------------------------------------------------------
+    # -- range requests to the agent
 
     async def _read_range(self) -> AsyncGenerator[FollowEvent, None]:
         if self.spool.size > self.spool.exact_size:
@@ -247,17 +247,17 @@ class _LogFollower:
             yield Truncated(0)
         except RayError as error:
             self._agent_failures += 1
-            self._status_polled_at = -1e9  # is it the agent alone, or the whole head?
+            self._status_polled_at = -1e9  # poll at once: does the agent alone fail, or the whole head?
             if self._agent_failures >= _AGENT_MAX_FAILURES and not self._outage:
-                self._fall_back("tail")
-                yield Notice("text", f"the head's log file cannot be had: {error.detail}")
+                self._fall_back("websocket")
+                yield Notice("text", f"the head's log file cannot be read: {error.detail}")
 
     async def _fetch_range(self, offset: int) -> AsyncGenerator[bytes, None]:
-        """The file's bytes from `offset` to its present end."""
+        """The file's bytes from `offset` to its current end."""
         import aiohttp
 
         url = f"{self.agent_url}/logs/job-driver-{self.job_id}.log"
-        # identity: a compressed body could not go on in its middle
+        # identity: a compressed body could not be resumed in its middle
         headers = {"Range": f"bytes={offset}-", "Accept-Encoding": "identity"}
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=10, sock_read=15)
         async with self.jobs.request("GET", url, headers=headers, timeout=timeout) as answer:
@@ -267,33 +267,32 @@ class _LogFollower:
                     raise _RemoteLogTruncated
                 return
             await self.jobs.raise_for_status(answer)
-            skip = offset if answer.status == 200 else 0  # a server that does not know Range sends all
+            skip = offset if answer.status == 200 else 0  # a server without range support sends everything
             async for data in answer.content.iter_any():
                 kept, skip = data[skip:], max(0, skip - len(data))
                 if kept:
                     yield kept
 
     async def _resume_range(self) -> AsyncGenerator[FollowEvent, None]:
-        """Asks the agent again; where it answers, the inexact part of the spool is dropped and read anew."""
+        """Try the agent again; when it answers, the inexact end of the spool is dropped and read again."""
         self._agent_tried_at = time.monotonic()
         try:
             async with contextlib.aclosing(self._fetch_range(self.spool.exact_size)) as pieces:
                 await anext(pieces, None)
         except (RayError, _RemoteLogTruncated):
             return
-        self.mode, self._agent_failures = "bytes", 0
+        self.mode, self._agent_failures = "range", 0
         await self._close_websocket()
         yield Notice("bytes", "the head's own log file can be read again")
 
-    # -- text
-    # -----------------------------------------------------------------------------------------------------
+    # -- Ray's own text
 
-    def _fall_back(self, mode: str) -> None:
+    def _fall_back(self, mode: ReadMode) -> None:
         self.mode, self._agent_tried_at = mode, time.monotonic()
 
     async def _read_text(self, ended: bool) -> AsyncGenerator[FollowEvent, None]:
         try:
-            if self.mode == "tail" and not ended:
+            if self.mode == "websocket" and not ended:
                 async for event in self._read_websocket():
                     yield event
             elif ended or time.monotonic() - self._full_read_at > _FULL_READ_INTERVAL_S:
@@ -306,7 +305,7 @@ class _LogFollower:
             await self._close_websocket()
 
     async def _read_full(self) -> AsyncGenerator[FollowEvent, None]:
-        """All the text that Ray has; what the spool holds of it is skipped by length."""
+        """Read all the text that Ray has; what is already in the spool is skipped by length."""
         await self._close_websocket()
         async with self.jobs.request("GET", f"{self.jobs.base_url}/api/jobs/{self.job_id}/logs") as answer:
             await self.jobs.raise_for_status(answer)
@@ -316,7 +315,7 @@ class _LogFollower:
             yield LogChunk(self.spool.append(new, exact=False), new)
 
     async def _read_websocket(self) -> AsyncGenerator[FollowEvent, None]:
-        """The WebSocket's messages until it is silent for a poll's time or ends."""
+        """Read the WebSocket's messages until it is silent for one poll interval or ends."""
         import aiohttp
 
         ws = self._ws or await self._open_websocket()
@@ -334,8 +333,8 @@ class _LogFollower:
             code = ws.close_code
             await self._close_websocket()
             if code == _CLOSE_TOO_BIG or message.type is aiohttp.WSMsgType.ERROR:
-                self._fall_back("whole")
-            # ask the status now: the stream's end says nothing about the job's
+                self._fall_back("full")
+            # Poll the status now: the stream may end while the job continues.
             self._status_polled_at = -1e9
             self._stream_end = f"the stream ended (close code {code})"
             return

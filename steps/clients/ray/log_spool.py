@@ -1,4 +1,4 @@
-"""The local copy of a job's log: bytes at the offsets that they have on the head."""
+"""The local copy of a job's log: bytes have the same offsets as on the head."""
 
 from __future__ import annotations
 
@@ -13,11 +13,10 @@ class LogSpoolError(WizardError):
 
 
 class LogSpool:
-    """An append-only file, 0600. `exact`: up to here the bytes came from the head's file itself.
+    """An append-only file, 0600. Up to `exact_size` the bytes come from the head's file itself.
 
-    Behind `exact` they came as text through Ray, which turns carriage returns into newlines: good to read,
-    not the same bytes. They are replaced when the file can be had again; a note beside the file keeps the
-    number until then.
+    After that they came as text through Ray, which turns carriage returns into newlines: readable, but not the same
+    bytes. They are replaced as soon as the file can be read again; until then a file beside it keeps the number.
     """
 
     def __init__(self, path: Path) -> None:
@@ -32,7 +31,7 @@ class LogSpool:
             raise self._write_error(error) from error
 
     def append(self, data: bytes, exact: bool) -> int:
-        """Writes at the end; returns the offset of its first byte."""
+        """Append data; return the offset of its first byte."""
         start, rest = self.size, memoryview(data)
         try:
             if not exact and self.exact_size == self.size:
@@ -47,7 +46,7 @@ class LogSpool:
         return start
 
     def truncate(self, size: int) -> None:
-        """Drops everything behind `size`."""
+        """Drop everything after `size`."""
         try:
             os.ftruncate(self._fd, size)
             self.size, self.exact_size = size, min(self.exact_size, size)
@@ -57,7 +56,7 @@ class LogSpool:
             raise self._write_error(error) from error
 
     def text_length(self) -> int:
-        """How many bytes Ray's text of it has: a carriage return and newline together become one newline."""
+        """Length in bytes of Ray's text of the same content: there CR LF becomes one newline."""
         pairs, before, left = 0, b"", self.exact_size
         with self.path.open("rb") as file:
             while piece := file.read(min(1 << 20, left)):
@@ -66,12 +65,12 @@ class LogSpool:
         return self.size - pairs
 
     def close(self) -> None:
-        """Closes the file; what was written stays."""
+        """Close the file; its content stays."""
         os.close(self._fd)
 
     def _write_error(self, error: Exception) -> LogSpoolError:
         return LogSpoolError(
             "The copy of the job's log cannot be written",
             f"{self.path}: {error}",
-            "Free space there, or choose another home folder with --home.",
+            "Free disk space there, or choose another home folder with --home.",
         )
