@@ -60,7 +60,7 @@ def test_a_full_folder_is_a_conflict_in_the_plan_and_apply_sends_nothing(walk: C
     _save(walk, 10)
     job = _job(walk, code=1)
     assert job["action"] == "conflict" and "already holds step_10" in job["note"]
-    assert "raise grpo.max_num_steps" in job["note"]
+    assert "Raise grpo.max_num_steps" in job["note"]
     before = len(walk.server.recorded_requests())
     [failure] = walk.events("apply", "--yes", "--json", code=1)[-1]["failed"]
     assert failure["id"] == f"grpo.job.{FOLDER.replace('_', '-')}" and "no step is left" in failure["detail"]
