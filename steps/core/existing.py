@@ -1,63 +1,55 @@
-"""Something of a name that the deployment wants is there already: whose, and in which state."""
+"""Findings about a resource that already exists under a name that the deployment wants: whose it is, and its state."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
-from grpo_wizard.steps.core.model import CheckFinding, CloudReader
+from grpo_wizard.steps.core.cloud_reader import CloudReader
+from grpo_wizard.steps.core.model import CheckFinding, Level
 
 if TYPE_CHECKING:
     from grpo_wizard.steps.answers import Answers
 
-_OWNER_KEY = "grpo-wizard"
 _FAILED_STATES = {"ERROR", "DEGRADED", "RUNNING_WITH_ERROR", "STOPPED", "SUSPENDED"}
 _DELETING_STATES = {"STOPPING", "DELETING"}
 
 
-def owner_label_of(body: Mapping[str, Any], labels: str = "labels") -> str:
-    """The lineage written on a thing: in its labels (a dotted path), or its description."""
-    at: Any = body
-    for key in labels.split("."):
-        at = at.get(key, {}) if isinstance(at, Mapping) else {}
-    described = str(body.get("description", ""))
-    return str(
-        at.get(_OWNER_KEY)
-        or (described.removeprefix(f"{_OWNER_KEY} ") if described.startswith(f"{_OWNER_KEY} ") else "")
-    )
-
-
 def check_existing(
-    what: str, state: str, owner_label: str, setting: str, answers: Answers, reader: CloudReader
-) -> Iterable[CheckFinding]:
-    """`what` names it, `state` is the API's own word, `setting` the step.field that names it."""
-    lineage = reader.ask("lineage")
-    if owner_label and owner_label == lineage:
-        yield _managed_finding(what, state)
+    *, resource: str, state: str, owner_label: str, setting: str, answers: Answers, reader: CloudReader
+) -> Iterator[CheckFinding]:
+    """Report an existing resource.
+
+    `resource` names it in a sentence (`cluster nemo-cluster`), `state` is the API's own word, `owner_label` the ID of
+    the deployment on its label, and `setting` the step.field that names it.
+    """
+    if owner_label and owner_label == reader.deployment_id:
+        yield _managed_finding(resource, state)
         return
-    whose = f"it bears the mark {owner_label}" if owner_label else "it bears no mark of a deployment"
-    other = f"set {setting} to another name"
+    owner = f"is labelled {owner_label}" if owner_label else "has no grpo-wizard label"
+    rename = f"set {setting} to another name"
     if state in _FAILED_STATES:
-        # Without marks it may be our own: apply knows from its state, and must be able to mend it.
-        level = "block" if answers.project.ownership_marks or owner_label else "warn"
-        yield CheckFinding(level, f"{what} is there already and is {state}", whose, f"delete it, or {other}")  # type: ignore[arg-type]
+        # Without labels it may be our own: apply knows from its state file, and must be able to repair it.
+        level: Level = "block" if answers.project.ownership_marks or owner_label else "warn"
+        detail = f"{_capitalized(resource)} exists, is {state} and {owner}."
+        yield CheckFinding(level, detail=detail, fix=f"Delete it, or {rename}.")
     elif state in _DELETING_STATES:
-        yield CheckFinding("warn", f"{what} is being deleted", whose, f"wait until it is gone, or {other}")
+        detail = f"{_capitalized(resource)} is being deleted and {owner}."
+        yield CheckFinding("warn", detail=detail, fix=f"Wait until it is deleted, or {rename}.")
     else:
-        yield CheckFinding(
-            "warn",
-            f"{what} is there already: {state}",
-            f"{whose}; where it fits, apply --adopt uses it and never deletes it",
-            other,
+        detail = (
+            f"{_capitalized(resource)} exists ({state}) and {owner}. "
+            "`apply --adopt` uses it if it matches, and never deletes it."
         )
+        yield CheckFinding("warn", detail=detail, fix=f"To use a new one, {rename}.")
 
 
-def _managed_finding(what: str, state: str) -> CheckFinding:
+def _managed_finding(resource: str, state: str) -> CheckFinding:
     if state in _FAILED_STATES:
-        return CheckFinding(
-            "warn",
-            f"{what} of this deployment is {state}",
-            "",
-            "grpo-wizard plan names the way to make it anew",
-        )
-    return CheckFinding("pass", f"{what} of this deployment is there: {state}")
+        detail = f"{_capitalized(resource)} of this deployment is {state}."
+        return CheckFinding("warn", detail=detail, fix="Run `grpo-wizard plan` to see how to re-create it.")
+    return CheckFinding("pass", detail=f"{_capitalized(resource)} of this deployment exists ({state}).")
+
+
+def _capitalized(text: str) -> str:
+    return text[:1].upper() + text[1:]

@@ -1,20 +1,21 @@
-"""Quotas: whether they suffice, and where to request more."""
+"""Quotas: how a requirement compares with what is left, and where to request more."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
+from grpo_wizard.steps.core.cloud_reader import QuotaUsage
 from grpo_wizard.steps.core.model import CheckFinding
 
 
 def quota_request_hint(project: str) -> str:
-    return f"request more quota: https://console.cloud.google.com/iam-admin/quotas?project={project}"
+    return f"Request more: https://console.cloud.google.com/iam-admin/quotas?project={project}"
 
 
 @dataclass(frozen=True)
 class QuotaRequirement:
-    """An amount of one quota metric that `consumer` needs."""
+    """An amount of a metric that `consumer` needs."""
 
     metric: str
     amount: int
@@ -22,26 +23,26 @@ class QuotaRequirement:
 
 
 def check_quota(
+    *,
     requirements: Iterable[QuotaRequirement],
-    rows: Mapping[str, Mapping[str, float]],
-    location: str,
+    quotas: Mapping[str, QuotaUsage],
+    scope: str,
     project: str,
-) -> Iterable[CheckFinding]:
-    """One finding a need. A metric that Google does not tell is passed over: there is nothing to compare with."""
-    fits = []
+) -> Iterator[CheckFinding]:
+    """Yield a block for each shortage, then one pass for the rest. Metrics that Google does not report are skipped."""
+    sufficient = []
     for need in requirements:
-        row = rows.get(need.metric)
-        if row is None or not need.amount:
+        quota = quotas.get(need.metric)
+        if quota is None or not need.amount:
             continue
-        left = row["limit"] - row["usage"]
-        if left < need.amount:
+        if quota.left < need.amount:
             yield CheckFinding(
                 "block",
-                f"{need.metric} quota of {location}: {need.consumer} needs {need.amount:,}, {max(left, 0):,.0f} are left of {row['limit']:,.0f}",
-                "this is a quota limit, not a stock-out and not a missing permission",
-                quota_request_hint(project),
+                detail=f"{need.metric} in {scope}: {need.consumer} needs {need.amount:,}, but {max(quota.left, 0):,.0f} "
+                f"of {quota.limit:,.0f} are left. This is a quota shortage, not a stockout or a missing permission.",
+                fix=quota_request_hint(project),
             )
         else:
-            fits.append(f"{need.metric} {need.amount:,} of {left:,.0f}")
-    if fits:
-        yield CheckFinding("pass", f"quotas of {location} have room", ", ".join(fits))
+            sufficient.append(f"{need.metric} {need.amount:,} of {quota.left:,.0f}")
+    if sufficient:
+        yield CheckFinding("pass", detail=f"Quotas in {scope} suffice: {', '.join(sufficient)}.")

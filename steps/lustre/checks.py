@@ -1,29 +1,32 @@
-"""Step 5, Lustre: what must hold."""
+"""Checks of step 5, Lustre."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from grpo_wizard.steps.core import catalog
-from grpo_wizard.steps.core.existing import check_existing, owner_label_of
-from grpo_wizard.steps.core.model import Check, CheckFinding, CloudReader
+from grpo_wizard.steps.core.cloud_reader import CloudReader, GkeCluster, LustreInstance
+from grpo_wizard.steps.core.existing import check_existing
+from grpo_wizard.steps.core.model import Check, CheckFinding
 
 if TYPE_CHECKING:
     from grpo_wizard.steps.answers import Answers
 
-PORT, LEGACY_PORT = (
-    "988",
-    "6988",
-)  # google-cloud.md §3.1: the legacy one only where an instance was made with it
+PORT = "988"
+LEGACY_PORT = "6988"  # only for instances that were created with it
 _GB_PER_GIB = 1.073741824
 _KEPT_CHECKPOINTS = 3  # checkpointing.keep_top_k of NeMo RL's base configuration
-_EXTRA_CHECKPOINTS = 2  # the checkpoint being written, and the one that goes only when it is whole
+_EXTRA_CHECKPOINTS = 2  # the one being written, and the one that is deleted only when that is complete
+_MAX_ZONES_LISTED = 8
 
 
 def nearest_capacities(tier: int, capacity: int) -> list[int]:
-    """The valid capacities next to `capacity`, below and above; only itself when it is valid. Beyond the known maximum the API decides."""
+    """The valid capacities next to `capacity`, below and above; only itself when it is valid.
+
+    Above the known maximum the API decides.
+    """
     row = catalog.load("lustre")["tiers"][str(tier)]
     step = row["step"] if capacity <= row["small_until"] else row["large_step"]
     below = max(capacity // step * step, row["min"])
@@ -31,112 +34,126 @@ def nearest_capacities(tier: int, capacity: int) -> list[int]:
     return sorted({below, above})
 
 
-def _capacity(answers: Answers, world: CloudReader) -> Iterable[CheckFinding]:
-    mine = answers.lustre
-    tier, wanted = mine.per_unit_storage_throughput, mine.capacity_gib
-    sizes = nearest_capacities(tier, wanted)
-    if wanted not in sizes:
-        listed = " or ".join(f"{size:,}" for size in sizes)
+def _capacity(answers: Answers, reader: CloudReader) -> Iterable[CheckFinding]:
+    tier, capacity = answers.lustre.per_unit_storage_throughput, answers.lustre.capacity_gib
+    sizes = nearest_capacities(tier, capacity)
+    if capacity not in sizes:
+        nearest = " or ".join(f"{size:,}" for size in sizes)
         yield CheckFinding(
             "block",
-            f"{wanted:,} GiB is no size of the {tier} MB/s tier",
-            f"the nearest {'are' if len(sizes) > 1 else 'is'} {listed}",
-            f"set lustre.capacity_gib={sizes[-1]}",
+            detail=f"{capacity:,} GiB is not a valid size in the {tier} MB/s tier. Nearest: {nearest} GiB.",
+            fix=f"Set lustre.capacity_gib={sizes[-1]}.",
         )
         return
-    yield CheckFinding("pass", f"{wanted:,} GiB is a size of the {tier} MB/s tier")
-    most = catalog.load("lustre")["tiers"][str(tier)]["max"]
-    if wanted > most:
+    yield CheckFinding("pass", detail=f"{capacity:,} GiB is a valid size in the {tier} MB/s tier.")
+    maximum = catalog.load("lustre")["tiers"][str(tier)]["max"]
+    if capacity > maximum:
         yield CheckFinding(
             "warn",
-            f"{wanted:,} GiB is above the tier's known maximum of {most:,}",
-            f"as of {catalog.load('lustre')['date']}; the API has the last word",
+            detail=f"{capacity:,} GiB exceeds the tier's maximum of {maximum:,} GiB known on "
+            f"{catalog.load('lustre')['date']}. The API may reject it.",
         )
 
 
-def _checkpoint_space(answers: Answers, world: CloudReader) -> Iterable[CheckFinding]:
-    """What is kept, and two more on the way."""
-    job, mine = answers.grpo, answers.lustre
-    size, kept = float(job.checkpoint_gb or 0), _KEPT_CHECKPOINTS + _EXTRA_CHECKPOINTS
-    room = mine.capacity_gib * _GB_PER_GIB
+def _checkpoint_space(answers: Answers, reader: CloudReader) -> Iterable[CheckFinding]:
+    """The checkpoints that are kept, and those in transit."""
+    size, kept = answers.grpo.checkpoint_gb, _KEPT_CHECKPOINTS + _EXTRA_CHECKPOINTS
+    available = answers.lustre.capacity_gib * _GB_PER_GIB
     if not size:
         return
-    if size * kept > room:
-        enough = nearest_capacities(mine.per_unit_storage_throughput, math.ceil(size * kept / _GB_PER_GIB))[
-            -1
-        ]
+    if size * kept > available:
+        tier, needed = answers.lustre.per_unit_storage_throughput, math.ceil(size * kept / _GB_PER_GIB)
         yield CheckFinding(
             "block",
-            f"{kept} checkpoints of {size:,.0f} GB do not fit into {room:,.0f} GB",
-            f"{kept - _EXTRA_CHECKPOINTS} are kept, one is being written, one goes only then",
-            f"set lustre.capacity_gib={enough}",
+            detail=f"{kept} checkpoints of {size:,} GB do not fit into {available:,.0f} GB: {_KEPT_CHECKPOINTS} are "
+            "kept, one is being written, and one is deleted only after that.",
+            fix=f"Set lustre.capacity_gib={nearest_capacities(tier, needed)[-1]}.",
         )
     else:
         yield CheckFinding(
-            "pass", f"room for {int(room // size)} checkpoints of about {size:,.0f} GB, {kept} are needed"
+            "pass",
+            detail=f"{int(available // size)} checkpoints of about {size:,} GB fit, {kept} are needed.",
         )
 
 
-def _zone_has_lustre(answers: Answers, world: CloudReader) -> Iterable[CheckFinding]:
+def _zone_has_lustre(answers: Answers, reader: CloudReader) -> Iterable[CheckFinding]:
     zone = answers.project.zone
-    zones = world.ask("lustre_zones", project=answers.project.project_id)
+    zones = reader.lustre_zones(project=answers.project.project_id)
     if zones and zone not in zones:
         yield CheckFinding(
             "block",
-            f"Managed Lustre is not offered in {zone}",
-            f"it is in {', '.join(sorted(zones)[:8])}",
-            "choose another zone",
+            detail=f"Managed Lustre is not available in {zone}. Available in: {', '.join(sorted(zones)[:_MAX_ZONES_LISTED])}.",
+            fix="Choose another zone.",
         )
     else:
-        yield CheckFinding("pass", f"Managed Lustre is offered in {zone}")
+        yield CheckFinding("pass", detail=f"Managed Lustre is available in {zone}.")
 
 
-def _existing_instance(answers: Answers, world: CloudReader) -> Iterable[CheckFinding]:
-    mine, found = answers.lustre, _find_instance(answers, world)
+def _existing_instance(answers: Answers, reader: CloudReader) -> Iterable[CheckFinding]:
+    found = _find_instance(answers, reader)
     if found is None:
-        yield CheckFinding("pass", f"no Lustre instance {mine.lustre_name} is there yet")
+        yield CheckFinding("pass", detail=f"No Lustre instance {answers.lustre.lustre_name} exists yet.")
         return
-    what = f"Lustre instance {mine.lustre_name}"
     yield from check_existing(
-        what, str(found.get("state")), owner_label_of(found), "lustre.lustre_name", answers, world
+        resource=f"Lustre instance {found.name}",
+        state=found.state,
+        owner_label=found.owner_label,
+        setting="lustre.lustre_name",
+        answers=answers,
+        reader=reader,
     )
 
 
-def _find_instance(answers: Answers, world: CloudReader) -> Mapping[str, Any] | None:
-    """The instance of the wanted name, as the API lists it."""
-    place, name = answers.project, answers.lustre.lustre_name
-    listed = world.ask("lustre_instances", project=place.project_id, location=place.zone)
-    return next((one for one in listed if str(one["name"]).rpartition("/")[2] == name), None)
+def _find_instance(answers: Answers, reader: CloudReader) -> LustreInstance | None:
+    project, name = answers.project, answers.lustre.lustre_name
+    instances = reader.lustre_instances(project=project.project_id, location=project.zone)
+    return next((instance for instance in instances if instance.name == name), None)
 
 
-def _same_port(answers: Answers, world: CloudReader) -> Iterable[CheckFinding]:
-    """What is there already keeps its port, which both need: one switch for both, never one alone (tutorial-defects 12)."""
-    wanted, name = bool(answers.lustre.legacy_port), answers.cluster.cluster_name
-    place, instance = answers.project, _find_instance(answers, world)
-    clusters = world.ask("clusters", project=place.project_id, location=place.region)
-    cluster = next((one for one in clusters if one["name"] == name), None)
-    of_instance = wanted if instance is None else bool(instance.get("gkeSupportEnabled"))
-    csi = (cluster or {}).get("addonsConfig", {}).get("lustreCsiDriverConfig", {})
-    of_cluster = wanted if cluster is None else bool(csi.get("enableLegacyLustrePort"))
-    if of_instance != of_cluster:
-        there = {"the instance": instance, "the cluster": cluster}
-        yield CheckFinding(
-            "block",
-            f"Lustre on port {_port(of_instance)}, the cluster on {_port(of_cluster)}: no pod could mount it",
-            "; ".join(f"{what} is there already" for what, one in there.items() if one),
-            _resolve_port_conflict(answers, of_instance)
-            if instance and cluster
-            else _set_legacy_port(of_instance if instance else of_cluster),
-        )
-    elif of_instance != wanted and answers.lustre.firewall:
+def _find_cluster(answers: Answers, reader: CloudReader) -> GkeCluster | None:
+    project, name = answers.project, answers.cluster.cluster_name
+    clusters = reader.clusters(project=project.project_id, location=project.region)
+    return next((cluster for cluster in clusters if cluster.name == name), None)
+
+
+def _same_port(answers: Answers, reader: CloudReader) -> Iterable[CheckFinding]:
+    """Cluster and instance must use the same port, and what exists keeps its own: hence one setting for both."""
+    legacy = answers.lustre.legacy_port
+    instance, cluster = _find_instance(answers, reader), _find_cluster(answers, reader)
+    instance_legacy = legacy if instance is None else instance.legacy_port
+    cluster_legacy = legacy if cluster is None else cluster.legacy_lustre_port
+    if instance_legacy != cluster_legacy:
+        yield _port_conflict(answers, instance=instance, cluster=cluster)
+    elif instance_legacy != legacy and answers.lustre.firewall:
         yield CheckFinding(
             "warn",
-            f"what is there speaks on port {_port(of_instance)}, which the firewall rule would not admit",
-            "cluster and Lustre instance are there already and agree with each other",
-            _set_legacy_port(of_instance),
+            detail=f"The existing cluster and Lustre instance use port {_port(instance_legacy)}, which the planned "
+            "firewall rule does not allow.",
+            fix=_set_legacy_port(instance_legacy),
         )
     else:
-        yield CheckFinding("pass", f"cluster and Lustre both speak on port {_port(of_instance)}")
+        yield CheckFinding("pass", detail=f"Cluster and Lustre use the same port, {_port(instance_legacy)}.")
+
+
+def _port_conflict(
+    answers: Answers, *, instance: LustreInstance | None, cluster: GkeCluster | None
+) -> CheckFinding:
+    """At least one of the two exists, and they would not use the same port."""
+    legacy = answers.lustre.legacy_port
+    instance_port = _port(instance.legacy_port if instance else legacy)
+    cluster_port = _port(cluster.legacy_lustre_port if cluster else legacy)
+    existing = [what for what, found in (("the instance", instance), ("the cluster", cluster)) if found]
+    verb = "exist" if len(existing) > 1 else "exists"
+    if instance and cluster:
+        fix = _resolve_port_conflict(answers, instance.legacy_port)
+    else:
+        fix = _set_legacy_port(not legacy)  # the one that exists differs from the answer
+    return CheckFinding(
+        "block",
+        detail=f"Lustre would use port {instance_port} and the cluster port {cluster_port}, so no pod could mount it "
+        f"({' and '.join(existing)} already {verb}).",
+        fix=fix,
+    )
 
 
 def _port(legacy: bool) -> str:
@@ -144,38 +161,54 @@ def _port(legacy: bool) -> str:
 
 
 def _set_legacy_port(legacy: bool) -> str:
-    return f"set lustre.legacy_port={str(legacy).lower()}"
+    return f"Set lustre.legacy_port={str(legacy).lower()}."
 
 
 def _resolve_port_conflict(answers: Answers, legacy_instance: bool) -> str:
-    """An instance keeps its port for good; a cluster can be given the legacy port later, but not lose it."""
+    """An instance keeps its port for good; a cluster can get the legacy port later, but not lose it."""
     if not legacy_instance:
-        return "set lustre.lustre_name or cluster.cluster_name to another name"
+        return "Set lustre.lustre_name or cluster.cluster_name to another name."
     name, region = answers.cluster.cluster_name, answers.project.region
     command = f"gcloud container clusters update {name} --location={region} --enable-legacy-lustre-port"
-    return f"{command}, or set lustre.lustre_name to another name"
+    return f"Run {command}, or set lustre.lustre_name to another name."
 
 
 CHECKS = (
-    Check("size", "Lustre size", _capacity, ("lustre.capacity_gib", "lustre.per_unit_storage_throughput")),
     Check(
-        "checkpoints",
-        "Checkpoints fit",
-        _checkpoint_space,
-        ("lustre.capacity_gib", "lustre.per_unit_storage_throughput", "grpo.recipe", "grpo.keep_top_k"),
+        id="size",
+        title="Lustre capacity",
+        run=_capacity,
+        needs=lambda a: (a.lustre.capacity_gib, a.lustre.per_unit_storage_throughput),
     ),
-    Check("zone", "The zone has Lustre", _zone_has_lustre, ("project.zone",)),
-    Check("there", "An instance of that name", _existing_instance, ("lustre.lustre_name", "project.zone")),
     Check(
-        "port",
-        "Cluster and Lustre speak on one port",
-        _same_port,
-        (
-            "lustre.lustre_name",
-            "lustre.legacy_port",
-            "cluster.cluster_name",
-            "project.zone",
-            "project.region",
+        id="checkpoints",
+        title="Checkpoint storage",
+        run=_checkpoint_space,
+        needs=lambda a: (
+            a.lustre.capacity_gib,
+            a.lustre.per_unit_storage_throughput,
+            a.grpo.recipe,
+            a.grpo.checkpoint_gb,
+        ),
+    ),
+    Check(id="zone", title="Lustre zone", run=_zone_has_lustre, needs=lambda a: a.project.zone),
+    Check(
+        id="there",
+        title="Existing Lustre instance",
+        run=_existing_instance,
+        needs=lambda a: (a.lustre.lustre_name, a.project.zone),
+    ),
+    Check(
+        id="port",
+        title="Lustre port",
+        run=_same_port,
+        needs=lambda a: (
+            a.lustre.lustre_name,
+            a.lustre.legacy_port,
+            a.lustre.firewall,
+            a.cluster.cluster_name,
+            a.project.zone,
+            a.project.region,
         ),
     ),
 )

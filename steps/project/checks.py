@@ -1,4 +1,4 @@
-"""Step 1, Project: what must hold."""
+"""Checks of step 1, Project."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import difflib
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from grpo_wizard.steps.core.model import Check, CheckFinding, CloudReader
+from grpo_wizard.steps.core.cloud_reader import CloudReader
+from grpo_wizard.steps.core.model import Check, CheckFinding
 from grpo_wizard.steps.gcp.naming import gcloud_command, is_ai_zone, region_of
 from grpo_wizard.steps.gcp.projects import project_not_found
 from grpo_wizard.steps.project.org_policies import CHECKS as POLICIES
@@ -16,163 +17,184 @@ if TYPE_CHECKING:
     from grpo_wizard.steps.answers import Answers
 
 
-def _zone_in_region(answers: Answers, world: CloudReader) -> Iterable[CheckFinding]:
+def _zone_in_region(answers: Answers, reader: CloudReader) -> Iterable[CheckFinding]:
     region, zone = answers.project.region, answers.project.zone
-    if region_of(zone) != region:
+    if region_of(zone) == region:
+        yield CheckFinding("pass", detail=f"{zone} is in {region}.")
+    else:
         yield CheckFinding(
             "block",
-            f"zone {zone} is not in region {region}",
-            f"it belongs to {region_of(zone)}",
-            f"set project.region={region_of(zone)} or choose a zone of {region}",
+            detail=f"Zone {zone} belongs to region {region_of(zone)}, not to {region}.",
+            fix=f"Set project.region={region_of(zone)}, or choose a zone in {region}.",
         )
-    else:
-        yield CheckFinding("pass", f"{zone} is in {region}")
     if is_ai_zone(zone):
         yield CheckFinding(
             "info",
-            f"{zone} is an AI zone",
-            "it has accelerators and few other services: the other checks say what is missing there",
+            detail=f"{zone} is an AI zone: it has accelerators but lacks some services. Other checks report what is missing.",
         )
 
 
-def _zone_exists(answers: Answers, world: CloudReader) -> Iterable[CheckFinding]:
-    """By the region's own list, as Compute has it now."""
-    place = answers.project
-    listed = {str(row["name"]): row.get("status", "") for row in world.ask("zones", project=place.project_id)}
-    siblings = sorted(zone for zone in listed if region_of(zone) == place.region)
-    if not siblings:
-        regions = sorted({region_of(zone) for zone in listed})
-        near = ", ".join(difflib.get_close_matches(place.region, regions, 3) or regions[:3])
-        yield CheckFinding(
-            "block", f"there is no region {place.region}", f"near it: {near}", "correct project.region"
-        )
-    elif place.zone not in listed:
+def _zone_exists(answers: Answers, reader: CloudReader) -> Iterable[CheckFinding]:
+    """Compare with the zones that Compute Engine lists now."""
+    project = answers.project
+    statuses = {zone.name: zone.status for zone in reader.zones(project=project.project_id)}
+    in_region = sorted(zone for zone in statuses if region_of(zone) == project.region)
+    if not in_region:
+        regions = sorted({region_of(zone) for zone in statuses})
+        similar = difflib.get_close_matches(project.region, regions, 3) or regions[:3]
         yield CheckFinding(
             "block",
-            f"there is no zone {place.zone}",
-            f"{place.region} has {', '.join(siblings)}",
-            "correct project.zone",
+            detail=f"Region {project.region} does not exist. Similar names: {', '.join(similar)}.",
+            fix="Correct project.region.",
         )
-    elif listed[place.zone] not in ("UP", ""):
-        yield CheckFinding("block", f"zone {place.zone} is {listed[place.zone]}", "", "choose another zone")
-    else:
-        yield CheckFinding("pass", f"zone {place.zone} is there")
-
-
-def _credentials(answers: Answers, world: CloudReader) -> Iterable[CheckFinding]:
-    who = world.ask("who")
-    account, kind = who["account"], who["kind"]
-    yield CheckFinding("pass", f"signed in as {account}", who.get("title", ""))
-    if kind == "authorized_user" and not who["quota_project"]:
-        yield CheckFinding(
-            "warn",
-            "your credentials name no quota project",
-            "some of Google's APIs refuse a person's credentials without one",
-            f"gcloud auth application-default set-quota-project {answers.project.project_id}",
-        )
-    other = who.get("gcloud_account", "")
-    if other and "@" in account and other != account:
-        yield CheckFinding(
-            "warn",
-            f"gcloud is signed in as {other}, the wizard's credentials are {account}'s",
-            "what the one may do the other may not",
-            "gcloud auth application-default login",
-        )
-
-
-def _project_exists(answers: Answers, world: CloudReader) -> Iterable[CheckFinding]:
-    mine = answers.project
-    seen = world.ask("project", project=mine.project_id)
-    if seen is None and mine.create_project:
-        yield CheckFinding("info", f"project {mine.project_id} will be created")
-    elif seen is None:
-        yield project_not_found(mine.project_id, world.ask("identity"), world.mode)
-    elif seen["state"] != "ACTIVE":
-        yield CheckFinding(
-            "block", f"project {mine.project_id} is {seen['state']}", "", "choose another project"
-        )
-    else:
-        yield CheckFinding("pass", f"project {mine.project_id} ({seen['number']}) is active")
-
-
-def _billing(answers: Answers, world: CloudReader) -> Iterable[CheckFinding]:
-    mine = answers.project
-    if mine.create_project and not mine.billing_account:
-        yield CheckFinding(
-            "block", "a new project needs a billing account", "", "set project.billing_account"
-        )
-        return
-    if world.ask("billing", project=mine.project_id):
-        yield CheckFinding("pass", "billing is on")
-    elif not mine.create_project:
+    elif project.zone not in statuses:
         yield CheckFinding(
             "block",
-            f"billing is off for {mine.project_id}",
-            "nothing can be created",
-            f"gcloud billing projects link {mine.project_id} --billing-account=ACCOUNT",
+            detail=f"Zone {project.zone} does not exist. {project.region} has {', '.join(in_region)}.",
+            fix="Correct project.zone.",
+        )
+    elif statuses[project.zone] not in ("UP", ""):
+        status = statuses[project.zone]
+        yield CheckFinding("block", detail=f"Zone {project.zone} is {status}.", fix="Choose another zone.")
+    else:
+        yield CheckFinding("pass", detail=f"Zone {project.zone} exists and is up.")
+
+
+def _credentials(answers: Answers, reader: CloudReader) -> Iterable[CheckFinding]:
+    signed_in = reader.signed_in_account()
+    source = f" ({signed_in.title})" if signed_in.title else ""
+    yield CheckFinding("pass", detail=f"Signed in as {signed_in.account}{source}.")
+    if signed_in.kind == "authorized_user" and not signed_in.quota_project:
+        yield CheckFinding(
+            "warn",
+            detail="Your credentials name no quota project. Some Google APIs reject user credentials without one.",
+            fix=f"gcloud auth application-default set-quota-project {answers.project.project_id}",
+        )
+    other = signed_in.gcloud_account
+    if other and "@" in signed_in.account and other != signed_in.account:
+        yield CheckFinding(
+            "warn",
+            detail=f"gcloud is signed in as {other}, but grpo-wizard uses the credentials of {signed_in.account}. "
+            "Their permissions can differ.",
+            fix="gcloud auth application-default login",
         )
 
 
-def _apis(answers: Answers, world: CloudReader) -> Iterable[CheckFinding]:
-    enabled = set(world.ask("enabled_apis", project=answers.project.project_id))
+def _project_exists(answers: Answers, reader: CloudReader) -> Iterable[CheckFinding]:
+    project_id = answers.project.project_id
+    found = reader.project(project=project_id)
+    if found is None and answers.project.create_project:
+        yield CheckFinding("info", detail=f"apply creates project {project_id}.")
+    elif found is None:
+        yield project_not_found(project_id, reader.signed_in_account().account, reader.mode)
+    elif found.state != "ACTIVE":
+        yield CheckFinding(
+            "block", detail=f"Project {project_id} is {found.state}.", fix="Choose another project."
+        )
+    else:
+        yield CheckFinding("pass", detail=f"Project {project_id} (number {found.number}) is active.")
+
+
+def _billing(answers: Answers, reader: CloudReader) -> Iterable[CheckFinding]:
+    project = answers.project
+    if project.create_project and not project.billing_account:
+        yield CheckFinding(
+            "block", detail="A new project needs a billing account.", fix="Set project.billing_account."
+        )
+    elif reader.billing_enabled(project=project.project_id):
+        yield CheckFinding("pass", detail=f"Billing is enabled for {project.project_id}.")
+    elif not project.create_project:
+        yield CheckFinding(
+            "block",
+            detail=f"Billing is disabled for {project.project_id}: no billable resource can be created.",
+            fix=f"gcloud billing projects link {project.project_id} --billing-account=ACCOUNT",
+        )
+
+
+def _apis(answers: Answers, reader: CloudReader) -> Iterable[CheckFinding]:
+    enabled = reader.enabled_apis(project=answers.project.project_id)
     missing = [name for name in APIS if name not in enabled]
     if missing:
-        yield CheckFinding("info", f"{len(missing)} APIs will be enabled", ", ".join(missing))
+        yield CheckFinding("info", detail=f"apply enables {len(missing)} APIs: {', '.join(missing)}.")
     else:
-        yield CheckFinding("pass", "all APIs are enabled")
+        yield CheckFinding("pass", detail="All required APIs are enabled.")
 
 
-def _permissions(answers: Answers, world: CloudReader) -> Iterable[CheckFinding]:
-    mine = answers.project
-    held = set(world.ask("permissions", project=mine.project_id, wanted=tuple(PERMISSIONS)))
-    lacking = [name for name in PERMISSIONS if name not in held]
-    if not lacking:
-        yield CheckFinding("pass", "all permissions are there")
+def _permissions(answers: Answers, reader: CloudReader) -> Iterable[CheckFinding]:
+    project = answers.project
+    granted = reader.granted_permissions(project=project.project_id, wanted=tuple(PERMISSIONS))
+    missing = [name for name in PERMISSIONS if name not in granted]
+    if not missing:
+        yield CheckFinding("pass", detail="All required permissions are granted.")
         return
-    member = mine.member or _member(world.ask("identity"))
+    member = project.member or _member(reader.signed_in_account().account)
     flags = {"member": member, "condition": "None"}
-    lines = [
-        gcloud_command("projects add-iam-policy-binding", flags | {"role": role}, mine.project_id)
-        for role in sorted({PERMISSIONS[name] for name in lacking})
+    commands = [
+        gcloud_command("projects add-iam-policy-binding", flags | {"role": role}, project.project_id)
+        for role in sorted({PERMISSIONS[name] for name in missing})
     ]
     yield CheckFinding(
-        "info" if mine.grant_roles else "block",
-        f"{len(lacking)} permissions are missing",
-        ", ".join(lacking),
-        "; ".join(lines) + " (or set project.grant_roles=true)",
+        "info" if project.grant_roles else "block",
+        detail=f"{len(missing)} permissions are missing: {', '.join(missing)}.",
+        fix="; ".join(commands) + " (or set project.grant_roles=true)",
     )
 
 
-def _member(identity: str) -> str:
-    """As IAM writes it; an identity without an address (a workforce pool's) has to be filled in."""
-    if "@" not in identity:
+def _member(account: str) -> str:
+    """The account as IAM writes it; one without an address (a workforce pool's) has to be filled in."""
+    if "@" not in account:
         return "principal://YOU"
-    return f"{'serviceAccount' if identity.endswith('.gserviceaccount.com') else 'user'}:{identity}"
+    return f"{'serviceAccount' if account.endswith('.gserviceaccount.com') else 'user'}:{account}"
 
 
-def _hugging_face(answers: Answers, world: CloudReader) -> Iterable[CheckFinding]:
-    model = answers.grpo.model
-    answer = world.ask("hugging_face", model=model)
-    yield CheckFinding(answer["level"], answer["title"], answer["detail"], answer["fix"])
+def _hugging_face(answers: Answers, reader: CloudReader) -> Iterable[CheckFinding]:
+    yield reader.hugging_face_access(model=answers.grpo.model)
 
 
-def _weights_and_biases(answers: Answers, world: CloudReader) -> Iterable[CheckFinding]:
+def _weights_and_biases(answers: Answers, reader: CloudReader) -> Iterable[CheckFinding]:
     if answers.grpo.wandb:
-        answer = world.ask("wandb")
-        yield CheckFinding(answer["level"], answer["title"], answer["detail"], answer["fix"])
+        yield reader.wandb_access()
 
 
 CHECKS = (
-    Check("identity", "Who is signed in", _credentials),
-    Check("place", "Zone and region belong together", _zone_in_region, ("project.region", "project.zone")),
-    Check("zone", "The zone is there", _zone_exists, ("project.region", "project.zone")),
+    Check(id="identity", title="Signed-in account", run=_credentials),
     Check(
-        "project", "The project is there", _project_exists, ("project.project_id", "project.create_project")
+        id="place",
+        title="Zone and region",
+        run=_zone_in_region,
+        needs=lambda a: (a.project.region, a.project.zone),
     ),
-    Check("billing", "Billing is on", _billing, ("project.project_id", "project.billing_account")),
-    Check("apis", "APIs", _apis, ("project.project_id",)),
-    Check("permissions", "Permissions", _permissions, ("project.project_id", "project.grant_roles")),
+    Check(id="zone", title="Zone", run=_zone_exists, needs=lambda a: (a.project.region, a.project.zone)),
+    Check(
+        id="project",
+        title="Project",
+        run=_project_exists,
+        needs=lambda a: (a.project.project_id, a.project.create_project),
+    ),
+    Check(
+        id="billing",
+        title="Billing",
+        run=_billing,
+        needs=lambda a: (a.project.project_id, a.project.create_project, a.project.billing_account),
+    ),
+    Check(id="apis", title="APIs", run=_apis, needs=lambda a: a.project.project_id),
+    Check(
+        id="permissions",
+        title="Permissions",
+        run=_permissions,
+        needs=lambda a: (a.project.project_id, a.project.grant_roles, a.project.member),
+    ),
     *POLICIES,
-    Check("hugging_face", "Hugging Face token and model", _hugging_face, ("project.hf_token", "grpo.recipe")),
-    Check("wandb", "Weights & Biases key", _weights_and_biases, ("project.wandb_api_key", "grpo.wandb")),
+    Check(
+        id="hugging_face",
+        title="Hugging Face access",
+        run=_hugging_face,
+        needs=lambda a: (a.project.hf_token, a.grpo.recipe, a.grpo.model),
+    ),
+    Check(
+        id="wandb",
+        title="Weights & Biases key",
+        run=_weights_and_biases,
+        needs=lambda a: (a.project.wandb_api_key, a.grpo.wandb),
+    ),
 )

@@ -1,23 +1,25 @@
-"""Organisation policies that end a deployment late: each constraint, what it breaks, and how its rules are read."""
+"""Organization policies that make a deployment fail late: each constraint, what it breaks, and how its rules are read."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
-from grpo_wizard.steps.core.model import Check, CheckFinding, CloudReader
+from grpo_wizard.steps.core.cloud_reader import CloudReader, OrgPolicyRule
+from grpo_wizard.steps.core.model import Check, CheckFinding
 
 if TYPE_CHECKING:
     from grpo_wizard.steps.answers import Answers
 
 PolicyVerdict = Literal["free", "unclear", "forbidden"]
-PolicyRules = Sequence[Mapping[str, Any]]
+_RESOURCE_LOCATIONS = "gcp.resourceLocations"
+_MAX_VALUES_LISTED = 6
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class OrgPolicy:
-    """One constraint. `breaks` completes "… is in force: "."""
+    """One constraint. `impact` is a sentence about what fails while it is enforced."""
 
     constraint: str
     title: str
@@ -25,88 +27,85 @@ class OrgPolicy:
     remedy: str
 
 
-_ASK_ADMINISTRATOR = "ask an organisation administrator for an exception for this project"
+_ASK_ADMINISTRATOR = "Ask an organization administrator for an exception for this project."
 POLICIES = (
     OrgPolicy(
-        "compute.vmExternalIpAccess",
-        "External addresses are allowed",
-        "GKE's nodes get external addresses, and none would start",
-        f"{_ASK_ADMINISTRATOR}, or use an existing cluster with private nodes (cluster.use_existing=true)",
+        constraint="compute.vmExternalIpAccess",
+        title="External IP address policy",
+        impact="GKE nodes get external IP addresses, so no node would start.",
+        remedy="Ask an organization administrator for an exception for this project, or use an existing cluster with private nodes (cluster.use_existing=true).",
     ),
     OrgPolicy(
-        "compute.restrictVpcPeering",
-        "VPC peering is allowed",
-        "Lustre is reached through a peering with Google's network, which could not be made",
-        _ASK_ADMINISTRATOR,
+        constraint="compute.restrictVpcPeering",
+        title="VPC peering policy",
+        impact="Lustre is reached through a peering with Google's network, which could not be created.",
+        remedy=_ASK_ADMINISTRATOR,
     ),
     OrgPolicy(
-        "compute.requireShieldedVm",
-        "Plain VMs are allowed",
-        "GKE's nodes start without Secure Boot, and would be refused",
-        _ASK_ADMINISTRATOR,
+        constraint="compute.requireShieldedVm",
+        title="Shielded VM policy",
+        impact="GKE nodes start without Secure Boot, so they would be rejected.",
+        remedy=_ASK_ADMINISTRATOR,
     ),
     OrgPolicy(
-        "gcp.resourceLocations",
-        "The location is allowed",
-        "nothing may be made in this region",
-        f"choose an allowed region, or {_ASK_ADMINISTRATOR}",
+        constraint=_RESOURCE_LOCATIONS,
+        title="Resource location policy",
+        impact="No resource may be created in this region.",
+        remedy="Choose an allowed region, or ask an organization administrator for an exception for this project.",
     ),
 )
 
 
-def evaluate(rules: PolicyRules, wanted: Iterable[str] = ()) -> PolicyVerdict:
-    """Of a policy in force. `wanted` are the values of a list constraint that would do (exact, or groups `in:…`)."""
+def evaluate(rules: Sequence[OrgPolicyRule], wanted: Iterable[str] = ()) -> PolicyVerdict:
+    """Judge a policy in force. `wanted` are the values of a list constraint that would do (exact, or groups `in:…`)."""
     good = set(wanted)
-    found: PolicyVerdict = "free"
+    verdict: PolicyVerdict = "free"
     for rule in rules:
-        values = rule.get("values", {})
-        allowed, denied = set(values.get("allowedValues", [])), set(values.get("deniedValues", []))
-        if rule.get("enforce") or rule.get("denyAll") or denied & good:
+        if rule.denies or rule.denied_values & good:
             return "forbidden"
-        if allowed and not allowed & good:
-            # A group may hold what is wanted, without saying so; a list of plain names does not.
-            grouped = not good or any(":" in value for value in allowed)
-            found = "unclear" if grouped else "forbidden"
-    return found
+        if rule.allowed_values and not rule.allowed_values & good:
+            # A group may include a wanted value without naming it; a list of plain names does not.
+            grouped = not good or any(":" in value for value in rule.allowed_values)
+            verdict = "unclear" if grouped else "forbidden"
+    return verdict
 
 
 def location_values(region: str, zone: str) -> set[str]:
-    """The values of gcp.resourceLocations that hold a zone: https://docs.cloud.google.com/resource-manager/docs/organization-policy/defining-locations, 2026-11."""
+    """The values of gcp.resourceLocations that include a zone: https://docs.cloud.google.com/resource-manager/docs/organization-policy/defining-locations, 2026-11."""
     continent = region.partition("-")[0]
     groups = {f"in:{region}-locations", f"in:{zone}-locations", f"in:{continent}-locations"}
     return {region, zone, *groups}
 
 
 def policy_check(policy: OrgPolicy) -> Check:
-    def run(answers: Answers, world: CloudReader) -> Iterable[CheckFinding]:
-        place = answers.project
-        rules = world.ask("org_policy", project=place.project_id, constraint=policy.constraint)
+    def run(answers: Answers, reader: CloudReader) -> Iterable[CheckFinding]:
+        project = answers.project
+        rules = reader.org_policy_rules(project=project.project_id, constraint=policy.constraint)
         wanted = (
-            location_values(place.region, place.zone) if policy.constraint == "gcp.resourceLocations" else ()
+            location_values(project.region, project.zone) if policy.constraint == _RESOURCE_LOCATIONS else ()
         )
         yield _policy_finding(policy, evaluate(rules, wanted), rules)
 
-    name = policy.constraint.rpartition(".")[2]
-    return Check(f"policy_{name}", policy.title, run, ("project.project_id", "project.region"))
-
-
-def _policy_finding(policy: OrgPolicy, verdict: PolicyVerdict, rules: PolicyRules) -> CheckFinding:
-    if verdict == "free":
-        return CheckFinding("pass", f"organisation policy {policy.constraint} forbids nothing here")
-    values = [value for rule in rules for value in rule.get("values", {}).get("allowedValues", [])]
-    if verdict == "unclear":
-        return CheckFinding(
-            "warn",
-            f"organisation policy {policy.constraint} allows a list only",
-            ", ".join(values[:6]),
-            policy.remedy,
-        )
-    return CheckFinding(
-        "block",
-        f"organisation policy {policy.constraint} is in force: {policy.impact}",
-        f"constraints/{policy.constraint}" + (f" allows {', '.join(values[:6])}" if values else ""),
-        policy.remedy,
+    return Check(
+        id=f"policy_{policy.constraint.rpartition('.')[2]}",
+        title=policy.title,
+        run=run,
+        needs=lambda a: (a.project.project_id, a.project.region, a.project.zone),
     )
+
+
+def _policy_finding(
+    policy: OrgPolicy, verdict: PolicyVerdict, rules: Sequence[OrgPolicyRule]
+) -> CheckFinding:
+    name = f"constraints/{policy.constraint}"
+    if verdict == "free":
+        return CheckFinding("pass", detail=f"{name} allows what this deployment needs.")
+    values = sorted(value for rule in rules for value in rule.allowed_values)
+    listed = ", ".join(values[:_MAX_VALUES_LISTED])
+    if verdict == "unclear":
+        return CheckFinding("warn", detail=f"{name} allows only {listed}.", fix=policy.remedy)
+    allows = f" It allows {listed}." if values else ""
+    return CheckFinding("block", detail=f"{name} is enforced. {policy.impact}{allows}", fix=policy.remedy)
 
 
 CHECKS = tuple(policy_check(policy) for policy in POLICIES)

@@ -1,4 +1,4 @@
-"""Step 2, Quotas and reservation: what must hold."""
+"""Checks of step 2, Quotas and reservation."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from grpo_wizard.steps.core import catalog
-from grpo_wizard.steps.core.model import Check, CheckFinding, CloudReader
+from grpo_wizard.steps.core.cloud_reader import CloudReader
+from grpo_wizard.steps.core.model import Check, CheckFinding
 from grpo_wizard.steps.gcp import provisioning
 from grpo_wizard.steps.gcp.quota import quota_request_hint
 from grpo_wizard.steps.quotas.reservation_checks import check_reservation
@@ -15,126 +16,136 @@ if TYPE_CHECKING:
     from grpo_wizard.steps.answers import Answers
 
 
-def _machine_type(answers: Answers, world: CloudReader) -> Iterable[CheckFinding]:
-    mine = answers.quotas
-    allowed = catalog.gpu_spec(mine.gpu_type)["machine_types"]
-    if mine.machine_type not in allowed:
+def _machine_type(answers: Answers, reader: CloudReader) -> Iterable[CheckFinding]:
+    machine_type, gpu_type = answers.quotas.machine_type, answers.quotas.gpu_type
+    allowed = catalog.gpu_spec(gpu_type)["machine_types"]
+    if machine_type not in allowed:
         yield CheckFinding(
             "block",
-            f"{mine.machine_type} does not carry {mine.gpu_type}",
-            "",
-            f"set quotas.machine_type={allowed[0]}",
+            detail=f"{machine_type} machines have no {gpu_type} GPUs.",
+            fix=f"Set quotas.machine_type={allowed[0]}.",
         )
         return
     zone, project = answers.project.zone, answers.project.project_id
-    if world.ask("machine_type", project=project, zone=zone, name=mine.machine_type) is None:
-        others = world.ask("machine_zones", project=project, name=mine.machine_type)
-        yield CheckFinding(
-            "block",
-            f"{zone} has no {mine.machine_type}",
-            f"it is in {', '.join(others)}" if others else "no zone that you may use has it",
-            "set project.zone to one that has it",
-        )
-    else:
-        yield CheckFinding("pass", f"{zone} has {mine.machine_type}")
-
-
-def _accelerator(answers: Answers, world: CloudReader) -> Iterable[CheckFinding]:
-    place, gpu = answers.project, answers.quotas.gpu_type
-    if world.ask("accelerator", project=place.project_id, zone=place.zone, name=gpu) is None:
-        yield CheckFinding("block", f"{place.zone} has no {gpu}", "", "choose a zone that has it")
-    else:
-        yield CheckFinding("pass", f"{place.zone} has {gpu}")
-
-
-def _gpu_quota(answers: Answers, world: CloudReader) -> Iterable[CheckFinding]:
-    """Both limits count: the family's in the region, and all GPUs' everywhere."""
-    mine, place = answers.quotas, answers.project
-    family, way = catalog.gpu_spec(mine.gpu_type)["family"], provisioning.provisioning_model(answers)
-    limit = world.ask(
-        "gpu_quota", project=place.project_id, region=place.region, family=family, quota=way.quota_id
+    if reader.has_machine_type(project=project, zone=zone, name=machine_type):
+        yield CheckFinding("pass", detail=f"{zone} offers {machine_type}.")
+        return
+    zones = reader.machine_type_zones(project=project, name=machine_type)
+    elsewhere = f"These zones do: {', '.join(zones)}." if zones else "No zone open to this project does."
+    yield CheckFinding(
+        "block",
+        detail=f"{zone} does not offer {machine_type}. {elsewhere}",
+        fix="Set project.zone to a zone that offers it.",
     )
-    what = f"GPU quota for {family} in {place.region}"
-    if limit is None:
-        yield CheckFinding("warn", f"no {what} could be read", _reservation_quota_note(answers))
+
+
+def _accelerator(answers: Answers, reader: CloudReader) -> Iterable[CheckFinding]:
+    project, gpu_type = answers.project, answers.quotas.gpu_type
+    if reader.has_accelerator(project=project.project_id, zone=project.zone, name=gpu_type):
+        yield CheckFinding("pass", detail=f"{project.zone} offers {gpu_type}.")
     else:
-        yield _compare_quota(answers, what, float(limit))
-
-
-def _gpu_quota_all_regions(answers: Answers, world: CloudReader) -> Iterable[CheckFinding]:
-    row = world.ask("quotas", project=answers.project.project_id).get("GPUS_ALL_REGIONS")
-    if row is not None:
-        yield _compare_quota(
-            answers, "GPU quota for all regions (GPUS_ALL_REGIONS)", row["limit"] - row["usage"]
+        yield CheckFinding(
+            "block", detail=f"{project.zone} does not offer {gpu_type}.", fix="Choose a zone that offers it."
         )
 
 
-def _compare_quota(answers: Answers, what: str, left: float) -> CheckFinding:
-    wanted = answers.quotas.gpu_nodes * 8
-    said = f"{what} is {left:.0f}, {wanted} are wanted"
-    if left >= wanted:
-        return CheckFinding("pass", said)
+def _gpu_quota(answers: Answers, reader: CloudReader) -> Iterable[CheckFinding]:
+    """The family's quota in the region; the quota of all GPUs in all regions counts as well."""
+    region = answers.project.region
+    family = catalog.gpu_spec(answers.quotas.gpu_type)["family"]
+    limit = reader.gpu_quota(
+        project=answers.project.project_id,
+        region=region,
+        family=family,
+        quota=provisioning.provisioning_model(answers).quota_id,
+    )
+    scope = f"{family} GPUs in {region}"
+    if limit is None:
+        note = _reservation_quota_note(answers)
+        yield CheckFinding("warn", detail=f"Google reports no quota for {scope}.{note}")
+    else:
+        yield _compare_quota(answers, scope, float(limit))
+
+
+def _gpu_quota_all_regions(answers: Answers, reader: CloudReader) -> Iterable[CheckFinding]:
+    quota = reader.quotas(project=answers.project.project_id).get("GPUS_ALL_REGIONS")
+    if quota is not None:
+        yield _compare_quota(answers, "GPUs in all regions (GPUS_ALL_REGIONS)", quota.left)
+
+
+def _compare_quota(answers: Answers, scope: str, left: float) -> CheckFinding:
+    needed = answers.quotas.gpu_nodes * catalog.GPUS_PER_NODE
+    detail = f"{left:.0f} {scope} are available, {needed} are needed."
+    if left >= needed:
+        return CheckFinding("pass", detail=detail)
     if provisioning.is_reserved(answers):
-        return CheckFinding("info", said, _reservation_quota_note(answers))
+        return CheckFinding("info", detail=detail + _reservation_quota_note(answers))
     return CheckFinding(
         "block",
-        said,
-        "this is a quota shortage: neither a reservation mismatch nor a stock-out",
-        quota_request_hint(answers.project.project_id),
+        detail=f"{detail} This is a quota shortage, not a reservation mismatch or a stockout.",
+        fix=quota_request_hint(answers.project.project_id),
     )
 
 
 def _reservation_quota_note(answers: Answers) -> str:
-    reserved_ones = provisioning.is_reserved(answers)
-    return "machines of a specific reservation have passed quota already" if reserved_ones else ""
+    if not provisioning.is_reserved(answers):
+        return ""
+    return " Machines of a specific reservation were counted against quota when it was created."
 
 
-def _provisioning_model(answers: Answers, world: CloudReader) -> Iterable[CheckFinding]:
-    chosen, way = answers.quotas.capacity, provisioning.provisioning_model(answers)
-    doubt = (
+def _provisioning_model(answers: Answers, reader: CloudReader) -> Iterable[CheckFinding]:
+    model = provisioning.provisioning_model(answers)
+    unknown = (
         ""
         if provisioning.is_reserved(answers)
-        else "; whether machines are free shows only when they are asked for"
+        else " Whether machines are available is only known when the nodes are requested."
     )
-    yield CheckFinding(
-        "info",
-        f"capacity {chosen}: {way.price}",
-        f"waiting time: {way.waiting}; preemption: {way.preemption}{doubt}",
-    )
+    yield CheckFinding("info", detail=f"{answers.quotas.capacity}: {model.description}.{unknown}")
 
 
 CHECKS = (
     Check(
-        "machine",
-        "The zone has the machine",
-        _machine_type,
-        ("quotas.gpu_type", "quotas.machine_type", "project.zone"),
+        id="machine",
+        title="Machine type",
+        run=_machine_type,
+        needs=lambda a: (a.quotas.gpu_type, a.quotas.machine_type, a.project.zone),
     ),
-    Check("accelerator", "The zone has the GPU", _accelerator, ("quotas.gpu_type", "project.zone")),
-    Check("capacity", "What the capacity means", _provisioning_model, ("quotas.capacity",)),
     Check(
-        "reservation",
-        "The reservation holds",
-        check_reservation,
-        (
-            "quotas.capacity",
-            "quotas.reservation",
-            "quotas.gpu_nodes",
-            "quotas.machine_type",
-            "project.zone",
-            "project.project_id",
+        id="accelerator",
+        title="GPU type",
+        run=_accelerator,
+        needs=lambda a: (a.quotas.gpu_type, a.project.zone),
+    ),
+    Check(
+        id="capacity",
+        title="Provisioning model",
+        run=_provisioning_model,
+        needs=lambda a: a.quotas.capacity,
+    ),
+    Check(
+        id="reservation",
+        title="Reservation",
+        run=check_reservation,
+        needs=lambda a: (
+            a.quotas.capacity,
+            a.quotas.reservation,
+            a.quotas.gpu_nodes,
+            a.quotas.machine_type,
+            a.project.zone,
+            a.project.project_id,
+            a.cluster.placement_policy,
         ),
     ),
     Check(
-        "gpu_quota",
-        "GPU quota",
-        _gpu_quota,
-        ("quotas.capacity", "quotas.gpu_type", "quotas.gpu_nodes", "project.region"),
+        id="gpu_quota",
+        title="GPU quota",
+        run=_gpu_quota,
+        needs=lambda a: (a.quotas.capacity, a.quotas.gpu_type, a.quotas.gpu_nodes, a.project.region),
     ),
     Check(
-        "gpu_quota_all",
-        "GPU quota everywhere",
-        _gpu_quota_all_regions,
-        ("quotas.capacity", "quotas.gpu_nodes"),
+        id="gpu_quota_all",
+        title="GPU quota in all regions",
+        run=_gpu_quota_all_regions,
+        needs=lambda a: (a.quotas.capacity, a.quotas.gpu_nodes),
     ),
 )

@@ -1,203 +1,180 @@
-"""Whether the reservation holds what is asked: looked up by what its name says, before a node pool finds out."""
+"""Whether the reservation has what the GPU nodes need, so that no node pool fails because of it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from grpo_wizard.state.errors import WizardError
-from grpo_wizard.steps.core.model import CheckFinding, CloudReader
+from grpo_wizard.steps.core.cloud_reader import CloudReader, ReservationStatus
+from grpo_wizard.steps.core.model import CheckFinding
 from grpo_wizard.steps.gcp.naming import gcloud_command
 from grpo_wizard.steps.gcp.provisioning import is_reserved
-from grpo_wizard.steps.gcp.reservations import parse_reservation
+from grpo_wizard.steps.gcp.reservations import ReservationName, parse_reservation
 
 if TYPE_CHECKING:
     from grpo_wizard.steps.answers import Answers
-    from grpo_wizard.steps.quotas.answers import QuotasAnswers
 
-ReservationParts = Mapping[str, str | None]
-_MISMATCH = "this is a reservation mismatch: neither a quota nor a stock-out"
+_MISMATCH = "This is a reservation mismatch, not a quota shortage or a stockout."
 
 
-def check_reservation(answers: Answers, world: CloudReader) -> Iterable[CheckFinding]:
-    mine, place = answers.quotas, answers.project
+def check_reservation(answers: Answers, reader: CloudReader) -> Iterable[CheckFinding]:
+    """Look the reservation up by every part of its name, then compare it with what the nodes need."""
     if not is_reserved(answers):
         return
-    parts = parse_reservation(mine.reservation)
-    owner, zone = parts["project"] or place.project_id, place.zone
-    if parts["zone"] and parts["zone"] != zone:
+    reservation = parse_reservation(answers.quotas.reservation)
+    zone, consumer = answers.project.zone, answers.project.project_id
+    owner = reservation.project or consumer
+    if reservation.zone and reservation.zone != zone:
         yield CheckFinding(
             "block",
-            f"reservation {parts['name']} is named in {parts['zone']}, the nodes are in {zone}",
-            "",
-            f"set project.zone={parts['zone']}",
+            detail=f"Reservation {reservation.name} is in {reservation.zone}, but the nodes are in {zone}.",
+            fix=f"Set project.zone={reservation.zone}.",
         )
         return
     try:
-        seen = world.ask("reservation", project=owner, zone=zone, name=parts["name"])
+        found = reader.reservation(project=owner, zone=zone, name=reservation.name)
     except WizardError as error:
-        if getattr(error, "kind", "") != "denied" or owner == place.project_id:
+        if getattr(error, "kind", "") != "denied" or owner == consumer:
             raise
-        yield _access_denied(str(parts["name"]), owner, world)
+        yield _access_denied(reservation.name, owner, reader)
         return
-    if seen is None:
-        yield _not_found(str(parts["name"]), owner, zone, world)
+    if found is None:
+        yield _not_found(reservation.name, owner, zone, reader)
         return
-    yield from _check_match(answers, seen, owner)
-    yield from _check_block(answers, world, parts, owner)
+    yield from _check_match(answers, found, owner)
+    yield from _check_block(answers, reader, reservation, owner)
 
 
-def _access_denied(name: str, owner: str, world: CloudReader) -> CheckFinding:
-    who = world.ask("identity")
+def _access_denied(name: str, owner: str, reader: CloudReader) -> CheckFinding:
+    account = reader.signed_in_account().account
     return CheckFinding(
         "warn",
-        f"reservation {name} of {owner} may not be looked at",
-        f"{who} lacks compute.reservations.get there; the nodes may use it all the same",
-        gcloud_command(
+        detail=f"Reservation {name} of project {owner} could not be read: {account} lacks "
+        "compute.reservations.get there. The nodes may still be able to use it.",
+        fix=gcloud_command(
             "projects add-iam-policy-binding", {"member": "user:YOU", "role": "roles/compute.viewer"}, owner
         ),
     )
 
 
-def _not_found(name: str, owner: str, zone: str, world: CloudReader) -> CheckFinding:
-    title = f"reservation {name} was not found in {zone}"
-    elsewhere = world.ask("reservation_zones", project=owner, name=name)
-    if elsewhere:
+def _not_found(name: str, owner: str, zone: str, reader: CloudReader) -> CheckFinding:
+    missing = f"Reservation {name} was not found in {zone}."
+    zones = reader.reservation_zones(project=owner, name=name)
+    if zones:
         return CheckFinding(
-            "block", title, f"it is in {', '.join(elsewhere)}", f"set project.zone={elsewhere[0]}"
+            "block", detail=f"{missing} It is in {', '.join(zones)}.", fix=f"Set project.zone={zones[0]}."
         )
-    coming = world.ask("future_reservations", project=owner, name=name)
-    if coming:
+    future = reader.future_reservation_zones(project=owner, name=name)
+    if future:
         return CheckFinding(
             "block",
-            title,
-            f"{', '.join(coming)} has a future reservation of that name, which is no reservation yet",
-            f"gcloud compute future-reservations describe {name} --zone={coming[0]} --project={owner}",
+            detail=f"{missing} {', '.join(future)} has a future reservation of that name, which cannot be used yet.",
+            fix=f"gcloud compute future-reservations describe {name} --zone={future[0]} --project={owner}",
         )
-    shared = f"; one of another project is named projects/OWNER/reservations/{name}"
     return CheckFinding(
         "block",
-        title,
-        f"no zone of {owner} has one of that name{shared}",
-        f"name one that is there as quotas.reservation: gcloud compute reservations list --project={owner}",
+        detail=f"{missing} No zone of {owner} has it. A reservation of another project is written "
+        f"projects/OWNER/reservations/{name}.",
+        fix=f"Set quotas.reservation to an existing one: gcloud compute reservations list --project={owner}",
     )
 
 
-def _check_match(answers: Answers, seen: Mapping[str, Any], owner: str) -> Iterable[CheckFinding]:
-    mine, name = answers.quotas, str(seen["name"])
-    specific = seen.get("specificReservation", {})
-    machine = str(specific.get("instanceProperties", {}).get("machineType", "")).rpartition("/")[2]
-    if seen.get("status") != "READY":
+def _check_match(answers: Answers, found: ReservationStatus, owner: str) -> Iterable[CheckFinding]:
+    machine_type = answers.quotas.machine_type
+    if found.status != "READY":
         yield CheckFinding(
             "block",
-            f"reservation {name} is {seen.get('status')}, not READY",
-            _MISMATCH,
-            "wait until it is READY, or name another",
+            detail=f"Reservation {found.name} is {found.status}, not READY. {_MISMATCH}",
+            fix="Wait until it is READY, or use another reservation.",
         )
-    if machine and machine != mine.machine_type:
+    if found.machine_type and found.machine_type != machine_type:
         yield CheckFinding(
             "block",
-            f"reservation {name} keeps {machine}, not {mine.machine_type}",
-            _MISMATCH,
-            f"set quotas.machine_type={machine}",
+            detail=f"Reservation {found.name} holds {found.machine_type} machines, not {machine_type}. {_MISMATCH}",
+            fix=f"Set quotas.machine_type={found.machine_type}.",
         )
-    if not seen.get("specificReservationRequired"):
+    if not found.targeted_by_name:
         yield CheckFinding(
             "block",
-            f"reservation {name} cannot be targeted by name",
-            "specificReservationRequired is false",
-            "make one with --require-specific-reservation",
+            detail=f"Reservation {found.name} cannot be targeted by name: specificReservationRequired is false.",
+            fix="Create a reservation with --require-specific-reservation.",
         )
-    yield from _check_sharing(answers.project.project_id, owner, seen)
-    yield from _check_placement_policy(answers.cluster.placement_policy, seen)
-    yield from _check_free_machines(mine, seen, machine)
-    if seen.get("deleteAtTime"):
+    yield from _check_sharing(answers.project.project_id, owner, found)
+    yield from _check_placement_policy(answers.cluster.placement_policy, found)
+    yield _free_machines(answers.quotas.gpu_nodes, found)
+    if found.delete_at:
         yield CheckFinding(
             "warn",
-            f"reservation {name} is deleted at {seen['deleteAtTime']}",
-            "its machines go with it",
-            "finish before, or extend it",
+            detail=f"Reservation {found.name} and its machines are deleted at {found.delete_at}.",
+            fix="Finish the run before that time, or extend the reservation.",
         )
 
 
-def _check_sharing(consumer: str, owner: str, seen: Mapping[str, Any]) -> Iterable[CheckFinding]:
+def _check_sharing(consumer: str, owner: str, found: ReservationStatus) -> Iterable[CheckFinding]:
     """A reservation of another project must be shared with ours."""
-    settings = seen.get("shareSettings", {})
-    if owner != consumer and (
-        settings.get("shareType", "LOCAL") == "LOCAL"
-        or (
-            settings.get("shareType") == "SPECIFIC_PROJECTS"
-            and consumer not in settings.get("projectMap", {})
-        )
-    ):
+    private = found.share_type == "LOCAL"
+    listed = found.share_type != "SPECIFIC_PROJECTS" or consumer in found.shared_with
+    if owner != consumer and (private or not listed):
         yield CheckFinding(
             "block",
-            f"reservation {seen['name']} of {owner} is not shared with {consumer}",
-            f"its shareSettings say {settings.get('shareType', 'LOCAL')}",
-            f"have its owner share it: gcloud compute reservations update {seen['name']} --project={owner} "
+            detail=f"Reservation {found.name} of {owner} is not shared with {consumer} (share type {found.share_type}).",
+            fix=f"Ask its owner to share it: gcloud compute reservations update {found.name} --project={owner} "
             f"--add-share-with={consumer}",
         )
 
 
-def _check_placement_policy(chosen: str, seen: Mapping[str, Any]) -> Iterable[CheckFinding]:
-    """Machines of a reservation that was made with a placement policy must name the same one."""
-    policies = {str(link).rpartition("/")[2] for link in seen.get("resourcePolicies", {}).values()}
-    if policies and chosen not in policies:
-        wanted = sorted(policies)[0]
+def _check_placement_policy(policy: str, found: ReservationStatus) -> Iterable[CheckFinding]:
+    """Nodes that use a reservation with a placement policy must name the same policy."""
+    if found.placement_policies and policy not in found.placement_policies:
+        required = sorted(found.placement_policies)[0]
         yield CheckFinding(
             "block",
-            f"reservation {seen['name']} was made with placement policy {wanted}",
-            "the nodes must name the same one, or none of them would start",
-            f"set cluster.placement_policy={wanted}",
+            detail=f"Reservation {found.name} was created with placement policy {required}. "
+            "The nodes must use the same policy, or none of them starts.",
+            fix=f"Set cluster.placement_policy={required}.",
         )
 
 
-def _check_free_machines(
-    mine: QuotasAnswers, seen: Mapping[str, Any], machine: str
-) -> Iterable[CheckFinding]:
-    specific = seen.get("specificReservation", {})
-    total = int(specific.get("assuredCount") or specific.get("count") or 0)
-    left = total - int(specific.get("inUseCount") or 0)
-    if left < mine.gpu_nodes:
-        yield CheckFinding(
+def _free_machines(needed: int, found: ReservationStatus) -> CheckFinding:
+    if found.free < needed:
+        return CheckFinding(
             "block",
-            f"reservation {seen['name']} has {left} machines free, {mine.gpu_nodes} are wanted",
-            _MISMATCH,
-            f"set quotas.gpu_nodes={max(left, 1)} or name another reservation",
+            detail=f"Reservation {found.name} has {found.free} free machines, {needed} are needed. {_MISMATCH}",
+            fix=f"Set quotas.gpu_nodes={max(found.free, 1)}, or use another reservation.",
         )
-    else:
-        yield CheckFinding(
-            "pass", f"reservation {seen['name']} is {seen.get('status')}, {left} machines free, {machine}"
-        )
+    return CheckFinding(
+        "pass",
+        detail=f"Reservation {found.name} is {found.status} with {found.free} free {found.machine_type} machines.",
+    )
 
 
 def _check_block(
-    answers: Answers, world: CloudReader, parts: ReservationParts, owner: str
+    answers: Answers, reader: CloudReader, reservation: ReservationName, owner: str
 ) -> Iterable[CheckFinding]:
     """The block or sub-block that the value names, if any."""
-    if not parts["block"]:
+    if not reservation.block:
         return
-    about = {
-        "project": owner,
-        "zone": answers.project.zone,
-        "name": parts["name"],
-        "block": parts["block"],
-    }
-    inner = {"sub": parts["sub"]} if parts["sub"] else {}
-    found = world.ask("reservation_sub_block" if inner else "reservation_block", **about, **inner)
-    what, wanted = "sub-block" if inner else "block", answers.quotas.gpu_nodes
-    name = parts["sub"] or parts["block"]
-    if found is None:
-        listing = f"gcloud compute reservations blocks list {parts['name']} --zone={about['zone']} --project={owner}"
-        yield CheckFinding("block", f"reservation {parts['name']} has no {what} {name}", _MISMATCH, listing)
-        return
-    left = int(found.get("count", 0)) - int(found.get("inUseCount", 0))
-    if left < wanted:
-        yield CheckFinding(
-            "block",
-            f"{what} {name} has {left} machines free, {wanted} are wanted",
-            _MISMATCH,
-            f"set quotas.gpu_nodes={max(left, 1)}, or leave out the {what}",
+    zone, needed = answers.project.zone, answers.quotas.gpu_nodes
+    if reservation.sub_block:
+        kind, name = "sub-block", reservation.sub_block
+        found = reader.reservation_sub_block(
+            project=owner, zone=zone, name=reservation.name, block=reservation.block, sub_block=name
         )
     else:
-        yield CheckFinding("pass", f"{what} {name} has {left} machines free")
+        kind, name = "block", reservation.block
+        found = reader.reservation_block(project=owner, zone=zone, name=reservation.name, block=name)
+    if found is None:
+        yield CheckFinding(
+            "block",
+            detail=f"Reservation {reservation.name} has no {kind} {name}. {_MISMATCH}",
+            fix=f"gcloud compute reservations blocks list {reservation.name} --zone={zone} --project={owner}",
+        )
+    elif found.free < needed:
+        yield CheckFinding(
+            "block",
+            detail=f"{kind.capitalize()} {name} has {found.free} free machines, {needed} are needed. {_MISMATCH}",
+            fix=f"Set quotas.gpu_nodes={max(found.free, 1)}, or leave out the {kind}.",
+        )
+    else:
+        yield CheckFinding("pass", detail=f"{kind.capitalize()} {name} has {found.free} free machines.")

@@ -1,100 +1,143 @@
-"""Questions about what is there already: projects, policies, networks and their ranges, clusters, Lustre."""
+"""Questions about what exists already: networks and their ranges, clusters, Lustre."""
 
 from __future__ import annotations
 
-from typing import Any
-from urllib.parse import quote
-
-from grpo_wizard.steps.clients.context import CloudContext, call
-from grpo_wizard.steps.clients.errors import from_response, translate
-from grpo_wizard.steps.clients.google.compute import compute_client
+from grpo_wizard.steps.clients.context import call
 from grpo_wizard.steps.clients.google.gke import container_client
 from grpo_wizard.steps.clients.google.lustre import lustre_client
-from grpo_wizard.steps.clients.google.resource_manager import projects_client as project_client
-from grpo_wizard.steps.clients.queries.registry import list_compute, query
-from grpo_wizard.steps.clients.serialization import JSON, to_json
-
-_POLICIES = "https://orgpolicy.googleapis.com"
-
-
-@query
-def projects(cloud: CloudContext) -> list[JSON]:
-    """{id, name, state} of every project that may be seen."""
-    listed = call("cloudresourcemanager", project_client(cloud).search_projects, request={})
-    return [
-        {"id": one.project_id, "name": one.display_name, "state": one.state.name}
-        for one in listed
-        if one.state.name == "ACTIVE"
-    ]
+from grpo_wizard.steps.clients.queries.base import QueryBase, query
+from grpo_wizard.steps.clients.serialization import JSON, owner_of, to_json
+from grpo_wizard.steps.core.cloud_reader import (
+    GkeCluster,
+    GkeVersions,
+    LustreInstance,
+    NetworkRange,
+    NodePoolStatus,
+    Subnet,
+    VpcNetwork,
+)
 
 
-@query
-def org_policy(cloud: CloudContext, project: str, constraint: str) -> list[JSON]:
-    """The rules of the policy in force on a project, after all that it inherits. A plain request: the SDK is no dependency."""
-    url = f"{cloud.endpoint('orgpolicy') or _POLICIES}/v2/projects/{quote(project, safe=':')}/policies/{constraint}"
-    try:
-        answer = _session(cloud).get(f"{url}:getEffectivePolicy", timeout=60)
-    except Exception as error:
-        raise translate("orgpolicy.googleapis.com", error) from error
-    if answer.status_code != 200:
-        raise from_response("orgpolicy.googleapis.com", answer.status_code, answer.content)
-    return list(answer.json().get("spec", {}).get("rules", []))
+class InventoryQueries(QueryBase):
+    """Questions about networks, clusters and Lustre instances."""
+
+    @query
+    def networks(self, *, project: str) -> list[VpcNetwork]:
+        return [_network(body) for body in self._list_compute("NetworksClient", project=project)]
+
+    @query
+    def has_network_profile(self, *, project: str, name: str) -> bool:
+        found = self._get_compute("NetworkProfilesClient", project=project, network_profile=name)
+        return found is not None
+
+    @query
+    def subnets(self, *, project: str) -> list[Subnet]:
+        """Of every region: a VPC is one address space."""
+        pages = self._list_compute_zones("SubnetworksClient", project=project)
+        return [_subnet(to_json(subnet)) for _, page in pages for subnet in page.subnetworks]
+
+    @query
+    def region_subnets(self, *, project: str, region: str) -> list[Subnet]:
+        listed = self._list_compute("SubnetworksClient", project=project, region=region)
+        return [_subnet(body) for body in listed]
+
+    @query
+    def routes(self, *, project: str) -> list[NetworkRange]:
+        listed = self._list_compute("RoutesClient", project=project)
+        return [NetworkRange(network=_network_name(body), range=body["destRange"]) for body in listed]
+
+    @query
+    def global_addresses(self, *, project: str) -> list[NetworkRange]:
+        """Reserved ranges, such as Lustre's."""
+        listed = self._list_compute("GlobalAddressesClient", project=project)
+        return [
+            NetworkRange(
+                network=_network_name(body), range=f"{body['address']}/{body.get('prefixLength', 32)}"
+            )
+            for body in listed
+            if "address" in body
+        ]
+
+    @query
+    def gke_versions(self, *, project: str, location: str) -> GkeVersions:
+        request = {"name": f"projects/{project}/locations/{location}"}
+        config = call("container", container_client(self.cloud).get_server_config, request=request)
+        return GkeVersions(default=config.default_cluster_version, valid=tuple(config.valid_master_versions))
+
+    @query
+    def clusters(self, *, project: str, location: str) -> list[GkeCluster]:
+        """With their node pools."""
+        request = {"parent": f"projects/{project}/locations/{location}"}
+        listed = to_json(call("container", container_client(self.cloud).list_clusters, request=request))
+        return [_cluster(body) for body in listed.get("clusters", [])]
+
+    @query
+    def lustre_zones(self, *, project: str) -> frozenset[str]:
+        """Zones that offer Managed Lustre; empty when the service lists none."""
+        from google.cloud.location import locations_pb2
+
+        request = locations_pb2.ListLocationsRequest(name=f"projects/{project}")
+        listed = call("lustre", lustre_client(self.cloud).list_locations, request=request)
+        return frozenset(location.location_id for location in listed.locations)
+
+    @query
+    def lustre_instances(self, *, project: str, location: str) -> list[LustreInstance]:
+        request = {"parent": f"projects/{project}/locations/{location}"}
+        listed = call("lustre", lustre_client(self.cloud).list_instances, request=request)
+        return [_lustre_instance(one.name, to_json(one)) for one in listed]
 
 
-def _session(cloud: CloudContext) -> Any:
-    """Whatever the thread: requests' sessions are safe for reads; a rehearsal asks no proxy."""
-
-    def build() -> Any:
-        from google.auth.transport.requests import AuthorizedSession
-
-        session = AuthorizedSession(cloud.credentials)
-        session.trust_env = cloud.mode == "real"
-        return session
-
-    return cloud.singleton("orgpolicy", build)
+def _network_name(body: JSON) -> str:
+    return str(body.get("network", "")).rpartition("/")[2]
 
 
-@query
-def network_bodies(cloud: CloudContext, project: str) -> list[JSON]:
-    return list_compute(cloud, "NetworksClient", project=project)
-
-
-@query
-def subnets(cloud: CloudContext, project: str, region: str) -> list[JSON]:
-    return list_compute(cloud, "SubnetworksClient", project=project, region=region)
-
-
-@query
-def all_subnets(cloud: CloudContext, project: str) -> list[JSON]:
-    """Of every region: a VPC is one space of addresses."""
-    pages = call(
-        "compute", compute_client(cloud, "SubnetworksClient").aggregated_list, request={"project": project}
+def _network(body: JSON) -> VpcNetwork:
+    return VpcNetwork(
+        name=str(body["name"]),
+        auto_mode=bool(body.get("autoCreateSubnetworks")),
+        network_profile=str(body.get("networkProfile", "")).rpartition("/")[2],
+        owner_label=owner_of(body, "labels", "description"),
     )
-    return [to_json(subnet) for _, listed in pages for subnet in listed.subnetworks]
 
 
-@query
-def routes(cloud: CloudContext, project: str) -> list[JSON]:
-    return list_compute(cloud, "RoutesClient", project=project)
+def _subnet(body: JSON) -> Subnet:
+    secondary = (row["ipCidrRange"] for row in body.get("secondaryIpRanges", []))
+    return Subnet(
+        name=str(body["name"]), network=_network_name(body), ranges=(str(body["ipCidrRange"]), *secondary)
+    )
 
 
-@query
-def global_addresses(cloud: CloudContext, project: str) -> list[JSON]:
-    return list_compute(cloud, "GlobalAddressesClient", project=project)
+def _cluster(body: JSON) -> GkeCluster:
+    networking, addons = body.get("networkConfig", {}), body.get("addonsConfig", {})
+    lustre = addons.get("lustreCsiDriverConfig", {})
+    return GkeCluster(
+        name=str(body.get("name")),
+        status=str(body.get("status")),
+        version=str(body.get("currentMasterVersion", "")),
+        network=_network_name(body),
+        workload_pool=str(body.get("workloadIdentityConfig", {}).get("workloadPool", "")),
+        multi_networking=bool(networking.get("enableMultiNetworking")),
+        dataplane_v2=networking.get("datapathProvider") == "ADVANCED_DATAPATH",
+        ray_operator=bool(addons.get("rayOperatorConfig", {}).get("enabled")),
+        lustre_csi_driver=bool(lustre.get("enabled")),
+        legacy_lustre_port=bool(lustre.get("enableLegacyLustrePort")),
+        owner_label=owner_of(body, "resourceLabels", "description"),
+        node_pools=tuple(_node_pool(pool) for pool in body.get("nodePools", [])),
+    )
 
 
-@query
-def clusters(cloud: CloudContext, project: str, location: str) -> list[JSON]:
-    """With their node pools."""
-    request = {"parent": f"projects/{project}/locations/{location}"}
-    listed = to_json(call("container", container_client(cloud).list_clusters, request=request))
-    return list(listed.get("clusters", []))
+def _node_pool(body: JSON) -> NodePoolStatus:
+    return NodePoolStatus(
+        name=str(body.get("name")),
+        status=str(body.get("status")),
+        owner_label=owner_of(body, "config.resourceLabels"),
+    )
 
 
-@query
-def lustre_instances(cloud: CloudContext, project: str, location: str) -> list[JSON]:
-    request = {"parent": f"projects/{project}/locations/{location}"}
-    return [
-        to_json(one) | {"name": one.name}
-        for one in call("lustre", lustre_client(cloud).list_instances, request=request)
-    ]
+def _lustre_instance(name: str, body: JSON) -> LustreInstance:
+    return LustreInstance(
+        name=name.rpartition("/")[2],
+        state=str(body.get("state")),
+        legacy_port=bool(body.get("gkeSupportEnabled")),
+        owner_label=owner_of(body, "labels", "description"),
+    )
