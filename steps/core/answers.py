@@ -160,3 +160,26 @@ class StepAnswers:
     def __repr__(self) -> str:
         given = ", ".join(f"{name}={value!r}" for name, value in self.__dict__.items())
         return f"{type(self).__name__}({given})"
+
+
+class _FieldRecorder:
+    """Stands in for Answers and notes which answers are read."""
+
+    def __init__(self, keys: dict[str, None], step: str = "") -> None:
+        self._keys, self._step = keys, step
+
+    def __getattr__(self, name: str) -> _FieldRecorder | None:
+        if not self._step:
+            return _FieldRecorder(self._keys, name)
+        self._keys[f"{self._step}.{name}"] = None
+        return None
+
+
+def fields_read(read: Callable[[Answers], object]) -> tuple[str, ...]:
+    """The step.field names that `read` reads, in order: `lambda a: (a.quotas.gpu_type, a.project.zone)`.
+
+    Written as code, the names are verified by the type checker. `read` may only read answers, not compute with them.
+    """
+    keys: dict[str, None] = {}
+    read(cast("Answers", _FieldRecorder(keys)))
+    return tuple(keys)

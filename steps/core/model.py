@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal
 
-from grpo_wizard.steps.core.answers import Field, StepAnswers
+from grpo_wizard.steps.core.answers import Field, StepAnswers, fields_read
+from grpo_wizard.steps.core.cloud_reader import CloudReader
 
 if TYPE_CHECKING:
     from grpo_wizard.steps.answers import Answers
@@ -22,34 +23,34 @@ _MAX_VALUE_CHARS = 60  # characters of a value in a line about drift
 
 @dataclass(frozen=True)
 class CheckFinding:
-    """What a check saw. `fix` is what to do about it, empty when nothing is to be done."""
+    """What a check found: full sentences in `detail`, and in `fix` what to do about it (empty: nothing).
+
+    `title` is the check's own title unless a finding needs another one.
+    """
 
     level: Level
-    title: str
+    title: str = ""
     detail: str = ""
     fix: str = ""
 
 
-class CloudReader(Protocol):
-    """What checks may ask of the outside (steps/clients/world.py). Every method reads, none writes; each may raise WizardError."""
-
-    mode: str
-
-    def ask(self, question: str, **about: Any) -> Any:
-        """Answers `question` (a function's name in clients/world.py), once per set of arguments."""
-        ...
-
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Check:
-    """Something that must hold before money is spent. `run` returns what it saw; a WizardError in it becomes a warning."""
+    """A condition for creating billable resources. `title` is a noun phrase; level and detail carry the result.
+
+    `run` returns what it found; a WizardError in it becomes a warning. `needs` reads the answers that it depends on:
+    live checks run again when one of them changes.
+    """
 
     id: str
     title: str
     run: Callable[[Answers, CloudReader], Iterable[CheckFinding]]
-    needs_fields: tuple[
-        str, ...
-    ] = ()  # step.field names that it looks at: live checks run when one of them changes
+    needs: Callable[[Answers], object] = lambda answers: ()
+
+    @property
+    def needs_fields(self) -> tuple[str, ...]:
+        """The step.field names that `needs` reads."""
+        return fields_read(self.needs)
 
 
 @dataclass(frozen=True)

@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Literal
 
 from grpo_wizard.state.errors import WizardError
 from grpo_wizard.steps.clients.queries.cached import CachedCloudReader
-from grpo_wizard.steps.core.model import Check, CheckFinding, CloudReader, Step
+from grpo_wizard.steps.core.cloud_reader import CloudReader
+from grpo_wizard.steps.core.model import Check, CheckFinding, Step
 from grpo_wizard.steps.core.text import end_with_period
 from grpo_wizard.steps.deployment.session import Session
 from grpo_wizard.steps.engine import backoff
@@ -73,26 +74,20 @@ class CheckResult:
 
 
 class _ProjectProbe:
-    """A CloudReader that remembers whether it was asked anything that only an existing project can answer."""
+    """Remembers whether its reader was asked anything that only an existing project can answer."""
 
     def __init__(self, reader: CloudReader, answers: Answers) -> None:
-        self._reader, self._answers, self.mode = reader, answers, reader.mode
-        self.depends_on_project = False
+        self._answers, self.depends_on_project = answers, False
+        self.reader = reader.observed(self._note)
 
-    @property
-    def _project(self) -> str:
-        """Read when needed: checks that do not depend on the project run before its ID is known."""
-        return str(self._answers.project.project_id)
-
-    def ask(self, question: str, **about: Any) -> Any:
-        if question != "project" and "project" in about:
-            self.depends_on_project |= about["project"] == self._project
-        return self._reader.ask(question, **about)
+    def _note(self, project: str) -> None:
+        self.depends_on_project |= project == self._answers.project.project_id
 
     def project_missing(self) -> bool:
         """Return whether the answers are meaningless because the project does not exist or is not visible."""
         try:
-            return self.depends_on_project and self._reader.ask("project", project=self._project) is None
+            project_id = self._answers.project.project_id if self.depends_on_project else ""
+            return bool(project_id) and self.reader.project(project=project_id) is None
         except WizardError:
             return False  # reported by the project's own check
 
@@ -102,7 +97,7 @@ def run_check(step: str, check: Check, answers: Answers, reader: CloudReader) ->
     probe = _ProjectProbe(reader, answers)
     pending: Pending | None = None
     try:
-        findings = list(check.run(answers, probe))
+        findings = [_titled(finding, check.title) for finding in check.run(answers, probe.reader)]
     except WizardError as error:
         if getattr(error, "kind", "") == "api_disabled":
             pending = Pending("api", getattr(error, "service", ""))
@@ -112,6 +107,10 @@ def run_check(step: str, check: Check, answers: Answers, reader: CloudReader) ->
     if pending:
         findings = [CheckFinding("info", check.title, pending.detail)]
     return [CheckResult(step, check, finding, pending) for finding in findings]
+
+
+def _titled(finding: CheckFinding, title: str) -> CheckFinding:
+    return finding if finding.title else replace(finding, title=title)
 
 
 def _inconclusive_finding(title: str, error: WizardError) -> CheckFinding:
@@ -131,9 +130,11 @@ def _deduplicate(results: Iterable[CheckResult]) -> list[CheckResult]:
     kept = []
     for result in results:
         finding = result.finding
-        if finding.level != "block" or (finding.title, finding.fix) not in blocked:
+        own_title = finding.title == result.check.title and finding.title not in _BLOCKING_CAUSES.values()
+        is_shared_cause = finding.level == "block" and not own_title
+        if not is_shared_cause or (finding.title, finding.fix) not in blocked:
             kept.append(result)
-        if finding.level == "block":
+        if is_shared_cause:
             blocked.add((finding.title, finding.fix))
     return kept
 

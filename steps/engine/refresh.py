@@ -149,8 +149,8 @@ async def _raise_if_project_missing(session: Session, resource: Resource, error:
         return
     cloud = session.cloud
     if await asyncio.to_thread(fetch_project, cloud, project) is None:
-        seen = project_not_found(project, cloud.account, cloud.mode)
-        raise CloudError("not_found", seen.title, seen.detail, seen.fix) from error
+        finding = project_not_found(project, cloud.account, cloud.mode)
+        raise CloudError("not_found", "Project not found", finding.detail, finding.fix) from error
 
 
 async def _read_with_retry(

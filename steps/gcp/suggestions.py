@@ -1,13 +1,13 @@
-"""What could be answered, as the cloud tells it now: for the questions whose answer is a thing that is there already."""
+"""Values to choose from, read from the cloud, for the questions whose answer names something that exists."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from grpo_wizard.steps.core.answers import Field, NotAnswered
-from grpo_wizard.steps.core.model import CloudReader
+from grpo_wizard.steps.core.cloud_reader import CloudReader, ReservationStatus
 from grpo_wizard.steps.gcp.naming import region_of
 
 if TYPE_CHECKING:
@@ -16,84 +16,73 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Suggestion:
-    """One to choose: `value` is what the field takes, `title` what is said of it."""
+    """One choice: `value` is what the field takes, `title` describes it."""
 
     value: str
     title: str = ""
 
 
 def suggestions(field: Field, answers: Answers, reader: CloudReader) -> list[Suggestion]:
-    """What `field.choices_from` lists; empty for a field that has no such list. May raise WizardError, as `world.ask` does.
+    """List the choices of `field.choices_from`; empty for a field without such a list. Raises WizardError.
 
-    `answers` may be incomplete: a list whose own questions are not answered yet is empty.
+    `answers` may be incomplete: a list that depends on a missing answer is empty.
     """
-    find = _LOADERS.get(field.choices_from)
-    if find is None:
+    load = _LOADERS.get(field.choices_from)
+    if load is None:
         return []
     try:
-        return find(answers, reader)
+        return load(answers, reader)
     except NotAnswered:
         return []
 
 
 def _projects(answers: Answers, reader: CloudReader) -> list[Suggestion]:
-    return [Suggestion(str(p["id"]), str(p["name"])) for p in reader.ask("projects")]
+    return [Suggestion(project.id, project.display_name) for project in reader.projects()]
 
 
 def _zones(answers: Answers, reader: CloudReader) -> list[Suggestion]:
-    """Those that have the machine, the region's own first."""
-    mine, place = answers.quotas, answers.project
-    listed = reader.ask("machine_zones", project=place.project_id, name=mine.machine_type)
-    first = sorted(listed, key=lambda zone: (region_of(zone) != place.region, zone))
-    return [Suggestion(zone, f"has {mine.machine_type}") for zone in first]
+    """Zones that offer the machine type, those of the chosen region first."""
+    project, machine_type = answers.project, answers.quotas.machine_type
+    zones = reader.machine_type_zones(project=project.project_id, name=machine_type)
+    ordered = sorted(zones, key=lambda zone: (region_of(zone) != project.region, zone))
+    return [Suggestion(zone, f"offers {machine_type}") for zone in ordered]
 
 
 def _reservations(answers: Answers, reader: CloudReader) -> list[Suggestion]:
-    place = answers.project
-    listed = reader.ask("reservations", project=place.project_id, zone=place.zone)
-    return [Suggestion(str(row["name"]), _reservation(row)) for row in listed]
+    project = answers.project
+    listed = reader.reservations(project=project.project_id, zone=project.zone)
+    return [Suggestion(found.name, _describe_reservation(found)) for found in listed]
 
 
-def _reservation(row: Mapping[str, Any]) -> str:
-    kept = row.get("specificReservation", {})
-    machine = str(kept.get("instanceProperties", {}).get("machineType", "")).rpartition("/")[2]
-    count = int(kept.get("assuredCount") or kept.get("count") or 0)
-    return f"{count - int(kept.get('inUseCount') or 0)} of {count} {machine} free, {row.get('status')}"
+def _describe_reservation(found: ReservationStatus) -> str:
+    return f"{found.free} of {found.assured} {found.machine_type} free, {found.status}"
 
 
 def _networks(answers: Answers, reader: CloudReader) -> list[Suggestion]:
-    listed = reader.ask("network_bodies", project=answers.project.project_id)
+    listed = reader.networks(project=answers.project.project_id)
     return [
-        Suggestion(str(one["name"]), "auto mode" if one.get("autoCreateSubnetworks") else "custom mode")
-        for one in listed
+        Suggestion(network.name, "auto mode" if network.auto_mode else "custom mode") for network in listed
     ]
 
 
 def _subnets(answers: Answers, reader: CloudReader) -> list[Suggestion]:
-    place, network = answers.project, answers.networks.network
-    listed = reader.ask("subnets", project=place.project_id, region=place.region)
-    return [
-        Suggestion(str(one["name"]), str(one["ipCidrRange"]))
-        for one in listed
-        if str(one.get("network", "")).rpartition("/")[2] == network
-    ]
+    project, network = answers.project, answers.networks.network
+    listed = reader.region_subnets(project=project.project_id, region=project.region)
+    return [Suggestion(subnet.name, subnet.ranges[0]) for subnet in listed if subnet.network == network]
 
 
 def _clusters(answers: Answers, reader: CloudReader) -> list[Suggestion]:
-    place = answers.project
-    listed = reader.ask("clusters", project=place.project_id, location=place.region)
-    return [
-        Suggestion(str(one["name"]), f"GKE {one.get('currentMasterVersion', '')}, {one.get('status', '')}")
-        for one in listed
-    ]
+    project = answers.project
+    listed = reader.clusters(project=project.project_id, location=project.region)
+    return [Suggestion(cluster.name, f"GKE {cluster.version}, {cluster.status}") for cluster in listed]
 
 
 def _versions(answers: Answers, reader: CloudReader) -> list[Suggestion]:
-    place = answers.project
-    served = reader.ask("gke_versions", project=place.project_id, location=place.region)
+    project = answers.project
+    versions = reader.gke_versions(project=project.project_id, location=project.region)
     return [
-        Suggestion(str(one), "the channel's default" if one == served["default"] else "")
-        for one in served["valid"]
+        Suggestion(version, "default of the release channel" if version == versions.default else "")
+        for version in versions.valid
     ]
 
 

@@ -1,7 +1,7 @@
-"""Memory of a GPU while a run trains and while it generates: plain arithmetic, so that what cannot fit is said beforehand.
+"""GPU memory during training and generation, by plain arithmetic, so that a run that cannot fit is reported beforehand.
 
-Inferred from NeMo RL v0.5.0's code (nemo-rl.md C4, read 2026-11-30), not measured: activations and buffers come on top,
-which is why half of a GPU is where green ends. GB are 1e9 bytes.
+Inferred from the code of NeMo RL v0.5.0 (https://github.com/NVIDIA-NeMo/RL/tree/v0.5.0), not measured: activations and
+buffers come on top, which is why only half of a GPU counts as ok. GB are 1e9 bytes.
 """
 
 from __future__ import annotations
@@ -24,28 +24,26 @@ from grpo_wizard.steps.grpo.recipes import (
 if TYPE_CHECKING:
     from grpo_wizard.steps.answers import Answers
 
-MemoryFit = Literal["green", "amber", "red", "unknown"]
+MemoryFit = Literal["ok", "tight", "oom", "unknown"]
 OK_SHARE, TIGHT_SHARE = 0.50, 0.65  # shares of a GPU's memory
-_COLOCATED_VLLM_SHARE = (
-    0.7  # the most that a recipe gives vLLM where training shares the GPU, but for one at 0.8
-)
-# fp32 weights 4, reduced gradients 4, two Adam moments 8, spread over all GPUs that train.
+_COLOCATED_VLLM_SHARE = 0.7  # the most that recipes give vLLM on a shared GPU, except for one at 0.8
+# Bytes per parameter: fp32 weights 4, reduced gradients 4, two Adam moments 8; sharded over all training GPUs.
 _STATE_BYTES = 16
 _LOGIT_COPIES, _LOGIT_BYTES = 3, 4
-_FIT_ORDER: tuple[MemoryFit, ...] = ("green", "unknown", "amber", "red")
+_FIT_ORDER: tuple[MemoryFit, ...] = ("ok", "unknown", "tight", "oom")
 
 
 @dataclass(frozen=True)
 class GpuWorkload:
-    """What a run puts on its GPUs, in the units of its configuration."""
+    """What a run holds in GPU memory, in the units of its configuration."""
 
     model: ModelShape
     train_gpus: int
     tensor_parallel: int
     micro_batch_tokens: int  # of a training micro batch
     vllm_tensor_parallel: int
-    gpu_memory_utilization: float  # gpu_memory_utilization
-    max_model_len: int  # max_model_len
+    gpu_memory_utilization: float
+    max_model_len: int
     colocated: bool = False
     weight_bytes: int = 2  # of vLLM's weights; fp8: 1
     cache_bytes: int = 2
@@ -53,42 +51,42 @@ class GpuWorkload:
 
 @dataclass(frozen=True)
 class MemoryEstimate:
-    """GB of one GPU. None where the model's shape is not known."""
+    """Memory of one GPU in GB. None where the model's shape is unknown."""
 
     gpu: str
     memory_gb: float
     state_gb: float | None
     logits_gb: float | None
     weights_gb: float | None
-    cache_gb: float | None  # what vLLM has left for keys and values
-    sequences: int | None  # full-length ones whose keys and values fit at once
+    cache_gb: float | None  # left to vLLM for keys and values
+    sequences: int | None  # of full length whose keys and values fit at the same time
     training: MemoryFit
     generation: MemoryFit
 
     @property
     def fit(self) -> MemoryFit:
-        """The worse of the two."""
+        """The worse of training and generation."""
         return max(self.training, self.generation, key=_FIT_ORDER.index)
 
     @property
     def share(self) -> float | None:
-        """Of a GPU's memory, while training."""
+        """The share of a GPU's memory in use during training."""
         return None if self.state_gb is None else (self.state_gb + (self.logits_gb or 0)) / self.memory_gb
 
     def text(self) -> str:
-        """One sentence of figures."""
+        """The figures in two sentences."""
         if self.state_gb is None or self.share is None or self.weights_gb is None:
-            return "the model's size is not in the catalogue"
+            return "The catalog does not have this model's size."
         logits = "" if self.logits_gb is None else f" and {self.logits_gb:.1f} GB of logits"
-        at_once = "" if self.sequences is None else f", room for {self.sequences} full-length answers at once"
+        at_once = "" if self.sequences is None else f", enough for {self.sequences} full-length sequences"
         return (
-            f"training holds {self.state_gb:.1f} GB of state{logits}, {self.share:.0%} of {self.memory_gb:.0f} GB, activations on top; "
-            f"vLLM holds {self.weights_gb:.1f} GB of weights and has {max(0.0, self.cache_gb or 0.0):.1f} GB for keys and values{at_once}"
+            f"Training needs {self.state_gb:.1f} GB of state{logits}, {self.share:.0%} of {self.memory_gb:.0f} GB, plus activations. "
+            f"vLLM needs {self.weights_gb:.1f} GB of weights and has {max(0.0, self.cache_gb or 0.0):.1f} GB for keys and values{at_once}."
         )
 
 
 def estimate_gpu(load: GpuWorkload, gpu_type: str) -> MemoryEstimate:
-    """The estimate for one accelerator type."""
+    """Estimate the memory of one GPU of an accelerator type."""
     gpu, size = catalog.gpu_spec(gpu_type), load.model.params_b
     memory = float(gpu["memory_gb"])
     if size is None or load.train_gpus < 1:
@@ -121,18 +119,18 @@ def estimate_gpu(load: GpuWorkload, gpu_type: str) -> MemoryEstimate:
 
 
 def classify_share(share: float) -> MemoryFit:
-    """Of a share of a GPU's memory."""
-    return "green" if share <= OK_SHARE else "amber" if share <= TIGHT_SHARE else "red"
+    """Classify a share of a GPU's memory."""
+    return "ok" if share <= OK_SHARE else "tight" if share <= TIGHT_SHARE else "oom"
 
 
 def _generation_fit(load: GpuWorkload, cache: float, sequences: int | None) -> MemoryFit:
     if cache <= 0 or sequences == 0:
-        return "red"  # vLLM refuses to start when one sequence does not fit
-    return "amber" if load.colocated and load.gpu_memory_utilization > _COLOCATED_VLLM_SHARE else "green"
+        return "oom"  # vLLM refuses to start when one sequence does not fit
+    return "tight" if load.colocated and load.gpu_memory_utilization > _COLOCATED_VLLM_SHARE else "ok"
 
 
 def _sequence_gb(load: GpuWorkload) -> float | None:
-    """Keys and values of one full-length sequence on one GPU: at most, as windowed layers keep less."""
+    """Keys and values of one full-length sequence on one GPU; an upper bound, as windowed layers keep less."""
     it = load.model
     if it.layers is None or it.kv_heads is None or it.head_dim is None:
         return None
@@ -141,12 +139,12 @@ def _sequence_gb(load: GpuWorkload) -> float | None:
 
 
 def estimate_run(answers: Answers) -> MemoryEstimate:
-    """Of the run that the answers describe, overrides among them."""
+    """Estimate the run that the answers describe, overrides included."""
     return estimate_gpu(workload_of(RunLayout.from_answers(answers)), answers.quotas.gpu_type)
 
 
 def workload_of(run: RunLayout) -> GpuWorkload:
-    """What the run puts on its GPUs."""
+    """What the run holds in GPU memory."""
     settings = run.config
     length = settings.number("policy.max_total_sequence_length")
     batching = (
@@ -169,7 +167,7 @@ def workload_of(run: RunLayout) -> GpuWorkload:
 
 
 def estimate_recipe(name: str, nodes: int, gpu_type: str) -> MemoryEstimate | None:
-    """A recipe as it is published, laid on so many nodes of eight GPUs; None where it cannot be laid so."""
+    """Estimate a recipe as published, on `nodes` nodes of eight GPUs; None if its parallel sizes do not fit them."""
     row = recipe(name)
     own, tensor = row["settings"], tensor_parallel(name)
     training = nodes * GPUS_PER_NODE
@@ -200,20 +198,20 @@ def estimate_recipe(name: str, nodes: int, gpu_type: str) -> MemoryEstimate | No
 
 @dataclass(frozen=True)
 class RecipeFit:
-    """A recipe that so many nodes carry. `published`: its authors ran it on no more GPUs than these."""
+    """A recipe that fits. `published`: its authors ran it on no more GPUs than these."""
 
     recipe: str
-    colour: str  # green or amber, as Colour
+    fit: MemoryFit  # ok or tight
     published: bool
 
 
 def fitting_recipes(nodes: int, gpu_type: str) -> list[RecipeFit]:
-    """What so many nodes of eight GPUs carry: published sizes first, the largest first, then what memory alone allows."""
+    """The recipes that `nodes` nodes of eight GPUs can run: published sizes first, the largest first, then those that fit by memory alone."""
     sizes = set(published_recipes(nodes))
     order = [*published_recipes(nodes), *(name for name in recipes_by_name() if name not in sizes)]
     found = []
     for name in order:
         seen = estimate_recipe(name, nodes, gpu_type)
-        if seen is not None and seen.fit in ("green", "amber"):
+        if seen is not None and seen.fit in ("ok", "tight"):
             found.append(RecipeFit(name, seen.fit, name in sizes))
     return found

@@ -7,8 +7,8 @@ from functools import cache
 from typing import Any
 
 from grpo_wizard.steps.core import catalog
-from grpo_wizard.steps.core.catalog import GPUS_PER_NODE as GPUS_PER_NODE
 from grpo_wizard.steps.core.answers import InvalidValue
+from grpo_wizard.steps.core.catalog import GPUS_PER_NODE as GPUS_PER_NODE
 
 # fp32 weights and the two Adam moments: 12 bytes a parameter (nemo-rl.md B3 #13, inferred from the layout).
 _CHECKPOINT_BYTES_PER_PARAMETER = 12

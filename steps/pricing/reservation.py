@@ -19,28 +19,24 @@ async def reservation_bill(session: Session) -> dict[str, Any] | None:
     quotas, project = session.answers.quotas, session.answers.project
     if quotas.capacity != "reservation":
         return None
-    parts = parse_reservation(quotas.reservation)
-    owner = parts["project"] or project.project_id
+    name = parse_reservation(quotas.reservation)
+    owner = name.project or project.project_id
+    reader = CachedCloudReader(session.cloud)
     try:
-        reservation = await asyncio.to_thread(
-            CachedCloudReader(session.cloud).ask,
-            "reservation",
-            project=owner,
-            zone=project.zone,
-            name=parts["name"],
+        found = await asyncio.to_thread(
+            lambda: reader.reservation(project=owner, zone=project.zone, name=name.name)
         )
     except WizardError:
-        reservation = None
-    specific = (reservation or {}).get("specificReservation", {})
-    machines = int(specific.get("count") or 0) or None
-    machine_type = specific.get("instanceProperties", {}).get("machineType") or quotas.machine_type
+        found = None
+    machines = found.count or None if found else None
+    machine_type = (found.machine_type if found else "") or quotas.machine_type
     each = session.price_book.machine_price(machine_type, project.region, "reservation").usd
     return {
-        "name": parts["name"],
+        "name": name.name,
         "project": owner,
         "machines": machines,
         "machine_type": machine_type,
-        "ends": (reservation or {}).get("deleteAtTime") or None,
+        "ends": (found.delete_at if found else "") or None,
         "usd_per_hour": round(each * machines, 2) if each and machines else None,
     }
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from grpo_wizard.steps.core.model import Check, CheckFinding, CloudReader, DurationEstimate, Resource, Step
+from grpo_wizard.steps.core.cloud_reader import CloudReader
+from grpo_wizard.steps.core.model import Check, CheckFinding, DurationEstimate, Resource, Step
 from grpo_wizard.steps.gcp.naming import gcloud_command, resource_id
 from grpo_wizard.steps.manifests import access
 from grpo_wizard.steps.manifests.fluentbit import fluentbit_config
@@ -116,19 +117,27 @@ def format_release_note(answers: Answers) -> str:
     return f"the GPU nodes are released {job.release_minutes:g} min after the job{limit} (a reservation bills on all the same)"
 
 
-def _interfaces(answers: Answers, world: CloudReader) -> Iterable[CheckFinding]:
+def _interfaces(answers: Answers, reader: CloudReader) -> Iterable[CheckFinding]:
     if answers.raycluster.rdma_interfaces:
-        yield CheckFinding("pass", "worker pods ask for ten interfaces: eth0, gVNIC, eight RDMA")
+        yield CheckFinding(
+            "pass", detail="Worker pods request ten network interfaces: eth0, gVNIC and eight RDMA."
+        )
     else:
         yield CheckFinding(
             "warn",
-            "worker pods get no RDMA",
-            "NCCL falls back to TCP, many times slower",
-            "set raycluster.rdma_interfaces=true",
+            detail="Worker pods have no RDMA interfaces, so NCCL falls back to TCP, which is many times slower.",
+            fix="Set raycluster.rdma_interfaces=true.",
         )
 
 
-CHECKS = (Check("interfaces", "RDMA reaches the pods", _interfaces, ("raycluster.rdma_interfaces",)),)
+CHECKS = (
+    Check(
+        id="interfaces",
+        title="RDMA interfaces",
+        run=_interfaces,
+        needs=lambda a: a.raycluster.rdma_interfaces,
+    ),
+)
 
 STEP = Step(
     answers=RayclusterAnswers,

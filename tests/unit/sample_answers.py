@@ -13,8 +13,8 @@ from grpo_wizard.steps.registry import validate
 TUTORIAL = tomllib.loads(
     (Path(__file__).parents[2] / "assets" / "answers-tutorial.toml").read_text(encoding="utf-8")
 )
-_SET = re.compile(r"set (\w+)\.(\w+)=(\S+)")
-_OVERRIDE = re.compile(r"(?:in grpo\.overrides set|add) (\S+?)=(\S+)(?: to grpo\.overrides)?")
+_SET = re.compile(r"Set (\w+)\.(\w+)=(\S+?)[.,]*(?= |$)")
+_OVERRIDE = re.compile(r"(?:In grpo\.overrides, set|Add) (\S+?)=(\S+?)(?: to grpo\.overrides)?\.")
 
 
 def answers(**changed: Any) -> Answers:

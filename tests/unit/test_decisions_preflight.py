@@ -15,6 +15,7 @@ from http_responder import error, http_responder
 from sample_answers import answers
 
 from grpo_wizard.state.errors import WizardError
+from grpo_wizard.steps.clients.context import CloudContext
 from grpo_wizard.steps.clients.errors import CloudError
 from grpo_wizard.steps.clients.queries.cached import CachedCloudReader
 from grpo_wizard.steps.core.model import Check, CheckFinding
@@ -53,7 +54,9 @@ def reader(tmp_path: Path) -> Iterator[Callable[..., CachedCloudReader]]:
 
 
 def _lists_networks(project: str = "my-project") -> Run:
-    return lambda answers, cloud: [CheckFinding("pass", f"Networks {cloud.ask('networks', project=project)}")]
+    return lambda answers, cloud: [
+        CheckFinding("pass", f"Networks {[one.name for one in cloud.networks(project=project)]}")
+    ]
 
 
 def _fails(error: WizardError) -> Run:
@@ -68,7 +71,7 @@ def _reports(*findings: CheckFinding) -> Run:
 
 
 def _check(run: Run, id: str = "quota") -> Check:
-    return Check(id, "GPU quota", run)  # type: ignore[arg-type]
+    return Check(id=id, title="GPU quota", run=run)  # type: ignore[arg-type]
 
 
 def _only(found: list[CheckResult]) -> CheckFinding:
@@ -131,7 +134,7 @@ def test_an_error_without_a_kind_warns_and_one_without_a_command_names_its_fix(r
         (EMPTY, _lists_networks("another"), "pass"),
         (EMPTY, _reports(CheckFinding("pass", "no question")), "pass"),
         ({"GET /v3/projects/my-project": error(500, "backend error")}, _lists_networks(), "pass"),
-        (EMPTY, lambda answers, cloud: [CheckFinding("pass", f"{cloud.ask('project', project='my-project')}")], "pass"),
+        (EMPTY, lambda answers, cloud: [CheckFinding("pass", f"{cloud.project(project='my-project')}")], "pass"),
     ],
     ids=["exists", "may not be seen", "missing", "another project's", "asks nothing", "unknown", "the project's own check"],
 )  # fmt: skip
@@ -174,6 +177,16 @@ def test_one_cause_that_blocks_several_checks_is_reported_once(reader: Any) -> N
     assert [result.id for result in _run(steps, reader())] == ["project.x", "project.y"]
 
 
+def test_findings_of_one_check_are_all_reported_though_their_fix_is_the_same(reader: Any) -> None:
+    both = _reports(
+        CheckFinding("block", detail="No Ray operator.", fix="Use another."),
+        CheckFinding("block", detail="No Dataplane V2.", fix="Use another."),
+    )
+    found = _run({"cluster": [_check(both)]}, reader())
+    assert [result.finding.detail for result in found] == ["No Ray operator.", "No Dataplane V2."]
+    assert {result.finding.title for result in found} == {"GPU quota"}  # the check's own
+
+
 def test_the_same_warning_of_two_checks_is_reported_twice(reader: Any) -> None:
     warning = _reports(CheckFinding("warn", "low", "", "raise it"))
     blocked = _reports(CheckFinding("block", "low", "", "raise it"))
@@ -209,21 +222,14 @@ def _off(*services: str) -> list[CheckResult]:
             "quotas",
             _check(_fails(CloudError("api_disabled", "off", service=service))),
             ANSWERS,
-            _NO_QUESTION,
+            _no_question(),
         )
     ]
 
 
-class _NoReader:
-    """For checks that ask nothing."""
-
-    mode = "rehearsal"
-
-    def ask(self, question: str, **about: Any) -> Any:
-        raise AssertionError(question)
-
-
-_NO_QUESTION = _NoReader()
+def _no_question() -> CachedCloudReader:
+    """For checks that ask nothing: a request would fail, because nothing listens there."""
+    return CachedCloudReader(CloudContext("rehearsal", None, "me@example.com", "http://127.0.0.1:9"))
 
 
 def test_checks_that_wait_for_apis_fold_into_one_line_that_names_them() -> None:

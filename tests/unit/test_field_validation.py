@@ -105,8 +105,8 @@ def test_a_reservation_is_read_in_every_form(
     if block:
         value += f"/reservationBlocks/{block}" + (f"/reservationSubBlocks/{sub}" if sub else "")
     parts = parse_reservation(field("quotas.reservation").parse(value))
-    assert (parts["name"], parts["project"] or "") == (name, owner)
-    assert (parts["block"], parts["sub"]) == (block, sub if block else None)
+    assert (parts.name, parts.project) == (name, owner)
+    assert (parts.block, parts.sub_block) == (block or "", sub or "" if block else "")
     pool = affinity_value(value, "my-project")
     assert (
         pool == name

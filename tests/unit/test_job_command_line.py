@@ -143,7 +143,7 @@ def test_the_tutorials_gold_answers_are_told_before_ten_steps_of_zero_reward() -
     assert (
         raw.level == "warn"
         and "every reward is 0" in raw.detail
-        and raw.fix == "set grpo.final_number_answers=true"
+        and raw.fix == "Set grpo.final_number_answers=true."
     )
 
 

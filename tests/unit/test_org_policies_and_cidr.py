@@ -3,35 +3,32 @@
 from __future__ import annotations
 
 from ipaddress import IPv4Network
-from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from grpo_wizard.steps.core.cloud_reader import OrgPolicyRule
 from grpo_wizard.steps.gcp.cidr import first_free_range, parse_ranges
 from grpo_wizard.steps.project.org_policies import evaluate, location_values
 
 HERE = location_values("us-central1", "us-central1-b")
-JSON = dict[str, Any]
 
 
-def allow(*values: str) -> JSON:
-    return {"values": {"allowedValues": list(values)}}
+def allow(*values: str) -> OrgPolicyRule:
+    return OrgPolicyRule(allowed_values=frozenset(values))
 
 
-def deny(*values: str) -> JSON:
-    return {"values": {"deniedValues": list(values)}}
+def deny(*values: str) -> OrgPolicyRule:
+    return OrgPolicyRule(denied_values=frozenset(values))
 
 
 @pytest.mark.parametrize(
     ("rules", "wanted", "said"),
     [
         ([], set(), "free"),
-        ([{"allowAll": True}], HERE, "free"),
-        ([{"enforce": False}], set(), "free"),
-        ([{"enforce": True}], set(), "forbidden"),
-        ([{"denyAll": True}], HERE, "forbidden"),
+        ([OrgPolicyRule()], HERE, "free"),
+        ([OrgPolicyRule(denies=True)], HERE, "forbidden"),
         ([allow("in:us-locations")], HERE, "free"),
         ([allow("us-central1")], HERE, "free"),
         ([allow("in:eu-locations")], HERE, "unclear"),
@@ -41,7 +38,7 @@ def deny(*values: str) -> JSON:
         ([allow("under:organizations/1")], set(), "unclear"),
     ],
 )
-def test_a_policy_in_force_is_read(rules: list[JSON], wanted: set[str], said: str) -> None:
+def test_a_policy_in_force_is_read(rules: list[OrgPolicyRule], wanted: set[str], said: str) -> None:
     assert evaluate(rules, wanted) == said
 
 

@@ -162,8 +162,8 @@ def test_an_existing_thing_that_is_not_there_is_a_conflict_and_a_block(named: Cl
     done = named.run("init", *second, *sets(cluster__cluster_name="elsewhere"))
     assert done.returncode == 0
     checks = named.json("check", *second, code=1)["checks"]
-    assert [c["title"] for c in checks if c["id"] == "cluster.there" and c["level"] == "block"] == [
-        "cluster elsewhere is not there in us-central1"
+    assert [c["detail"] for c in checks if c["id"] == "cluster.there" and c["level"] == "block"] == [
+        "Cluster elsewhere does not exist in us-central1, but cluster.use_existing is set."
     ]
     plan = {r["id"]: r for r in named.json("plan", *second, code=1)["resources"]}
     assert plan["cluster.cluster.elsewhere"]["action"] == "conflict"

@@ -194,9 +194,9 @@ def test_stock_out_quota_and_reservation_are_three_messages(world: CheckHarness)
     reserved = said(world, "quotas.reservation", quotas__gpu_nodes=5)
     quota = said(world, "quotas.gpu_quota", quotas__gpu_nodes=5, quotas__capacity="on_demand")
     stock = said(world, "quotas.capacity", quotas__capacity="on_demand")
-    assert "reservation mismatch: neither a quota nor a stock-out" in reserved[0][1]
-    assert "quota shortage: neither a reservation mismatch nor a stock-out" in quota[0][1]
-    assert "whether machines are free shows only when they are asked for" in stock[0][1]
+    assert "reservation mismatch, not a quota shortage or a stockout" in reserved[0][1]
+    assert "quota shortage, not a reservation mismatch or a stockout" in quota[0][1]
+    assert "Whether machines are available is only known when the nodes are requested" in stock[0][1]
     assert [x[0][0] for x in (reserved, quota, stock)] == ["block", "block", "info"]
 
 
@@ -204,25 +204,31 @@ def test_a_reservation_covers_what_quota_does_not(world: CheckHarness) -> None:
     """With a specific reservation quota is information; without one it stops. Both limits are looked at."""
     assert said(world, "quotas.gpu_quota_all", project__project_id="few-gpus")[0][0] == "info"
     found = blocking_texts(world.check(project__project_id="few-gpus", quotas__capacity="on_demand"))
-    assert "GPUS_ALL_REGIONS) is 15, 16 are wanted" in found["quotas.gpu_quota_all"]
+    assert (
+        "15 GPUs in all regions (GPUS_ALL_REGIONS) are available, 16 are needed"
+        in found["quotas.gpu_quota_all"]
+    )
 
 
 def test_spot_and_flex_start_count_against_the_preemptible_quota(world: CheckHarness) -> None:
     for capacity in ("spot", "flex_start"):
-        assert "is 0, 16 are wanted" in said(world, "quotas.gpu_quota", quotas__capacity=capacity)[0][1]
+        assert (
+            "0 NVIDIA_B200 GPUs in us-central1 are available, 16 are needed"
+            in said(world, "quotas.gpu_quota", quotas__capacity=capacity)[0][1]
+        )
 
 
 def test_quotas_of_the_project_at_their_edge(world: CheckHarness) -> None:
     """Three networks of three left fit; the subnets of an auto-mode VPC and nine more do not."""
     found = said(world, "networks.room", project__project_id="few-gpus")
     assert [level for level, _ in found] == ["block", "pass"]
-    assert "SUBNETWORKS quota of the project" in found[0][1] and "NETWORKS 3 of 3" in found[1][1]
+    assert "SUBNETWORKS in the project" in found[0][1] and "NETWORKS 3 of 3" in found[1][1]
 
 
 def test_quotas_of_the_region_say_all_that_is_short(world: CheckHarness) -> None:
     east = {"project__region": "us-east4", "project__zone": "us-east4-b"}
     text = blocking_texts(world.check(**east))["cluster.cpu_quota"]
-    assert "N2_CPUS quota of us-east4: 1 n2-highmem-80 needs 80, 79 are left of 100" in text
+    assert "N2_CPUS in us-east4: 1 × n2-highmem-80 needs 80, but 79 of 100 are left" in text
     assert "INSTANCES" in text and "IN_USE_ADDRESSES" in text and "SSD_TOTAL_GB" in text
     there = said(world, "cluster.cpu_quota", cluster__cluster_name="ours", **east)
     assert "N2_CPUS" not in "".join(text for _, text in there)  # its node runs, and is in the usage
@@ -231,11 +237,11 @@ def test_quotas_of_the_region_say_all_that_is_short(world: CheckHarness) -> None
 @pytest.mark.parametrize(
     ("name", "level", "words"),
     [
-        ("ours", "pass", "of this deployment is there: RUNNING"),
+        ("ours", "pass", "of this deployment exists (RUNNING)"),
         ("ours-broken", "warn", "of this deployment is ERROR"),
-        ("coming", "warn", "is there already: PROVISIONING; it bears no mark"),
+        ("coming", "warn", "exists (PROVISIONING) and has no grpo-wizard label"),
         ("going", "warn", "is being deleted"),
-        ("nobodys", "pass", "no cluster nobodys is there yet"),
+        ("nobodys", "pass", "No cluster nobodys exists yet"),
     ],
 )
 def test_a_cluster_of_that_name_whose_and_in_which_state(
@@ -247,13 +253,13 @@ def test_a_cluster_of_that_name_whose_and_in_which_state(
 
 
 PORTS = {  # (instance, cluster, the answer) of what is there: level, and what the fix says
-    ("on-6988", "none", False): ("block", "set lustre.legacy_port=true"),
-    ("on-988", "none", True): ("block", "set lustre.legacy_port=false"),
-    ("none", "with-6988", False): ("block", "set lustre.legacy_port=true"),
-    ("none", "with-988", True): ("block", "set lustre.legacy_port=false"),
+    ("on-6988", "none", False): ("block", "Set lustre.legacy_port=true"),
+    ("on-988", "none", True): ("block", "Set lustre.legacy_port=false"),
+    ("none", "with-6988", False): ("block", "Set lustre.legacy_port=true"),
+    ("none", "with-988", True): ("block", "Set lustre.legacy_port=false"),
     ("on-6988", "with-988", False): ("block", "clusters update with-988 --location=us-central1 --enable-legacy-lustre-port"),
     ("on-988", "with-6988", True): ("block", "to another name"),
-    ("on-6988", "with-6988", False): ("warn", "set lustre.legacy_port=true"),
+    ("on-6988", "with-6988", False): ("warn", "Set lustre.legacy_port=true"),
     ("on-6988", "with-6988", True): ("pass", ""),
     ("on-6988", "none", True): ("pass", ""),
     ("on-988", "with-988", False): ("pass", ""),
@@ -282,11 +288,11 @@ def test_a_lustre_instance_that_is_stopped_and_not_ours_blocks(world: CheckHarne
 @pytest.mark.parametrize(
     ("reservation", "level", "words"),
     [
-        ("res-elsewhere", "block", "it is in us-east4-b; set project.zone=us-east4-b"),
-        ("res-future", "block", "a future reservation of that name, which is no reservation yet"),
+        ("res-elsewhere", "block", "It is in us-east4-b.; Set project.zone=us-east4-b"),
+        ("res-future", "block", "a future reservation of that name, which cannot be used yet"),
         ("res-open", "block", "is CREATING, not READY"),
-        ("res-ending", "warn", "is deleted at 2026-12-24T00:00:00Z"),
-        (f"projects/{P}/zones/us-east4-b/reservations/nemo-res", "block", "is named in us-east4-b, the nodes are in us-central1-b"),
+        ("res-ending", "warn", "are deleted at 2026-12-24T00:00:00Z"),
+        (f"projects/{P}/zones/us-east4-b/reservations/nemo-res", "block", "is in us-east4-b, but the nodes are in us-central1-b"),
     ],
 )  # fmt: skip
 def test_reservations_in_all_their_states(
@@ -298,20 +304,20 @@ def test_reservations_in_all_their_states(
 
 def test_an_existing_vpc_in_custom_mode_needs_its_subnet_named(world: CheckHarness) -> None:
     about = {"networks__network": "custom", "networks__use_existing": True}
-    assert "in us-central1 it has: inner" in blocking_texts(world.check(**about))["networks.there"]
+    assert "Its subnets there: inner" in blocking_texts(world.check(**about))["networks.there"]
     assert blocking_texts(world.check(**about, networks__subnetwork="inner")) == {}
     assert (
         "has no subnet other"
         in blocking_texts(world.check(**about, networks__subnetwork="other"))["networks.there"]
     )
     gone = blocking_texts(world.check(networks__network="gone", networks__use_existing=True))
-    assert "network gone is not there" in gone["networks.there"]
+    assert "Network gone does not exist" in gone["networks.there"]
 
 
 def test_a_subnet_in_the_way_of_ours_blocks(world: CheckHarness) -> None:
     found = blocking_texts(world.check(networks__gvnic_prefix="taken"))
     assert (
-        "subnet wide of taken-net holds 192.168.0.0/22; it overlaps 192.168.0.0/24"
+        "Subnet wide of taken-net uses 192.168.0.0/22, which overlaps 192.168.0.0/24"
         in found["networks.ranges"]
     )
 
@@ -319,7 +325,9 @@ def test_a_subnet_in_the_way_of_ours_blocks(world: CheckHarness) -> None:
 def test_an_ai_zone_is_understood_and_what_it_lacks_is_said(world: CheckHarness) -> None:
     """e05."""
     found = world.check(project__zone="us-central1-ai1a")
-    assert ("info", "us-central1-ai1a is an AI zone") in [(x.finding.level, x.finding.title) for x in found]
+    assert [
+        level for level, text in of(found, "project.place") if "us-central1-ai1a is an AI zone" in text
+    ] == ["info"]
     assert "us-central1-ai1a is in us-central1" in of(found, "project.place")[0][1]
     assert "us-central1-ai1a-vpc-roce does not exist" in blocking_texts(found)["networks.profile"]
 
@@ -328,7 +336,7 @@ def test_an_ai_zone_is_understood_and_what_it_lacks_is_said(world: CheckHarness)
     ("region", "zone", "words"),
     [
         ("us-central1", "us-central1-q", "us-central1 has us-central1-a, us-central1-"),
-        ("us-centrall1", "us-centrall1-b", "near it: us-central1"),
+        ("us-centrall1", "us-centrall1-b", "Similar names: us-central1"),
     ],
 )
 def test_a_place_that_is_not_there_has_neighbours(
@@ -341,7 +349,7 @@ def test_checkpoints_that_do_not_fit_name_the_size_that_does(world: CheckHarness
     """18,000 GiB are 19,327 GB: five checkpoints of 3,865 GB fit, five of 3,866 do not."""
     assert blocking_texts(world.check(grpo__checkpoint_gb=3865)) == {}
     assert (
-        "set lustre.capacity_gib=36000"
+        "Set lustre.capacity_gib=36000"
         in blocking_texts(world.check(grpo__checkpoint_gb=3866))["lustre.checkpoints"]
     )
 
@@ -361,5 +369,5 @@ def test_candidates_are_the_clouds_own(world: CheckHarness) -> None:
     assert {"custom", "taken-net"} <= {one.value for one in listed("networks.network")}
     custom = given.with_value("networks", "network", "custom")
     assert listed("networks.subnetwork", custom) == [Suggestion("inner", "10.0.0.0/20")]
-    assert any(one.title == "the channel's default" for one in listed("cluster.version"))
+    assert any(one.title == "default of the release channel" for one in listed("cluster.version"))
     assert listed("grpo.seed") == [] and listed("project.zone", Answers.from_values({})) == []

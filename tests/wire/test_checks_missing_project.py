@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,7 +12,7 @@ from cli_harness import cli_harness
 
 from grpo_wizard.state.errors import WizardError
 from grpo_wizard.steps.clients.queries.cached import CachedCloudReader
-from grpo_wizard.steps.clients.queries.registry import QUERIES
+from grpo_wizard.steps.core.cloud_reader import CloudReader
 from grpo_wizard.steps.engine.preflight import Pending, blocking, fold_pending, inconclusive, run_check
 from grpo_wizard.steps.project.permissions import APIS, PERMISSIONS
 from grpo_wizard.steps.registry import step
@@ -26,7 +27,8 @@ _ABOUT: dict[str, Any] = {
     "constraint": "compute.requireShieldedVm",
     "family": "NVIDIA_B200",
     "block": "b",
-    "sub": "s",
+    "sub_block": "s",
+    "quota": "GPUS-PER-GPU-FAMILY-per-project-region",
 }
 
 
@@ -43,7 +45,7 @@ def test_a_project_that_is_not_there_is_the_only_block_and_the_rest_waits_for_it
     found = world.check(project__project_id=NOWHERE)
     assert set(blocking_texts(found)) == {"project.project"}
     text = blocking_texts(found)["project.project"]
-    assert f"project {NOWHERE} was not found" in text and "a rehearsal has my-project" in text
+    assert f"Project {NOWHERE} was not found" in text and "the rehearsal has my-project" in text
     waiting = inconclusive(found)
     assert len(waiting) > 20 and {one.pending for one in waiting} == {Pending("project")}
     assert fold_pending(found)[1] == [f"{len(waiting)} checks wait until the project exists."]
@@ -77,13 +79,13 @@ def test_a_project_that_is_there_has_every_check_of_its_own(world: CheckHarness)
 
 def test_every_question_whose_api_is_off_names_the_api_by_its_service(world: CheckHarness) -> None:
     asks, off = CachedCloudReader(world.cloud()), set[str]()
-    for name, function in QUERIES.items():
-        wanted = function.__code__.co_varnames[1 : function.__code__.co_argcount]
+    for name, question in vars(CloudReader).items():
+        wanted = inspect.signature(question).parameters if inspect.isfunction(question) else {}
         if "project" not in wanted:
             continue
         about = _ABOUT | {"location": "us-central1-b" if "lustre" in name else "us-central1"}
         try:
-            asks.ask(name, **{key: about[key] for key in wanted if key in about})
+            getattr(asks, name)(**{key: about[key] for key in wanted if key != "self"})
         except WizardError as error:
             if getattr(error, "kind", "") == "api_disabled":
                 service = getattr(error, "service", "")
@@ -98,5 +100,5 @@ def test_plan_names_the_project_that_is_not_there(tmp_path: Any) -> None:
         walk.init("--set", f"project.project_id={NOWHERE}")
         done = walk.run("plan")
         assert done.returncode != 0
-        assert f"project {NOWHERE} was not found" in done.stderr
+        assert "Project not found" in done.stderr and f"Project {NOWHERE} was not found" in done.stderr
         assert "set project.create_project=true" in done.stderr and "googleapis.com" not in done.stderr

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Hashable
 from concurrent.futures import Future
 from functools import wraps
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 
 from grpo_wizard.steps.clients.context import CloudContext, call, get_or_none
 from grpo_wizard.steps.clients.errors import CloudError, set_project_id, translate
@@ -87,4 +87,4 @@ def query(method: Callable[Concatenate[_Q, _P], _T]) -> Callable[Concatenate[_Q,
 
         return self._cache.get((name, *sorted(about.items())), read)
 
-    return ask
+    return cast(Callable[Concatenate[_Q, _P], _T], ask)

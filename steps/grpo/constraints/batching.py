@@ -1,4 +1,4 @@
-"""Constraints R6 to R10, R17 and R19: how many samples a step has, and how they are split into batches."""
+"""R6 to R10, R17 and R19: how many samples a step has, and how they are split into batches."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from grpo_wizard.steps.grpo.constraints.model import (
     RunLayout,
     Violation,
     largest_divisor,
+    nemo_rl_url,
 )
 from grpo_wizard.steps.grpo.recipes import recipe, tensor_parallel
 
@@ -31,7 +32,7 @@ def _samples_per_step(run: RunLayout) -> Iterator[Violation]:
         ]
         nearest = max((d for d in options if d <= run.train_global_batch_size), default=run.samples_per_step)
         yield Violation(
-            f"{run.samples_per_step} samples per step are not a multiple of the training batch size {run.train_global_batch_size}",
+            f"{run.samples_per_step} samples per step are not a multiple of the training batch size {run.train_global_batch_size}.",
             run.suggest_setting(TRAIN_BATCH, nearest),
         )
 
@@ -41,7 +42,10 @@ def _data_parallel_batches(run: RunLayout) -> Iterator[Violation]:
         run.train_global_batch_size % run.data_parallel == 0 and run.samples_per_step % run.data_parallel == 0
     ):
         return
-    text = f"a batch of {run.train_global_batch_size} out of {run.samples_per_step} samples cannot be divided among {run.data_parallel} data-parallel replicas"
+    text = (
+        f"{run.samples_per_step} samples per step in batches of {run.train_global_batch_size} cannot be split evenly among "
+        f"{run.data_parallel} data-parallel ranks."
+    )
     if run.samples_per_step % run.data_parallel == 0:
         yield Violation(text, run.suggest_setting(TRAIN_BATCH, run.samples_per_step))
     else:
@@ -49,7 +53,7 @@ def _data_parallel_batches(run: RunLayout) -> Iterator[Violation]:
 
 
 def _nearest_prompts(run: RunLayout) -> int:
-    """Return the number of prompts nearest to the requested one with which every batch divides evenly."""
+    """The number of prompts nearest to the configured one with which every batch splits evenly."""
     fixed = run.train_global_batch_size if TRAIN_BATCH in run.config.overridden else 0
     own = int(recipe(run.answers.grpo.recipe)["train_global_batch_size"])
 
@@ -78,7 +82,7 @@ def _micro_batches(run: RunLayout) -> Iterator[Violation]:
         size = max(1, run.config.number(key))
         if share % size:
             yield Violation(
-                f"the {share} samples of each replica are not a multiple of the {what} micro batch size {size}",
+                f"The {share} samples of each data-parallel rank are not a multiple of the {what} micro batch size {size}.",
                 run.suggest_setting(key, largest_divisor(share, size)),
             )
 
@@ -91,14 +95,14 @@ def _equal_micro_batches(run: RunLayout) -> Iterator[Violation]:
         and not run.config.is_enabled("loss_fn.force_on_policy_ratio")
     ):
         yield Violation(
-            f"with tensor parallel size {run.tensor_parallel}, micro batches of {train} (training) and {logprob} (logprob) give slightly different probabilities",
+            f"With tensor parallel size {run.tensor_parallel}, micro batches of {train} (training) and {logprob} (logprob) give slightly different probabilities.",
             run.suggest_setting(LOGPROB_BATCH, train),
             "info" if _uses_recipe_sizes(run) else "warn",
         )
 
 
 def _uses_recipe_sizes(run: RunLayout) -> bool:
-    """Whether the sizes are the recipe's own. Its authors ran those, so they are reported as info, not as a warning."""
+    """Whether the sizes are the recipe's own: what its authors ran is reported, not warned about."""
     own = min(tensor_parallel(run.answers.grpo.recipe), run.train_gpus)
     return own == run.tensor_parallel and not run.config.overridden & {
         MICRO_BATCH,
@@ -111,14 +115,14 @@ def _packing(run: RunLayout) -> Iterator[Violation]:
     packing, batching = "policy.sequence_packing", "policy.dynamic_batching"
     if run.sequence_packing and run.dynamic_batching:
         yield Violation(
-            "sequence packing and dynamic batching are mutually exclusive",
+            "Sequence packing and dynamic batching are mutually exclusive.",
             run.suggest_setting(
                 f"{batching if f'{batching}.enabled' in run.config.overridden else packing}.enabled", False
             ),
         )
     if run.dynamic_batching and run.pipeline_parallel > 1:
         yield Violation(
-            "dynamic batching supports one pipeline stage only",
+            "Dynamic batching works only with one pipeline stage.",
             run.suggest_setting(f"{batching}.enabled", False),
         )
     length = run.config.number("policy.max_total_sequence_length")
@@ -127,12 +131,12 @@ def _packing(run: RunLayout) -> Iterator[Violation]:
             tokens = run.config.number(key, length)
             if tokens < length:
                 yield Violation(
-                    f"{key.rpartition('.')[2]} of {tokens} is smaller than the maximum sequence length of {length} tokens",
+                    f"{key.rpartition('.')[2]} is {tokens}, less than a sequence of {length} tokens.",
                     run.suggest_setting(key, length),
                 )
     if run.sequence_packing and run.model.vlm and not run.uses_megatron:
         yield Violation(
-            f"{run.model_name} is a vision-language model, which does not support sequence packing",
+            f"{run.model_name} is a vision-language model, whose sequences cannot be packed.",
             run.suggest_setting(f"{packing}.enabled", False),
         )
     yield from _context_parallel(run)
@@ -144,7 +148,7 @@ def _context_parallel(run: RunLayout) -> Iterator[Violation]:
     if run.uses_megatron:
         if not run.sequence_packing:
             yield Violation(
-                "Megatron context parallelism requires sequence packing",
+                "Megatron's context parallelism requires sequence packing.",
                 run.suggest_setting("policy.sequence_packing.enabled", True),
             )
         return
@@ -155,9 +159,9 @@ def _context_parallel(run: RunLayout) -> Iterator[Violation]:
         and run.config.is_enabled(f"{DTENSOR}.sequence_parallel"),
         "a vision-language model": run.model.vlm,
     }
-    for reason in (name for name, applies in reasons.items() if applies):
+    for reason in (name for name, there in reasons.items() if there):
         yield Violation(
-            f"DTensor context parallelism is not compatible with {reason}",
+            f"DTensor's context parallelism does not work with {reason}.",
             run.suggest_setting(run.context_parallel_key, 1),
         )
         return
@@ -166,12 +170,12 @@ def _context_parallel(run: RunLayout) -> Iterator[Violation]:
 def _group_size(run: RunLayout) -> Iterator[Violation]:
     if run.generations_per_prompt < 2:
         yield Violation(
-            "with one generation per prompt every advantage is 0 and nothing is learned",
+            "With one generation per prompt every advantage is 0, so the model learns nothing.",
             run.suggest_setting(GENERATIONS, _SAFE_GROUP_SIZE),
         )
     elif run.generations_per_prompt == 2 and run.config.is_enabled("grpo.use_leave_one_out_baseline"):
         yield Violation(
-            "with two generations each is the baseline of the other: the standard deviation is 0 and advantages are not normalised",
+            "With two generations per prompt each is the other's baseline: their deviation is 0 and advantages are not normalized.",
             run.suggest_setting(GENERATIONS, _SAFE_GROUP_SIZE),
             "warn",
         )
@@ -181,7 +185,7 @@ def _dataset_size(run: RunLayout) -> Iterator[Violation]:
     wanted = int(run.prompts_per_step * _batch_multiplier(run))
     if run.answers.grpo.dataset == "openai/gsm8k" and wanted > GSM8K_ROWS:
         yield Violation(
-            f"{wanted} prompts per step exceed the {GSM8K_ROWS:,} rows of GSM8K, so no step would run",
+            f"{wanted:,} prompts per step exceed the {GSM8K_ROWS:,} rows of GSM8K, so not a single step would run.",
             run.suggest_setting(PROMPTS, max(1, int(GSM8K_ROWS // _batch_multiplier(run)))),
         )
 
@@ -192,42 +196,47 @@ def _batch_multiplier(run: RunLayout) -> float:
     return float(more) if dynamic and isinstance(more, int | float) and more > 0 else 1.0
 
 
-_BATCHED_DATA_SOURCE = "distributed/batched_data_dict.py"
 CONSTRAINTS = (
     Constraint(
-        "R6",
-        "samples per step are a multiple of the training batch size",
-        f"{_BATCHED_DATA_SOURCE}:374",
-        _samples_per_step,
+        id="R6",
+        description="samples per step must be a multiple of the training batch size",
+        source=nemo_rl_url("distributed/batched_data_dict.py", 374),
+        validate=_samples_per_step,
     ),
     Constraint(
-        "R7",
-        "batches are multiples of the data-parallel size",
-        f"{_BATCHED_DATA_SOURCE}:378",
-        _data_parallel_batches,
+        id="R7",
+        description="batch sizes must be multiples of the data parallel size",
+        source=nemo_rl_url("distributed/batched_data_dict.py", 378),
+        validate=_data_parallel_batches,
     ),
     Constraint(
-        "R8",
-        "without packing or dynamic batching, each replica's share is a multiple of its micro batch",
-        f"{_BATCHED_DATA_SOURCE}:807",
-        _micro_batches,
+        id="R8",
+        description="without packing or dynamic batching, each rank's share must be a multiple of its micro batch size",
+        source=nemo_rl_url("distributed/batched_data_dict.py", 807),
+        validate=_micro_batches,
     ),
     Constraint(
-        "R9",
-        "with TP of 4 or more, training and logprob micro batches are equal",
-        "docs/guides/dtensor-tp-accuracy.md; asserted since v0.6 (models/policy/lm_policy.py)",
-        _equal_micro_batches,
+        id="R9",
+        description="with a tensor parallel size of 4 or more, training and logprob micro batch sizes must be equal",
+        source="https://github.com/NVIDIA-NeMo/RL/blob/v0.5.0/docs/guides/dtensor-tp-accuracy.md",
+        validate=_equal_micro_batches,
     ),
     Constraint(
-        "R10",
-        "packing, dynamic batching and context parallelism are compatible",
-        "models/policy/lm_policy.py:211-224, models/policy/workers/dtensor_policy_worker.py:207-316, megatron_policy_worker.py:639",
-        _packing,
+        id="R10",
+        description="packing, dynamic batching and context parallelism must be compatible",
+        source=nemo_rl_url("models/policy/lm_policy.py", 211),
+        validate=_packing,
     ),
 )
 GROUP_SIZE = Constraint(
-    "R17", "at least two generations per prompt, preferably three", "algorithms/utils.py:123-126", _group_size
+    id="R17",
+    description="a group needs at least two generations, better three",
+    source=nemo_rl_url("algorithms/utils.py", 123),
+    validate=_group_size,
 )
 DATASET_SIZE = Constraint(
-    "R19", "the data set has enough prompts for one step", "algorithms/grpo.py:257", _dataset_size
+    id="R19",
+    description="the data set must hold the prompts of at least one step",
+    source=nemo_rl_url("algorithms/grpo.py", 257),
+    validate=_dataset_size,
 )

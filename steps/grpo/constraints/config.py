@@ -1,4 +1,4 @@
-"""Constraints R11 to R16, R18, R21 and R22: backends, sampling, validation, checkpoints, lengths, licences."""
+"""R11 to R16, R18, R21 and R22: backends, sampling, validation, checkpoints, sequence lengths, licenses."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ from grpo_wizard.steps.grpo.constraints.model import (
     RunLayout,
     Violation,
     largest_divisor,
+    nemo_rl_url,
 )
 
-_TOP_P, _TOP_K = 0.99, 8000  # vllm_generation.py:43-44
-_VALIDATION_METRICS = ("val:accuracy", "val:avg_length")  # grpo.py:1779
+_TOP_P, _TOP_K = 0.99, 8000  # thresholds of NeMo RL's vllm_generation.py
+_VALIDATION_METRICS = ("val:accuracy", "val:avg_length")  # of the math environment
 _GATED_MODEL_PREFIXES = ("google/gemma-3-", "meta-llama/")
 
 
@@ -24,13 +25,9 @@ def _training_backend(run: RunLayout) -> Iterator[Violation]:
     dtensor = run.config.is_enabled(f"{DTENSOR}.enabled")
     if dtensor == run.uses_megatron:
         off = MEGATRON if dtensor else DTENSOR
-        other = (
-            "neither DTensor nor Megatron is enabled"
-            if not dtensor
-            else "both DTensor and Megatron are enabled"
-        )
+        both = "Both DTensor and Megatron are" if dtensor else "Neither DTensor nor Megatron is"
         yield Violation(
-            f"{other}; exactly one training backend is required",
+            f"{both} enabled, but exactly one backend must be.",
             run.suggest_setting(f"{off}.enabled", not dtensor),
         )
     if not dtensor or run.uses_megatron or run.config.is_enabled(f"{DTENSOR}._v2"):
@@ -38,12 +35,12 @@ def _training_backend(run: RunLayout) -> Iterator[Violation]:
     form = run.config["checkpointing.model_save_format"]
     if form is not None and run.config.is_enabled("checkpointing.enabled"):
         yield Violation(
-            f"DTensor v1 saves in its own format, not as {form}, so the first checkpoint would fail",
+            f"DTensor v1 saves in its own format, not as {form}, so the first save would fail.",
             run.suggest_setting("checkpointing.model_save_format", None),
         )
     if run.config.is_enabled(f"{DTENSOR}.lora_cfg.enabled"):
         yield Violation(
-            "DTensor v1 does not support LoRA", run.suggest_setting(f"{DTENSOR}.lora_cfg.enabled", False)
+            "DTensor v1 does not support LoRA.", run.suggest_setting(f"{DTENSOR}.lora_cfg.enabled", False)
         )
 
 
@@ -51,12 +48,12 @@ def _sampling(run: RunLayout) -> Iterator[Violation]:
     top_p, top_k = run.config["policy.generation.top_p"], run.config["policy.generation.top_k"]
     if isinstance(top_p, int | float) and top_p < _TOP_P:
         yield Violation(
-            f"top_p is {top_p}: vLLM does not return the probabilities of filtered tokens",
+            f"With top_p={top_p}, vLLM returns no probabilities for the tokens that it filters out.",
             run.suggest_setting("policy.generation.top_p", 1.0),
         )
     if isinstance(top_k, int) and top_k != -1 and top_k < _TOP_K:
         yield Violation(
-            f"top_k is {top_k}: vLLM does not return the probabilities of filtered tokens",
+            f"With top_k={top_k}, vLLM returns no probabilities for the tokens that it filters out.",
             run.suggest_setting("policy.generation.top_k", None),
         )
 
@@ -71,7 +68,7 @@ def _validation_samples(run: RunLayout) -> Iterator[Violation]:
     rows, batch = run.config.number("grpo.max_val_samples", 0), run.config.number("grpo.val_batch_size")
     if rows < max(1, batch):
         yield Violation(
-            f"{rows} validation samples are fewer than one batch of {batch}, so validation fails",
+            f"{rows} validation samples are fewer than one batch of {batch}, so validation has no batch and fails.",
             run.suggest_setting("grpo.val_batch_size", rows)
             if rows > 0
             else run.suggest_setting("grpo.max_val_samples", batch),
@@ -86,18 +83,18 @@ def _dynamic_sampling(run: RunLayout) -> Iterator[Violation]:
     if not run.config.is_enabled("grpo.use_dynamic_sampling"):
         if more != 1:
             yield Violation(
-                f"a batch multiplier of {more} requires dynamic sampling",
+                f"A batch multiplier of {more} works only with dynamic sampling.",
                 run.suggest_setting("grpo.batch_multiplier", 1),
             )
         return
     if isinstance(batches, int) and batches < 1:
         yield Violation(
-            "dynamic sampling needs at least one generation batch",
+            "Dynamic sampling needs at least one batch to draw from.",
             run.suggest_setting("grpo.dynamic_sampling_max_gen_batches", 10),
         )
     if run.config.is_enabled("grpo.async_grpo.enabled"):
         yield Violation(
-            "dynamic sampling is not compatible with asynchronous GRPO",
+            "Dynamic sampling does not work with asynchronous GRPO.",
             run.suggest_setting("grpo.use_dynamic_sampling", False),
         )
 
@@ -108,7 +105,7 @@ def _on_policy_ratio(run: RunLayout) -> Iterator[Violation]:
         and run.samples_per_step != run.train_global_batch_size
     ):
         yield Violation(
-            f"force_on_policy_ratio requires one update per step, but {run.samples_per_step} samples are trained in batches of {run.train_global_batch_size}",
+            f"An on-policy ratio requires one update per step, but {run.samples_per_step} samples are trained in batches of {run.train_global_batch_size}.",
             run.suggest_setting(TRAIN_BATCH, run.samples_per_step),
         )
 
@@ -118,30 +115,30 @@ def _async_and_fp8(run: RunLayout) -> Iterator[Violation]:
     is_async, corrected = run.config.is_enabled("grpo.async_grpo.enabled"), run.config.is_enabled(correction)
     if is_async and run.colocated:
         yield Violation(
-            "asynchronous GRPO cannot run with colocated generation",
+            "Asynchronous GRPO does not work with colocated generation.",
             run.suggest_setting("policy.generation.colocated.enabled", False),
         )
     if is_async and not run.config.is_enabled(engine):
         yield Violation(
-            "asynchronous GRPO requires the vLLM asynchronous engine", run.suggest_setting(engine, True)
+            "Asynchronous GRPO requires vLLM's asynchronous engine.", run.suggest_setting(engine, True)
         )
     form, cache = str(run.config[f"{VLLM}.precision"]), str(run.config[f"{VLLM}.kv_cache_dtype"])
     if (is_async or form == "fp8") and not corrected:
         yield Violation(
-            f"{'asynchronous GRPO' if is_async else 'fp8 generation'} requires importance sampling correction",
+            f"{'Asynchronous GRPO' if is_async else 'fp8 generation'} requires importance sampling correction.",
             run.suggest_setting(correction, True),
         )
     if not cache.startswith("fp8"):
         return
-    bad = {
+    requirements = {
         "fp8 weights": form == "fp8",
-        "the Megatron backend": not run.config.is_enabled(f"{DTENSOR}.enabled"),
-        "the synchronous vLLM engine": not run.config.is_enabled(engine),
-        "a single pipeline stage": run.pipeline_parallel == 1,
+        "Megatron": not run.config.is_enabled(f"{DTENSOR}.enabled"),
+        "the synchronous engine": not run.config.is_enabled(engine),
+        "one pipeline stage": run.pipeline_parallel == 1,
     }
-    for need in (name for name, holds in bad.items() if not holds):
+    for need in (name for name, met in requirements.items() if not met):
         yield Violation(
-            f"an fp8 KV cache requires {need}", run.suggest_setting(f"{VLLM}.kv_cache_dtype", "auto")
+            f"An fp8 key-value cache requires {need}.", run.suggest_setting(f"{VLLM}.kv_cache_dtype", "auto")
         )
         return
 
@@ -152,7 +149,7 @@ def _checkpoint_metric(run: RunLayout) -> Iterator[Violation]:
         return
     if not str(name).startswith(("val:", "train:")):
         yield Violation(
-            f'{name} does not start with "val:" or "train:", so the first checkpoint would fail',
+            f"The checkpoint metric {name} starts with neither val: nor train:, so the first save would fail.",
             run.suggest_setting(
                 key, f"val:{name}" if f"val:{name}" in _VALIDATION_METRICS else "val:accuracy"
             ),
@@ -162,7 +159,7 @@ def _checkpoint_metric(run: RunLayout) -> Iterator[Violation]:
         return
     if name not in _VALIDATION_METRICS:
         yield Violation(
-            f"{name} is not a validation metric of the math environment ({', '.join(_VALIDATION_METRICS)}), so the first checkpoint would fail",
+            f"The checkpoint metric {name} is not a metric of math validation ({', '.join(_VALIDATION_METRICS)}), so the first save would fail.",
             run.suggest_setting(key, "val:accuracy"),
         )
     yield from _save_period(run)
@@ -177,13 +174,13 @@ def _save_period(run: RunLayout) -> Iterator[Violation]:
         return
     if period < 1:
         yield Violation(
-            "checkpoints are ranked by a validation metric, but validation never runs; the newest are kept",
+            "Checkpoints are ranked by a validation that never runs, so the newest are kept.",
             run.suggest_setting("checkpointing.metric_name", None),
             "warn",
         )
     elif saves % period:
         yield Violation(
-            f"checkpoints every {saves} steps fall between validations every {period} steps and rank last",
+            f"Saving every {saves} steps does not coincide with validation every {period} steps; such checkpoints rank last.",
             run.suggest_setting("grpo.val_period", largest_divisor(saves, period)),
             "warn",
         )
@@ -200,17 +197,17 @@ def _sequence_lengths(run: RunLayout) -> Iterator[Violation]:
     context = run.config.number(room, length)
     if context > length:
         yield Violation(
-            f"vLLM's context of {context} tokens exceeds the maximum sequence length of {length}",
+            f"vLLM may generate {context} tokens, but a sequence holds {length}.",
             run.suggest_setting(room, length),
         )
     if run.config.number(new, 0) > min(context, length):
         yield Violation(
-            f"{run.config.number(new)} new tokens exceed vLLM's context of {min(context, length)} tokens",
+            f"{run.config.number(new)} new tokens do not fit into vLLM's context of {min(context, length)}.",
             run.suggest_setting(new, min(context, length)),
         )
     if run.config.number(asked, 0) > length:
         yield Violation(
-            f"prompts may have {run.config.number(asked)} tokens, which exceeds the maximum sequence length of {length}",
+            f"Prompts of up to {run.config.number(asked)} tokens are accepted, but a sequence holds {length}.",
             run.suggest_setting(asked, length),
             "warn",
         )
@@ -219,60 +216,65 @@ def _sequence_lengths(run: RunLayout) -> Iterator[Violation]:
 def _gated_model(run: RunLayout) -> Iterator[Violation]:
     if run.model_name.startswith(_GATED_MODEL_PREFIXES):
         yield Violation(
-            f"{run.model_name} is a gated model: HF_TOKEN must belong to an account that has accepted its licence",
-            f"accept the licence at https://huggingface.co/{run.model_name} and export HF_TOKEN",
+            f"{run.model_name} is gated: it needs an HF_TOKEN whose owner has accepted the license.",
+            f"Accept the license at https://huggingface.co/{run.model_name} and export HF_TOKEN.",
             "info",
         )
 
 
-_GRPO_SOURCE = "algorithms/grpo.py"
 CONSTRAINTS = (
     Constraint(
-        "R11",
-        "exactly one training backend; DTensor v1 has its own checkpoint format and no LoRA",
-        "models/policy/lm_policy.py:84-125, 812-818",
-        _training_backend,
+        id="R11",
+        description="exactly one training backend; DTensor v1 saves in its own format and has no LoRA",
+        source=nemo_rl_url("models/policy/lm_policy.py", 84),
+        validate=_training_backend,
     ),
     Constraint(
-        "R12",
-        f"top_p is {_TOP_P} or more; top_k is null, -1, or {_TOP_K} or more",
-        "models/generation/vllm/vllm_generation.py:43-112",
-        _sampling,
+        id="R12",
+        description=f"top_p must be at least {_TOP_P}, and top_k null, -1, or at least {_TOP_K}",
+        source=nemo_rl_url("models/generation/vllm/vllm_generation.py", 43),
+        validate=_sampling,
     ),
     Constraint(
-        "R13",
-        "validation has at least one full batch",
-        f"{_GRPO_SOURCE}:277, 1704-1713",
-        _validation_samples,
+        id="R13",
+        description="validation needs at least one whole batch",
+        source=nemo_rl_url("algorithms/grpo.py", 277),
+        validate=_validation_samples,
     ),
     Constraint(
-        "R14", "a batch multiplier requires dynamic sampling", f"{_GRPO_SOURCE}:250", _dynamic_sampling
+        id="R14",
+        description="a batch multiplier works only with dynamic sampling",
+        source=nemo_rl_url("algorithms/grpo.py", 250),
+        validate=_dynamic_sampling,
     ),
     Constraint(
-        "R15", "force_on_policy_ratio requires one update per step", f"{_GRPO_SOURCE}:604", _on_policy_ratio
+        id="R15",
+        description="an on-policy ratio requires one update per step",
+        source=nemo_rl_url("algorithms/grpo.py", 604),
+        validate=_on_policy_ratio,
     ),
     Constraint(
-        "R16",
-        "the requirements of asynchronous GRPO and fp8 are met",
-        f"{_GRPO_SOURCE}:500-523, 1857-1905",
-        _async_and_fp8,
+        id="R16",
+        description="asynchronous GRPO and fp8 have requirements of their own",
+        source=nemo_rl_url("algorithms/grpo.py", 500),
+        validate=_async_and_fp8,
     ),
     Constraint(
-        "R18",
-        "checkpoints are ranked by a metric that exists when they are saved",
-        f"{_GRPO_SOURCE}:1497-1515",
-        _checkpoint_metric,
+        id="R18",
+        description="checkpoints must be ranked by a metric that exists when they are saved",
+        source=nemo_rl_url("algorithms/grpo.py", 1497),
+        validate=_checkpoint_metric,
     ),
     Constraint(
-        "R21",
-        "new tokens fit into vLLM's context, and the context into a sequence",
-        "experience/rollouts.py:431; examples/configs/grpo_math_1B.yaml",
-        _sequence_lengths,
+        id="R21",
+        description="new tokens must fit into vLLM's context, and that into a sequence",
+        source=nemo_rl_url("experience/rollouts.py", 431),
+        validate=_sequence_lengths,
     ),
     Constraint(
-        "R22",
-        "gated models need a token of an account that accepted the licence",
-        "huggingface.co model cards",
-        _gated_model,
+        id="R22",
+        description="gated models need a token with an accepted license",
+        source="https://huggingface.co/docs/hub/models-gated",
+        validate=_gated_model,
     ),
 )

@@ -1,6 +1,6 @@
-"""The rules that training parameters must keep, as NeMo RL v0.5.0 enforces them: one table, R1 to R22 (numbers of nemo-rl.md C2).
+"""The constraints on training parameters, R1 to R22, as NeMo RL v0.5.0 enforces them.
 
-Each would end a run after minutes of set-up, so each is said before a machine is asked for. Overrides count as they stand.
+Each would end a run after minutes of setup, so all are checked before any machine is requested, overrides included.
 """
 
 from __future__ import annotations
@@ -25,25 +25,24 @@ CONSTRAINTS: tuple[Constraint, ...] = tuple(
             batching.DATASET_SIZE,
             parallelism.RAY_RESOURCES,
         ),
-        key=lambda rule: int(rule.id[1:]),
+        key=lambda constraint: int(constraint.id[1:]),
     )
 )
 
 
 def violations(answers: Answers) -> Iterator[tuple[Constraint, Violation]]:
-    """Every rule that is not kept, in the table's order."""
+    """Every broken constraint, in the table's order."""
     run = RunLayout.from_answers(answers)
-    for rule in CONSTRAINTS:
-        for each in rule.validate(run):
-            yield rule, each
+    for constraint in CONSTRAINTS:
+        for violation in constraint.validate(run):
+            yield constraint, violation
 
 
 def violation_findings(answers: Answers) -> Iterator[CheckFinding]:
-    """The same as findings: each with its rule and NeMo RL's own line."""
-    for rule, each in violations(answers):
+    """The same as findings, each with its constraint and the line of NeMo RL that enforces it."""
+    for constraint, violation in violations(answers):
         yield CheckFinding(
-            each.level,
-            each.text,
-            f"rule {rule.id} of NeMo RL v0.5.0: {rule.description} ({rule.source})",
-            each.fix,
+            violation.level,
+            detail=f"{violation.text} ({constraint.id}: {constraint.description}; {constraint.source})",
+            fix=violation.fix,
         )

@@ -1,11 +1,11 @@
-"""What a rule of NeMo RL v0.5.0 is, and the run that rules look at: who trains, who generates, and with which settings."""
+"""A constraint of NeMo RL v0.5.0, and the run it applies to: which GPUs train, which generate, and the configuration."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from grpo_wizard.steps.core.model import Level
 from grpo_wizard.steps.grpo.entrypoint import hydra_quote
@@ -15,6 +15,7 @@ from grpo_wizard.steps.grpo.recipes import ModelShape, model
 if TYPE_CHECKING:
     from grpo_wizard.steps.answers import Answers
 
+_NEMO_RL = "https://github.com/NVIDIA-NeMo/RL/blob/v0.5.0/nemo_rl"
 PROMPTS, GENERATIONS = "grpo.num_prompts_per_step", "grpo.num_generations_per_prompt"
 TRAIN_BATCH, MICRO_BATCH, LOGPROB_BATCH = (
     "policy.train_global_batch_size",
@@ -23,7 +24,7 @@ TRAIN_BATCH, MICRO_BATCH, LOGPROB_BATCH = (
 )
 VLLM, GENERATION_RESOURCES = "policy.generation.vllm_cfg", "policy.generation.colocated.resources"
 DTENSOR, MEGATRON = "policy.dtensor_cfg", "policy.megatron_cfg"
-# Which answer says a key; what has none is said as an override.
+# The answer that sets a key; a key without one is set by an override.
 _FIELD_OF_KEY = {
     PROMPTS: PROMPTS,
     GENERATIONS: GENERATIONS,
@@ -41,16 +42,16 @@ _FIELD_OF_KEY = {
 
 @dataclass(frozen=True)
 class Violation:
-    """Where a rule is not kept: one sentence, and the nearest way to keep it."""
+    """A broken constraint: one sentence, and the smallest change that satisfies it."""
 
     text: str
     fix: str
     level: Level = "block"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Constraint:
-    """One row of the table. `source` is a file and line of NeMo RL v0.5.0."""
+    """One row of the table. `source` is the URL of the line in NeMo RL v0.5.0 that enforces it."""
 
     id: str
     description: str
@@ -60,7 +61,7 @@ class Constraint:
 
 @dataclass(frozen=True)
 class RunLayout:
-    """A run as NeMo RL would lay it out. Sizes are GPUs unless they say otherwise."""
+    """A run as NeMo RL lays it out. Sizes are numbers of GPUs unless the name says otherwise."""
 
     answers: Answers
     config: NemoConfig
@@ -69,13 +70,13 @@ class RunLayout:
     def from_answers(cls, answers: Answers) -> RunLayout:
         return cls(answers, resolve_config(answers))
 
-    def suggest_setting(self, key: str, value: Any) -> str:
-        """How to say that `key` is to be `value`: as an answer where one says it, else as an override."""
+    def suggest_setting(self, key: str, value: str | int | float | bool | None) -> str:
+        """The instruction to set `key` to `value`: by the answer that sets it, else by an override."""
         if key in self.config.overridden:
-            return f"in grpo.overrides set {key}={hydra_quote(value)}"
+            return f"In grpo.overrides, set {key}={hydra_quote(value)}."
         if key in _FIELD_OF_KEY:
-            return f"set {_FIELD_OF_KEY[key]}={str(value).lower() if isinstance(value, bool) else value}"
-        return f"add {key}={hydra_quote(value)} to grpo.overrides"
+            return f"Set {_FIELD_OF_KEY[key]}={str(value).lower() if isinstance(value, bool) else value}."
+        return f"Add {key}={hydra_quote(value)} to grpo.overrides."
 
     @property
     def nodes(self) -> int:
@@ -91,7 +92,7 @@ class RunLayout:
 
     @property
     def generation_nodes(self) -> int:
-        """Nodes that only generate; 0 where generation shares a node."""
+        """Nodes that only generate; 0 if generation shares a node."""
         return (
             0
             if self.colocated or self.nodes == 1
@@ -110,7 +111,7 @@ class RunLayout:
 
     @property
     def train_gpus(self) -> int:
-        """Negative or 0 where nothing is left for training (R1, R2)."""
+        """Zero or negative if no GPU is left for training (R1, R2)."""
         if self.colocated:
             return self.nodes * self.gpus_per_node
         if self.nodes == 1:
@@ -135,7 +136,7 @@ class RunLayout:
 
     @property
     def pipeline_parallel(self) -> int:
-        """DTensor has none."""
+        """1 with DTensor, which has no pipeline parallelism."""
         return (
             max(1, self.config.number(f"{MEGATRON}.pipeline_model_parallel_size"))
             if self.uses_megatron
@@ -152,7 +153,7 @@ class RunLayout:
 
     @property
     def data_parallel(self) -> int:
-        """DP: copies of the model that train side by side; 1 where R3 is not kept."""
+        """Copies of the model that train side by side; 1 if R3 is broken."""
         whole = self.tensor_parallel * self.pipeline_parallel * self.context_parallel
         return self.train_gpus // whole if self.train_gpus >= whole and self.train_gpus % whole == 0 else 1
 
@@ -197,6 +198,11 @@ class RunLayout:
         return self.config.is_enabled("policy.dynamic_batching.enabled")
 
 
+def nemo_rl_url(path: str, line: int) -> str:
+    """The URL of a line in the source of NeMo RL v0.5.0."""
+    return f"{_NEMO_RL}/{path}#L{line}"
+
+
 def largest_divisor(number: int, limit: int) -> int:
-    """The largest divisor of `whole` that is not above `wanted`."""
+    """The largest divisor of `number` that is at most `limit`."""
     return max(d for d in range(1, max(1, min(number, limit)) + 1) if number % d == 0)

@@ -1,4 +1,4 @@
-"""Constraints R1 to R5 and R20: GPUs, nodes, and how the model is split over them."""
+"""R1 to R5 and R20: GPUs, nodes, and how a model is split across them."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from grpo_wizard.steps.grpo.constraints.model import (
     RunLayout,
     Violation,
     largest_divisor,
+    nemo_rl_url,
 )
 from grpo_wizard.steps.manifests.raycluster import raycluster
 
@@ -22,16 +23,16 @@ def _separate_generation_nodes(run: RunLayout) -> Iterator[Violation]:
         return
     if run.generation_nodes < 1:
         yield Violation(
-            "no nodes are left for generation", run.suggest_setting(f"{GENERATION_RESOURCES}.num_nodes", 1)
+            "No node is left for generation.", run.suggest_setting(f"{GENERATION_RESOURCES}.num_nodes", 1)
         )
     elif run.generation_nodes >= run.nodes:
         yield Violation(
-            f"{run.generation_nodes} of {run.nodes} GPU nodes generate, so none is left for training",
+            f"{run.generation_nodes} generation nodes leave none of the {run.nodes} GPU nodes for training.",
             run.suggest_setting(f"{GENERATION_RESOURCES}.num_nodes", run.nodes - 1),
         )
     if run.generation_gpus_per_node != run.gpus_per_node:
         yield Violation(
-            f"generation nodes use {run.generation_gpus_per_node} of their {run.gpus_per_node} GPUs; they must use all of them",
+            f"A generation node must use all of its {run.gpus_per_node} GPUs, not {run.generation_gpus_per_node}.",
             run.suggest_setting(f"{GENERATION_RESOURCES}.gpus_per_node", run.gpus_per_node),
         )
 
@@ -41,7 +42,7 @@ def _single_node(run: RunLayout) -> Iterator[Violation]:
         return
     if not 0 < run.generation_gpus_per_node < run.gpus_per_node:
         yield Violation(
-            f"{run.generation_gpus_per_node} of {run.gpus_per_node} GPUs generate; training and generation each need at least one",
+            f"Training and generation both need GPUs, but generation uses {run.generation_gpus_per_node} of the node's {run.gpus_per_node}.",
             run.suggest_setting(
                 f"{GENERATION_RESOURCES}.gpus_per_node",
                 max(1, min(run.generation_gpus_per_node, run.gpus_per_node - 1)),
@@ -49,7 +50,7 @@ def _single_node(run: RunLayout) -> Iterator[Violation]:
         )
     if run.config[f"{GENERATION_RESOURCES}.num_nodes"] not in (None, 1):
         yield Violation(
-            "a single node cannot have separate generation nodes",
+            "With a single GPU node, generation cannot have nodes of its own.",
             run.suggest_setting(f"{GENERATION_RESOURCES}.num_nodes", 1),
         )
 
@@ -61,7 +62,10 @@ def _training_gpus(run: RunLayout) -> Iterator[Violation]:
     )
     if run.train_gpus < 1 or run.train_gpus % whole == 0:
         return
-    text = f"{run.train_gpus} training GPUs are not divisible by {whole} (tensor {run.tensor_parallel} x pipeline {run.pipeline_parallel} x context {run.context_parallel})"
+    text = (
+        f"{run.train_gpus} training GPUs are not a multiple of {whole} (tensor {run.tensor_parallel} x pipeline "
+        f"{run.pipeline_parallel} x context {run.context_parallel} parallel size)."
+    )
     if run.train_gpus % rest == 0:
         fix = run.suggest_setting(
             run.tensor_parallel_key, largest_divisor(run.train_gpus // rest, run.tensor_parallel)
@@ -90,7 +94,7 @@ def _attention_heads(run: RunLayout) -> Iterator[Violation]:
     if run.train_gpus > 0 and run.train_gpus % (run.pipeline_parallel * run.context_parallel) == 0:
         both = gcd(both, run.train_gpus // (run.pipeline_parallel * run.context_parallel))
     yield Violation(
-        f"{run.model_name} has {heads} attention heads and {groups} key-value heads, which are not multiples of the tensor parallel size {run.tensor_parallel}",
+        f"{run.model_name} has {heads} attention heads and {groups} key-value heads, which are not multiples of the tensor parallel size {run.tensor_parallel}.",
         run.suggest_setting(run.tensor_parallel_key, largest_divisor(both, run.tensor_parallel)),
     )
 
@@ -105,7 +109,7 @@ def _generation_gpus(run: RunLayout) -> Iterator[Violation]:
     )
     if run.generation_gpus % each:
         at = run.generation_gpus // gcd(run.generation_gpus, run.vllm_pipeline_parallel)
-        text = f"{run.generation_gpus} generation GPUs are not divisible by the vLLM parallel size {each}"
+        text = f"{run.generation_gpus} generation GPUs are not a multiple of vLLM's parallel size {each}."
         if run.generation_gpus % run.vllm_pipeline_parallel:
             yield Violation(
                 text,
@@ -123,7 +127,7 @@ def _generation_gpus(run: RunLayout) -> Iterator[Violation]:
             )
     elif each > run.gpus_per_node:
         yield Violation(
-            f"one vLLM replica on {each} GPUs spans several nodes of {run.gpus_per_node} GPUs; without NVLink between nodes, generation is slow",
+            f"One vLLM replica on {each} GPUs spans several nodes of {run.gpus_per_node}: without NVLink between nodes, generation is slow.",
             run.suggest_setting(
                 f"{VLLM}.tensor_parallel_size", largest_divisor(run.generation_gpus, run.gpus_per_node)
             ),
@@ -131,23 +135,23 @@ def _generation_gpus(run: RunLayout) -> Iterator[Violation]:
         )
     if run.vllm_pipeline_parallel > 1 and not is_async:
         yield Violation(
-            "vLLM pipeline parallelism requires the asynchronous engine",
+            "vLLM's pipeline parallelism requires its asynchronous engine.",
             run.suggest_setting(f"{VLLM}.async_engine", True),
         )
     if expert > 1 and expert % run.vllm_tensor_parallel:
         yield Violation(
-            f"the vLLM expert parallel size {expert} is not a multiple of the tensor parallel size {run.vllm_tensor_parallel}",
+            f"vLLM's expert parallel size {expert} is not a multiple of its tensor parallel size {run.vllm_tensor_parallel}.",
             run.suggest_setting(f"{VLLM}.expert_parallel_size", run.vllm_tensor_parallel),
         )
     elif expert > 1 and expert != run.vllm_tensor_parallel and is_async and run.vllm_pipeline_parallel == 1:
         yield Violation(
-            "the vLLM asynchronous engine does not support data parallelism inside vLLM",
+            "vLLM's asynchronous engine does not work with data parallelism inside vLLM.",
             run.suggest_setting(f"{VLLM}.async_engine", False),
         )
 
 
 def _ray_resources(run: RunLayout) -> Iterator[Violation]:
-    """Compare the requested GPUs and CPUs with what the pods of the RayCluster provide."""
+    """Compare what the run requests from Ray with what the RayCluster's pods provide."""
     spec = raycluster(run.answers)["spec"]
     [workers], head = spec["workerGroupSpecs"], spec["headGroupSpec"]["template"]["spec"]["containers"][0]
     each = workers["template"]["spec"]["containers"][0]["resources"]["limits"]
@@ -156,57 +160,57 @@ def _ray_resources(run: RunLayout) -> Iterator[Violation]:
     asked = run.nodes * run.gpus_per_node
     if run.gpus_per_node > gpus:
         yield Violation(
-            f"{run.gpus_per_node} GPUs per node are requested, but a worker pod has {gpus}",
+            f"The run requests {run.gpus_per_node} GPUs per node, but a worker pod has {gpus}.",
             run.suggest_setting("cluster.gpus_per_node", gpus),
         )
     elif asked > nodes * gpus:
         yield Violation(
-            f"{asked} GPUs are requested, but the {nodes} worker pods have {nodes * gpus}",
+            f"The run requests {asked} GPUs, but the {nodes} worker pods have {nodes * gpus}.",
             run.suggest_setting("cluster.num_nodes", nodes),
         )
     needed = asked * (2 if run.colocated else 1)  # a CPU for each worker: two share a GPU when colocated
     if needed > cpus:
         yield Violation(
-            f"{needed} CPUs are requested, but the pods have {cpus}",
+            f"The run requests {needed} CPUs, but the pods have {cpus}.",
             run.suggest_setting("cluster.gpus_per_node", gpus),
         )
 
 
 CONSTRAINTS = (
     Constraint(
-        "R1",
-        "colocated: all GPUs train; otherwise whole nodes generate and at least one trains",
-        "algorithms/grpo.py:393-407",
-        _separate_generation_nodes,
+        id="R1",
+        description="if not colocated, whole nodes generate and at least one node trains",
+        source=nemo_rl_url("algorithms/grpo.py", 393),
+        validate=_separate_generation_nodes,
     ),
     Constraint(
-        "R2",
-        "one node, not colocated: some GPUs generate, the others train",
-        "algorithms/grpo.py:364-392",
-        _single_node,
+        id="R2",
+        description="on a single node without colocation, some GPUs generate and the others train",
+        source=nemo_rl_url("algorithms/grpo.py", 364),
+        validate=_single_node,
     ),
     Constraint(
-        "R3",
-        "training GPUs are a multiple of PP x CP x TP",
-        "models/policy/lm_policy.py:133-152",
-        _training_gpus,
+        id="R3",
+        description="training GPUs must be a multiple of the product of all parallel sizes",
+        source=nemo_rl_url("models/policy/lm_policy.py", 133),
+        validate=_training_gpus,
     ),
     Constraint(
-        "R4",
-        "attention heads and key-value heads are multiples of TP",
-        "models/dtensor/parallelize.py:603-608",
-        _attention_heads,
+        id="R4",
+        description="attention heads and key-value heads must be multiples of the tensor parallel size",
+        source=nemo_rl_url("models/dtensor/parallelize.py", 603),
+        validate=_attention_heads,
     ),
     Constraint(
-        "R5",
-        "generation GPUs are a multiple of vLLM's TP x PP",
-        "models/generation/vllm/vllm_generation.py:63-90",
-        _generation_gpus,
+        id="R5",
+        description="generation GPUs must be a multiple of vLLM's tensor times pipeline parallel size",
+        source=nemo_rl_url("models/generation/vllm/vllm_generation.py", 63),
+        validate=_generation_gpus,
     ),
 )
 RAY_RESOURCES = Constraint(
-    "R20",
-    "the RayCluster provides the requested GPUs and CPUs",
-    "distributed/virtual_cluster.py:286-307",
-    _ray_resources,
+    id="R20",
+    description="Ray must have the GPUs and CPUs that the run requests",
+    source=nemo_rl_url("distributed/virtual_cluster.py", 286),
+    validate=_ray_resources,
 )
