@@ -60,8 +60,8 @@ class Settings:
 def asked_now(env: dict[str, str], beside: Path) -> Settings:
     """Return the settings of the environment, overridden by settings.json. An unreadable file is ignored."""
     try:
-        told = json.loads((beside / "settings.json").read_text(encoding="utf-8"))
-        return Settings.read({**env, **{key: str(value) for key, value in told.items()}})
+        overrides = json.loads((beside / "settings.json").read_text(encoding="utf-8"))
+        return Settings.read({**env, **{key: str(value) for key, value in overrides.items()}})
     except (OSError, ValueError, AttributeError):
         return Settings.read(env)
 

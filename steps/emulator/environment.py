@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from pathlib import Path
 
-from grpo_wizard.steps.emulator.google.shared.seed import PROJECT
+from grpo_wizard.steps.emulator.google.initial_state import PROJECT
 
 
 def client_environment(base_url: str, root: Path, token: str, ca: Path) -> dict[str, str]:

@@ -13,8 +13,8 @@ from typing import Any
 
 import aiohttp
 
+from grpo_wizard.steps.emulator.context import PodView
 from grpo_wizard.steps.emulator.ray.heads import LocalRayHeadManager
-from grpo_wizard.steps.emulator.server.context import PodView
 from grpo_wizard.steps.grpo.entrypoint import entrypoint
 
 RECIPE = "grpo-gemma3-27b-it-8n4g-fsdp2tp4-actckpt-long"

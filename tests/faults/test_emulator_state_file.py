@@ -17,8 +17,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from grpo_wizard.steps.emulator import process as emulator_process
-from grpo_wizard.steps.emulator.server.context import Record
-from grpo_wizard.steps.emulator.store import world_file
+from grpo_wizard.steps.emulator.context import Record
+from grpo_wizard.steps.emulator.store import state_file
 
 NETWORKS = "/compute/v1/projects/my-project/global/networks"
 JSON = dict[str, Any]
@@ -78,16 +78,16 @@ def test_whatever_lies_there_is_no_world_and_says_which_file(data: bytes) -> Non
             return data
 
     with pytest.raises(
-        world_file.StoreUnreadable, match=r"world\.json cannot be read: .+\. The file was not changed"
+        state_file.StoreUnreadable, match=r"world\.json cannot be read: .+\. The file was not changed"
     ):
-        world_file.read(There("world.json"))
+        state_file.read(There("world.json"))
 
 
 def test_what_was_written_is_read(tmp_path: Path) -> None:
     record = {**Record("s", "kind", "name", "p", "global", "key", {"a": 1}).__dict__}
-    data = {"version": world_file.VERSION, "serial": 7, "events": [{"due": 1.0}], "records": [record]}
-    world_file.replace(tmp_path / "w.json", json.dumps(data).encode())
-    serial, records, events = world_file.read(tmp_path / "w.json")
+    data = {"version": state_file.VERSION, "serial": 7, "events": [{"due": 1.0}], "records": [record]}
+    state_file.replace(tmp_path / "w.json", json.dumps(data).encode())
+    serial, records, events = state_file.read(tmp_path / "w.json")
     assert (serial, records[0].body, events) == (7, {"a": 1}, [{"due": 1.0}])
     assert [path.name for path in tmp_path.iterdir()] == ["w.json"]
 

@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from grpo_wizard.steps.emulator.context import ApiError
 from grpo_wizard.steps.emulator.google.compute.reservations import parse_reservation as parse_reservation
 from grpo_wizard.steps.emulator.google.container.versions import resolve_version, version_key
 from grpo_wizard.steps.emulator.google.shared.durations import DURATIONS, sample_seconds
 from grpo_wizard.steps.emulator.google.shared.filters import parse_filter
 from grpo_wizard.steps.emulator.google.shared.self_links import relative_name
-from grpo_wizard.steps.emulator.server.context import ApiError
 
 _NAMES = st.from_regex(r"[a-z][-a-z0-9]{0,20}", fullmatch=True)
 _PROFILE = settings(derandomize=True, max_examples=150)

@@ -14,11 +14,11 @@ import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from grpo_wizard.steps.emulator.context import Record
 from grpo_wizard.steps.emulator.kube.api import kinds
 from grpo_wizard.steps.emulator.kube.api.store import ObjectStore as Objects
-from grpo_wizard.steps.emulator.server.context import Record
 from grpo_wizard.steps.emulator.store.gc_tuning import GcTuning
-from grpo_wizard.steps.emulator.store.world import PersistentStore, ScaledClock
+from grpo_wizard.steps.emulator.store.persistent_store import PersistentStore, ScaledClock
 
 _CLOCK = ScaledClock(float("inf"))
 

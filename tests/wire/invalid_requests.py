@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from grpo_wizard.steps.emulator import google
-from grpo_wizard.steps.emulator.server.context import HANDLERS
+from grpo_wizard.steps.emulator.context import HANDLERS
 from grpo_wizard.steps.emulator.server.discovery_documents import DOCUMENTS, Document, Method, load_document
+from grpo_wizard.steps.emulator.server.handlers import load_handlers
 from grpo_wizard.steps.emulator.server.proto_documents import enum_numbers
 from grpo_wizard.steps.emulator.server.routes import SERVICES_BY_PREFIX
 from grpo_wizard.steps.emulator.server.schema_checks import to_snake_case
@@ -38,7 +38,7 @@ class RequestCase:
 @cache
 def documents() -> list[Document]:
     """Every Google document that is served from, each version."""
-    google.load_handlers()
+    load_handlers()
     return [
         load_document(service, prefix)
         for service, prefixes in DOCUMENTS.items()

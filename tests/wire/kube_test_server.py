@@ -21,8 +21,8 @@ from typing import Any
 from emulator_server import wait_until as wait_until  # for those who import it from here
 from scratch_folder import scratch_folder
 
-from grpo_wizard.steps.emulator.kube.server import EmulatedCluster
-from grpo_wizard.steps.emulator.server.context import JSON, RayHeadManager
+from grpo_wizard.steps.emulator.context import JSON, RayHeadManager
+from grpo_wizard.steps.emulator.kube.cluster import EmulatedCluster
 from grpo_wizard.steps.emulator.server.tls import CertificateAuthority
 
 TOKEN = "rehearsal-token-of-the-tests"

@@ -14,8 +14,8 @@ from google_clients import APIS, PROJECT, ZONE, GoogleClients, link, network
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from grpo_wizard.steps.emulator.context import ApiError
 from grpo_wizard.steps.emulator.google.lustre.tiers import TIERS, get_tier
-from grpo_wizard.steps.emulator.server.context import ApiError
 
 PARENT = f"projects/{PROJECT}/locations/{ZONE}"
 

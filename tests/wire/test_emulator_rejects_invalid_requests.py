@@ -22,7 +22,7 @@ from invalid_requests import (
     valid_requests,
 )
 
-from grpo_wizard.steps.emulator.server.context import HANDLERS
+from grpo_wizard.steps.emulator.context import HANDLERS
 from grpo_wizard.steps.emulator.server.discovery_documents import Document
 
 JSON = dict[str, Any]

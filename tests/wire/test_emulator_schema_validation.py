@@ -9,8 +9,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from grpo_wizard.steps.emulator.context import ApiError
 from grpo_wizard.steps.emulator.server import payload
-from grpo_wizard.steps.emulator.server.context import ApiError
 from grpo_wizard.steps.emulator.server.discovery_documents import DOCUMENTS, Document, Method, load_document
 from grpo_wizard.steps.emulator.server.schema_checks import check_body, to_camel_case, to_snake_case
 

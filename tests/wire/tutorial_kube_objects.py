@@ -9,7 +9,7 @@ from typing import Any
 import yaml
 from kube_test_server import ZONE, KubeTestServer, wait_until
 
-from grpo_wizard.steps.emulator.server.context import JSON
+from grpo_wizard.steps.emulator.context import JSON
 
 MANIFESTS = Path(__file__).with_name("fixtures") / "manifests"
 RAY = ("ray.io", "v1", "default", "rayclusters", "ray-cluster-kuberay")

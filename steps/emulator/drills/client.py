@@ -58,8 +58,8 @@ def _request_drills(
         ]
     except urllib.error.HTTPError as error:
         with error:
-            said = json.loads(error.read() or b"{}").get("error", {}).get("message", str(error))
-        raise process.EmulatorError(str(said)) from None
+            message = json.loads(error.read() or b"{}").get("error", {}).get("message", str(error))
+        raise process.EmulatorError(str(message)) from None
     except (OSError, ValueError) as error:
         raise process.EmulatorError(
             f"The emulator at {address.base_url} does not respond ({error})."

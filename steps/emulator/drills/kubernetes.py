@@ -11,8 +11,8 @@ RayClusters, `head:DRILL` or `worker:DRILL` is passed on to every pod of that ty
 
 from __future__ import annotations
 
+from grpo_wizard.steps.emulator.context import JSON
 from grpo_wizard.steps.emulator.drills.active import is_active
-from grpo_wizard.steps.emulator.server.context import JSON
 
 ANNOTATION = "rehearsal/drill"
 __all__ = ["ANNOTATION", "drill_of", "drill_of_group", "is_active", "target_container"]

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from grpo_wizard.steps.emulator.context import CLUSTERS, JSON, Record, ResourceStore
 from grpo_wizard.steps.emulator.drills.active import ACTIVE
 from grpo_wizard.steps.emulator.drills.catalog import DRILL_CATALOG, unknown_drill_error
 from grpo_wizard.steps.emulator.google.shared.self_links import CONTAINER
-from grpo_wizard.steps.emulator.server.context import CLUSTERS, JSON, Record, ResourceStore
 
 _SERVICE, _KIND = "rehearsal", "drill"
 _RECOVERY_S = (

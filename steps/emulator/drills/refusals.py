@@ -5,9 +5,9 @@ Drills that change quotas, reservations, policies or instances are implemented n
 
 from __future__ import annotations
 
+from grpo_wizard.steps.emulator.context import JSON, ApiCall, ApiError
 from grpo_wizard.steps.emulator.drills.active import is_active
 from grpo_wizard.steps.emulator.google.orgpolicy import effects
-from grpo_wizard.steps.emulator.server.context import JSON, ApiCall, ApiError
 from grpo_wizard.steps.emulator.server.errors import error_body
 
 

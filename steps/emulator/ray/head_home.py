@@ -13,7 +13,7 @@ from importlib.resources import as_file, files
 from pathlib import Path
 from typing import Any
 
-from grpo_wizard.steps.emulator.server.context import PodView
+from grpo_wizard.steps.emulator.context import PodView
 
 TAG_ENV = "GRPO_WIZARD_HEAD"
 # Only these variables of the server's own environment reach a pod.

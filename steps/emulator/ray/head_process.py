@@ -18,9 +18,9 @@ from pathlib import Path
 import aiohttp
 import psutil
 
+from grpo_wizard.steps.emulator.context import PodView
 from grpo_wizard.steps.emulator.ray.head_home import container_environment, write_nemo_home, write_shims
 from grpo_wizard.steps.emulator.ray.processes import is_alive, terminate_processes
-from grpo_wizard.steps.emulator.server.context import PodView
 
 DASHBOARD_PORT, AGENT_PORT = 8265, 52365
 _log = logging.getLogger(__name__)

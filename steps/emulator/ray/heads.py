@@ -6,6 +6,7 @@ import asyncio
 import shutil
 from pathlib import Path
 
+from grpo_wizard.steps.emulator.context import PodView
 from grpo_wizard.steps.emulator.ray.head_process import (
     AGENT_PORT,
     DASHBOARD_PORT,
@@ -14,7 +15,6 @@ from grpo_wizard.steps.emulator.ray.head_process import (
     private_folder,
 )
 from grpo_wizard.steps.emulator.ray.sidecar import SidecarProcess, is_runnable
-from grpo_wizard.steps.emulator.server.context import PodView
 
 PodKey = tuple[str, str, str]
 

@@ -9,9 +9,9 @@ import secrets
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from grpo_wizard.steps.emulator.context import PodView
 from grpo_wizard.steps.emulator.ray.head_home import container_environment, map_path, write_shims
 from grpo_wizard.steps.emulator.ray.head_process import SupervisedProcess, private_folder
-from grpo_wizard.steps.emulator.server.context import PodView
 
 _INTERPRETERS = ("python", "python3")
 # The sidecar's waiting times are divided by the speed, but by no more than this: a job would otherwise be ended

@@ -11,10 +11,10 @@ from urllib.parse import parse_qs
 
 from aiohttp import web
 
+from grpo_wizard.steps.emulator.context import CLUSTERS, ApiError
 from grpo_wizard.steps.emulator.drills import manager
 from grpo_wizard.steps.emulator.process import ServerAddress
 from grpo_wizard.steps.emulator.server import batch, sign_in
-from grpo_wizard.steps.emulator.server.context import CLUSTERS, ApiError
 from grpo_wizard.steps.emulator.server.dispatch import Dispatcher, RawRequest
 from grpo_wizard.steps.emulator.server.errors import (
     error_response,
@@ -26,7 +26,7 @@ from grpo_wizard.steps.emulator.server.errors import (
 from grpo_wizard.steps.emulator.server.proxy import proxy_password
 from grpo_wizard.steps.emulator.server.recorder import OPERATION_ERROR, RecorderMiddleware
 from grpo_wizard.steps.emulator.server.routes import Route, resolve_route
-from grpo_wizard.steps.emulator.store.world import PersistentStore
+from grpo_wizard.steps.emulator.store.persistent_store import PersistentStore
 
 JSON = dict[str, Any]
 _MAX_BODY_BYTES = 64 * 2**20
@@ -65,31 +65,31 @@ class Application:
             self.store.mark_dirty()
 
     async def _handle(self, request: web.Request) -> web.StreamResponse:
-        place = resolve_route(request)
+        route = resolve_route(request)
         pretty = wants_pretty(request.query)
         try:
-            self._authenticate(request, place)
-            if place.service == "rehearsal":
-                return self._handle_admin(request, place.path)
-            if place.service == sign_in.TOKEN_SERVICE:
-                status, body = await sign_in.refresh_token(request, place.path)
+            self._authenticate(request, route)
+            if route.service == "rehearsal":
+                return self._handle_admin(request, route.path)
+            if route.service == sign_in.TOKEN_SERVICE:
+                status, body = await sign_in.refresh_token(request, route.path)
                 return json_response(body, status)
-            if batch.is_batch(request.method, place):
-                answer = await batch.answer_batch(request, place, self.dispatcher, self.middleware)
+            if batch.is_batch(request.method, route):
+                answer = await batch.answer_batch(request, route, self.dispatcher, self.middleware)
             else:
-                result = await self.dispatcher.dispatch(await _raw_request(request, place))
+                result = await self.dispatcher.dispatch(await _raw_request(request, route))
                 answer = json_response(result, pretty=pretty)
             if request.method != "GET":
                 self.store.flush()
             return answer
         except ApiError as error:
-            return error_response(place.service, error, pretty=pretty)
+            return error_response(route.service, error, pretty=pretty)
         except web.HTTPRequestEntityTooLarge:
             return error_response(
-                place.service, ApiError(413, "Request payload size exceeds the limit.", "INVALID_ARGUMENT")
+                route.service, ApiError(413, "Request payload size exceeds the limit.", "INVALID_ARGUMENT")
             )
         except Exception:
-            return error_response(place.service, internal_error(request.method, place.path), pretty=pretty)
+            return error_response(route.service, internal_error(request.method, route.path), pretty=pretty)
 
     def _authenticate(self, request: web.Request, route: Route) -> None:
         """Raise 401 unless the token was sent as Bearer, as proxy password, in X-Rehearsal-Token or in the
@@ -170,8 +170,8 @@ async def _raw_request(request: web.Request, route: Route) -> RawRequest:
 
 
 def _service_and_path(request: web.Request) -> tuple[str, str]:
-    place = resolve_route(request)
-    return place.service, place.path
+    route = resolve_route(request)
+    return route.service, route.path
 
 
 def kube_urls(store: PersistentStore) -> dict[str, str]:

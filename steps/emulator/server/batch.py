@@ -21,8 +21,8 @@ import msgspec
 from aiohttp import web
 from multidict import CIMultiDict
 
+from grpo_wizard.steps.emulator.context import ApiError
 from grpo_wizard.steps.emulator.server import payload
-from grpo_wizard.steps.emulator.server.context import ApiError
 from grpo_wizard.steps.emulator.server.dispatch import Dispatcher, RawRequest
 from grpo_wizard.steps.emulator.server.errors import error_body, internal_error
 from grpo_wizard.steps.emulator.server.recorder import OPERATION_ERROR, RecorderMiddleware

@@ -8,12 +8,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from grpo_wizard.steps.emulator.context import HANDLERS, ApiCall, ApiError
 from grpo_wizard.steps.emulator.drills.refusals import apply_faults
 from grpo_wizard.steps.emulator.google.orgpolicy import effects
 from grpo_wizard.steps.emulator.google.serviceusage.api_enablement import require_api_enabled
 from grpo_wizard.steps.emulator.google.shared.filters import check_filter_fields
 from grpo_wizard.steps.emulator.server import field_masks, payload, schema_checks
-from grpo_wizard.steps.emulator.server.context import HANDLERS, ApiCall, ApiError
 from grpo_wizard.steps.emulator.server.discovery_documents import (
     DOCUMENTS,
     Document,
@@ -22,7 +22,7 @@ from grpo_wizard.steps.emulator.server.discovery_documents import (
     load_document,
 )
 from grpo_wizard.steps.emulator.server.routes import Route
-from grpo_wizard.steps.emulator.store.world import PersistentStore
+from grpo_wizard.steps.emulator.store.persistent_store import PersistentStore
 
 JSON = dict[str, Any]
 _BETA = "compute/beta"  # the store keeps v1 resources
@@ -98,35 +98,35 @@ class Dispatcher:
             body = schema_checks.drop_unknown_fields(
                 load_document(doc.service, "compute/v1"), method.request, body
             )
-        place = raw.route
+        route = raw.route
         call = ApiCall(
             self.store,
-            place.service,
+            route.service,
             method.id,
             raw.http_method,
-            place.path,
+            route.path,
             params,
             body,
             self.caller,
-            place.base_url,
+            route.base_url,
             raw.operation_error,
             raw.headers,
         )
         return call, field_masks.parse_mask(doc, method, field_masks.requested_mask(raw.query, raw.headers))
 
     def _find_method(self, raw: RawRequest) -> tuple[Document, Method, dict[str, str]]:
-        place = raw.route
-        doc = find_document(place.service, place.path) if place.service else None
-        found = doc.find(raw.http_method, place.path) if doc else None
+        route = raw.route
+        doc = find_document(route.service, route.path) if route.service else None
+        found = doc.find(raw.http_method, route.path) if doc else None
         if doc is None or found is None:
-            _log.warning("unknown: %s %s %s", raw.http_method, place.service or "(no service)", place.path)
+            _log.warning("unknown: %s %s %s", raw.http_method, route.service or "(no service)", route.path)
             # Tells a version that the emulator does not implement from one that does not exist.
-            known = place.service in DOCUMENTS and "alpha" not in place.path.split("/projects/")[0]
+            known = route.service in DOCUMENTS and "alpha" not in route.path.split("/projects/")[0]
             raise ApiError(
                 404 if known else 501,
-                f"The requested URL {place.path} was not found on this server."
+                f"The requested URL {route.path} was not found on this server."
                 if known
-                else f"The emulator implements no service at {place.path}.",
+                else f"The emulator implements no service at {route.path}.",
                 "NOT_FOUND" if known else "UNIMPLEMENTED",
             )
         return doc, *found

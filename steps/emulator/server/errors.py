@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 from aiohttp import web
 
-from grpo_wizard.steps.emulator.server.context import ApiError
+from grpo_wizard.steps.emulator.context import ApiError
 
 JSON = dict[str, Any]
 _log = logging.getLogger(__name__)

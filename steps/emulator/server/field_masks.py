@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from grpo_wizard.steps.emulator.server.context import JSON, ApiError
+from grpo_wizard.steps.emulator.context import JSON, ApiError
 from grpo_wizard.steps.emulator.server.discovery_documents import Document, Method
 from grpo_wizard.steps.emulator.server.schema_checks import to_camel_case
 

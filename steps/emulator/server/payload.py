@@ -10,7 +10,7 @@ import json
 import re
 from typing import Any, NoReturn
 
-from grpo_wizard.steps.emulator.server.context import ApiError
+from grpo_wizard.steps.emulator.context import ApiError
 
 _CONTEXT_CHARS = 20  # characters shown before and after the position
 _MESSAGES = {

@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from grpo_wizard.steps.emulator.server.context import ApiError
+from grpo_wizard.steps.emulator.context import ApiError
 from grpo_wizard.steps.emulator.server.discovery_documents import Document, Method
 
 JSON = dict[str, Any]
@@ -72,21 +72,21 @@ class _SchemaValidator:
 
     def _check_shape(self, schema: JSON, value: Any, at: str, spelt: str) -> bool:
         """Check whether a list or an object is allowed; add a violation if not."""
-        place, _, name = at.rpartition(".")
+        parent, _, name = at.rpartition(".")
         name = re.sub(r"\[\d+\]$", "", name)
         if isinstance(value, list) and schema.get("type") not in ("array", "any"):
             if "additionalProperties" in schema:
                 why = f"Cannot bind a list to map for field '{spelt}'."
-                self._report(place, f"Invalid value{_location_suffix(place)} (Map), {why}")
+                self._report(parent, f"Invalid value{_location_suffix(parent)} (Map), {why}")
             else:
                 self._report(
-                    place, _unknown_field(spelt, place, "Proto field is not repeating, cannot start list.")
+                    parent, _unknown_field(spelt, parent, "Proto field is not repeating, cannot start list.")
                 )
             return False
         if isinstance(value, dict) and schema.get("type") in _SCALAR_TYPES:
             self._report(
-                place,
-                f"Invalid value{_location_suffix(place)} ({name}), Starting an object on a scalar field",
+                parent,
+                f"Invalid value{_location_suffix(parent)} ({name}), Starting an object on a scalar field",
             )
             return False
         return True
@@ -217,12 +217,12 @@ class _SchemaValidator:
         self._report(at, f"Invalid value{_location_suffix(at)} ({kind}), {shown}")
 
 
-def _location_suffix(place: str) -> str:
-    return f" at '{place}'" if place else ""
+def _location_suffix(parent: str) -> str:
+    return f" at '{parent}'" if parent else ""
 
 
-def _unknown_field(name: object, place: str, why: str) -> str:
-    return f'Invalid JSON payload received. Unknown name "{name}"{_location_suffix(place)}: {why}'
+def _unknown_field(name: object, parent: str, why: str) -> str:
+    return f'Invalid JSON payload received. Unknown name "{name}"{_location_suffix(parent)}: {why}'
 
 
 def _is_base64(text: str) -> bool:

@@ -20,26 +20,27 @@ from typing import TextIO
 
 from aiohttp import web
 
-from grpo_wizard.steps.emulator import environment, google
-from grpo_wizard.steps.emulator.drills import manager
-from grpo_wizard.steps.emulator.drills.catalog import unknown_drill_error
-from grpo_wizard.steps.emulator.google.container.kubernetes_backend import restart_clusters
-from grpo_wizard.steps.emulator.google.shared.seed import CALLER, create_initial_state
-from grpo_wizard.steps.emulator.process import EmulatorError, ServerAddress, normalize_speed, server_folder
-from grpo_wizard.steps.emulator.ray.heads import LocalRayHeadManager
-from grpo_wizard.steps.emulator.server.app import Application, kube_urls
-from grpo_wizard.steps.emulator.server.context import (
+from grpo_wizard.steps.emulator import environment
+from grpo_wizard.steps.emulator.context import (
     CLUSTERS,
     RayHeadManager,
     ServerContext,
     set_server_context,
 )
+from grpo_wizard.steps.emulator.drills import manager
+from grpo_wizard.steps.emulator.drills.catalog import unknown_drill_error
+from grpo_wizard.steps.emulator.google.container.kubernetes_backend import restart_clusters
+from grpo_wizard.steps.emulator.google.initial_state import CALLER, create_initial_state
+from grpo_wizard.steps.emulator.process import EmulatorError, ServerAddress, normalize_speed, server_folder
+from grpo_wizard.steps.emulator.ray.heads import LocalRayHeadManager
+from grpo_wizard.steps.emulator.server.app import Application, kube_urls
 from grpo_wizard.steps.emulator.server.dispatch import Dispatcher
+from grpo_wizard.steps.emulator.server.handlers import load_handlers
 from grpo_wizard.steps.emulator.server.proxy import ProxyProtocol
 from grpo_wizard.steps.emulator.server.recorder import Recorder, RecorderMiddleware, read_faults
 from grpo_wizard.steps.emulator.server.tls import CertificateAuthority, write_private
 from grpo_wizard.steps.emulator.store.gc_tuning import GcTuning
-from grpo_wizard.steps.emulator.store.world import PersistentStore, ScaledClock
+from grpo_wizard.steps.emulator.store.persistent_store import PersistentStore, ScaledClock
 
 _log = logging.getLogger(__name__)
 _IDLE_CHECK_S = 1.0  # how often the idle time is checked
@@ -123,17 +124,17 @@ async def _serve(options: ServerOptions, root: Path, out: TextIO) -> None:
     over = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, over.set)
-    google.load_handlers()
+    load_handlers()
     authority = CertificateAuthority(root)
     token = _load_or_create_token(root / "token")
     if text := unknown_drill_error(options.drills):
         raise ValueError(text)
     wire = RecorderMiddleware(Recorder(options.record), read_faults(options.faults))
     speed = normalize_speed(options.speed)
-    world = PersistentStore(
+    store = PersistentStore(
         root / "world.json", ScaledClock(float("inf") if speed == "max" else float(speed))
     )
-    heads = LocalRayHeadManager(root, options.ray == "real", speed=world.clock.speed)
+    heads = LocalRayHeadManager(root, options.ray == "real", speed=store.clock.speed)
     set_server_context(
         ServerContext(
             root,
@@ -147,12 +148,12 @@ async def _serve(options: ServerOptions, root: Path, out: TextIO) -> None:
             heads,
         )
     )
-    if not world.load():
-        create_initial_state(world)
-    manager.restore(world)
-    manager.begin(world, options.drills)
-    app = Application(world, wire, Dispatcher(world, CALLER, options.check_answers), token, over.set)
-    await restart_clusters(world)
+    if not store.load():
+        create_initial_state(store)
+    manager.restore(store)
+    manager.begin(store, options.drills)
+    app = Application(store, wire, Dispatcher(store, CALLER, options.check_answers), token, over.set)
+    await restart_clusters(store)
     sweeps = GcTuning()
     sweeps.start()
     runner = web.AppRunner(app.web_app, access_log=None, shutdown_timeout=1.0)
@@ -161,21 +162,21 @@ async def _serve(options: ServerOptions, root: Path, out: TextIO) -> None:
         listener = await _listen(runner, app, authority, token, options.port or _last_port(root))
         base_url = f"http://127.0.0.1:{listener.sockets[0].getsockname()[1]}"
         env = environment.client_environment(base_url, root, token, authority.ca_file)
-        address = ServerAddress(base_url, os.getpid(), str(root / "token"), speed, kube_urls(world), env)
+        address = ServerAddress(base_url, os.getpid(), str(root / "token"), speed, kube_urls(store), env)
         app.address = address
         write_private(root / "port", str(listener.sockets[0].getsockname()[1]).encode())
         write_private(root / "address.tmp", json.dumps(asdict(address)).encode())
         (root / "address.tmp").replace(root / "address.json")
         if options.env_file:
             write_private(options.env_file, environment.export_script(env).encode())
-        world.mark_dirty()
+        store.mark_dirty()
         print(address.to_json(), file=out, flush=True)
         _print_ready(options, out)
         await _run_until_stopped(over, wire, options.idle_minutes, sweeps)
         listener.close()
     finally:
         sweeps.stop()
-        await _shut_down(runner, world, heads, root)
+        await _shut_down(runner, store, heads, root)
 
 
 def _last_port(root: Path) -> int:

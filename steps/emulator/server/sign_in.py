@@ -10,9 +10,9 @@ import hmac
 
 from aiohttp import web
 
+from grpo_wizard.steps.emulator.context import JSON, server_context
 from grpo_wizard.steps.emulator.drills.active import is_active
 from grpo_wizard.steps.emulator.drills.refusals import token_rejected
-from grpo_wizard.steps.emulator.server.context import JSON, server_context
 
 TOKEN_SERVICE = "oauth2.googleapis.com"
 _REFRESHED_SUFFIX = ".fresh"  # tells a refreshed token from the initial one

@@ -30,14 +30,14 @@ def load_dataset(path: str, name: str | None = None, *, split: str) -> list[dict
         )
     if split not in _ROWS:
         raise ValueError(f'Unknown split "{split}". Should be one of {list(_ROWS)}.')
-    told = json.loads(Path(__file__).with_name("problems.json").read_text(encoding="utf-8"))
+    texts = json.loads(Path(__file__).with_name("problems.json").read_text(encoding="utf-8"))
     rng = random.Random(split)
-    return [_row(rng, told) for _ in range(_ROWS[split])]
+    return [_row(rng, texts) for _ in range(_ROWS[split])]
 
 
-def _row(rng: random.Random, told: dict[str, Any]) -> dict[str, str]:
-    problem = rng.choice(told["problems"])
-    values: dict[str, Any] = {"who": rng.choice(told["names"])}
+def _row(rng: random.Random, texts: dict[str, Any]) -> dict[str, str]:
+    problem = rng.choice(texts["problems"])
+    values: dict[str, Any] = {"who": rng.choice(texts["names"])}
     values |= {letter: rng.randint(low, high) for letter, (low, high) in problem["draw"].items()}
     lines = []
     for target, left, sign, right, sentence in problem["steps"]:

@@ -5,8 +5,8 @@ Prices are not emulated: no SKU is listed.
 
 from __future__ import annotations
 
+from grpo_wizard.steps.emulator.context import JSON, ApiCall, ApiError, handles
 from grpo_wizard.steps.emulator.google.resourcemanager.projects import find_project
-from grpo_wizard.steps.emulator.server.context import JSON, ApiCall, ApiError, handles
 
 ACCOUNT = "billingAccounts/012345-567890-ABCDEF"
 _ACCOUNTS = {

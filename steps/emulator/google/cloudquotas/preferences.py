@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import base64
 
+from grpo_wizard.steps.emulator.context import JSON, ApiCall, ApiError, Record, handles
 from grpo_wizard.steps.emulator.google.cloudquotas.quota_infos import SERVICE, quota_infos
 from grpo_wizard.steps.emulator.google.shared.filters import parse_filter
 from grpo_wizard.steps.emulator.google.shared.ids import utc_timestamp
 from grpo_wizard.steps.emulator.google.shared.lists import simple_page
-from grpo_wizard.steps.emulator.server.context import JSON, ApiCall, ApiError, Record, handles
 
 
 @handles("cloudquotas.projects.locations.quotaPreferences.list")

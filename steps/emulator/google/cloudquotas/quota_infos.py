@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from grpo_wizard.steps.emulator.context import JSON, ApiCall, ApiError, handles
 from grpo_wizard.steps.emulator.google.serviceusage.apis import TITLES
 from grpo_wizard.steps.emulator.google.shared.fixtures import load_fixtures, regions
 from grpo_wizard.steps.emulator.google.shared.lists import simple_page
-from grpo_wizard.steps.emulator.server.context import JSON, ApiCall, ApiError, handles
 
 SERVICE = "cloudquotas.googleapis.com"
 _COMPUTE = "compute.googleapis.com"

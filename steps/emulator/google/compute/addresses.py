@@ -5,6 +5,15 @@ from __future__ import annotations
 import ipaddress
 import random
 
+from grpo_wizard.steps.emulator.context import (
+    JSON,
+    ApiCall,
+    ApiError,
+    Record,
+    ResourceStore,
+    handles,
+    on_event,
+)
 from grpo_wizard.steps.emulator.google.compute.collections import (
     create_record,
     get_resource,
@@ -34,15 +43,6 @@ from grpo_wizard.steps.emulator.google.shared.self_links import (
     relative_name,
     self_link,
     with_request_host,
-)
-from grpo_wizard.steps.emulator.server.context import (
-    JSON,
-    ApiCall,
-    ApiError,
-    Record,
-    ResourceStore,
-    handles,
-    on_event,
 )
 
 Net = ipaddress.IPv4Network
@@ -120,13 +120,13 @@ def insert(call: ApiCall) -> JSON:
     )
 
 
-def _range(world: ResourceStore, network: Record, body: JSON) -> Net:
+def _range(store: ResourceStore, network: Record, body: JSON) -> Net:
     length = int(body.get("prefixLength") or 0)
     if not 8 <= length <= 30:
         raise invalid_field(
             "resource.prefixLength", length, "Must be between 8 and 30 for purpose VPC_PEERING."
         )
-    taken = used_ranges(world, network)
+    taken = used_ranges(store, network)
     if body.get("address"):
         try:
             asked = Net(f"{body['address']}/{length}")
@@ -147,19 +147,19 @@ def _range(world: ResourceStore, network: Record, body: JSON) -> Net:
     return free_range(taken, length, f"{network.key}/{body.get('name')}")
 
 
-def used_ranges(world: ResourceStore, network: Record) -> list[Net]:
+def used_ranges(store: ResourceStore, network: Record) -> list[Net]:
     """Return the ranges of a network's subnets, reserved addresses and clusters' pods.
 
     The block of automatic subnets is always included.
     """
-    subnets = [Net(record.body["ipCidrRange"]) for record in list_in_network(world, network, "subnet")]
+    subnets = [Net(record.body["ipCidrRange"]) for record in list_in_network(store, network, "subnet")]
     reserved = [
         Net(f"{record.body['address']}/{record.body['prefixLength']}")
-        for record in list_in_network(world, network, "address")
+        for record in list_in_network(store, network, "address")
     ]
     pods = [
         Net(cidr)
-        for cluster in world.all(CONTAINER, "cluster", project=network.project)
+        for cluster in store.all(CONTAINER, "cluster", project=network.project)
         if cluster.extra.get("network") == network.key
         for cidr in cluster.extra.get("ranges", [])
     ]
@@ -193,10 +193,10 @@ def set_labels(call: ApiCall) -> JSON:
     return start_operation(call, "address.insert", record, "network.patched", change=change)
 
 
-def user_of(world: ResourceStore, address: Record) -> str | None:
+def user_of(store: ResourceStore, address: Record) -> str | None:
     """Return the key of the connection that uses a range."""
-    network = world.get(COMPUTE, relative_name(str(address.body["network"])) or "")
-    for peering in peerings_of(world, network) if network else []:
+    network = store.get(COMPUTE, relative_name(str(address.body["network"])) or "")
+    for peering in peerings_of(store, network) if network else []:
         if address.name in peering.body.get("reservedPeeringRanges", []):
             return peering.key
     return None
@@ -211,6 +211,6 @@ def delete(call: ApiCall) -> JSON:
 
 
 @on_event("address.gone")
-def _on_deleted(world: ResourceStore, target: Record) -> None:
-    require_unused("global_address", target, user_of(world, target))
-    world.remove(target)
+def _on_deleted(store: ResourceStore, target: Record) -> None:
+    require_unused("global_address", target, user_of(store, target))
+    store.remove(target)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import lru_cache
 
+from grpo_wizard.steps.emulator.context import JSON, ApiCall, handles
 from grpo_wizard.steps.emulator.google.compute import quotas
 from grpo_wizard.steps.emulator.google.shared.fixtures import (
     accelerator_types,
@@ -19,7 +20,6 @@ from grpo_wizard.steps.emulator.google.shared.fixtures import (
 )
 from grpo_wizard.steps.emulator.google.shared.lists import aggregated_response, compute_list
 from grpo_wizard.steps.emulator.google.shared.self_links import not_found_error, self_link, with_request_host
-from grpo_wizard.steps.emulator.server.context import JSON, ApiCall, handles
 
 _KINDS: dict[str, tuple[str, str, Callable[[str], dict[str, JSON]]]] = {
     "machineTypes": ("machineType", "machineType", machine_types),

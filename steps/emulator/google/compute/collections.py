@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from grpo_wizard.steps.emulator.context import JSON, ApiCall, Record, ResourceStore
 from grpo_wizard.steps.emulator.google.compute.operations import start_operation
 from grpo_wizard.steps.emulator.google.shared.self_links import (
     COMPUTE,
@@ -14,7 +15,6 @@ from grpo_wizard.steps.emulator.google.shared.self_links import (
     not_found_error,
     not_ready_error,
 )
-from grpo_wizard.steps.emulator.server.context import JSON, ApiCall, Record, ResourceStore
 
 
 def project_of(call: ApiCall) -> str:
@@ -22,13 +22,13 @@ def project_of(call: ApiCall) -> str:
     return str(call.params["project"])
 
 
-def get_resource(world: ResourceStore, key: str) -> Record:
+def get_resource(store: ResourceStore, key: str) -> Record:
     """Return the resource with this key, whose last part may be its numeric id. Raises Compute's 404."""
-    record = world.get(COMPUTE, key)
+    record = store.get(COMPUTE, key)
     if record is None and basename(key).isdigit():
         parent, number = key.removesuffix(basename(key)), basename(key)
-        things = (thing for thing in world.all(COMPUTE) if thing.key.startswith(parent))
-        record = next((thing for thing in things if thing.body.get("id") == number), None)
+        resources = (resource for resource in store.all(COMPUTE) if resource.key.startswith(parent))
+        record = next((resource for resource in resources if resource.body.get("id") == number), None)
     if record is None:
         raise not_found_error(key)
     return record

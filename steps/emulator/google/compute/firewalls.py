@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ipaddress
 
+from grpo_wizard.steps.emulator.context import JSON, ApiCall, ApiError, Record, handles
 from grpo_wizard.steps.emulator.google.compute import quotas
 from grpo_wizard.steps.emulator.google.compute.collections import (
     create_record,
@@ -29,7 +30,6 @@ from grpo_wizard.steps.emulator.google.shared.self_links import (
     self_link,
     with_request_host,
 )
-from grpo_wizard.steps.emulator.server.context import JSON, ApiCall, ApiError, Record, handles
 
 
 def _key(call: ApiCall, name: str) -> str:

@@ -9,6 +9,15 @@ from __future__ import annotations
 
 from datetime import datetime
 
+from grpo_wizard.steps.emulator.context import (
+    JSON,
+    ApiCall,
+    ApiError,
+    Record,
+    ResourceStore,
+    handles,
+    on_event,
+)
 from grpo_wizard.steps.emulator.google.compute.catalog import check_zone
 from grpo_wizard.steps.emulator.google.compute.collections import (
     create_record,
@@ -27,15 +36,6 @@ from grpo_wizard.steps.emulator.google.shared.self_links import (
     invalid_field,
     self_link,
     with_request_host,
-)
-from grpo_wizard.steps.emulator.server.context import (
-    JSON,
-    ApiCall,
-    ApiError,
-    Record,
-    ResourceStore,
-    handles,
-    on_event,
 )
 
 _DELETABLE_STATES = ("CANCELLED", "DECLINED", "DRAFTING", "EXPIRED", "FAILED", "FULFILLED")
@@ -129,9 +129,9 @@ def cancel(call: ApiCall) -> JSON:
 
 
 @on_event("future.cancelled")
-def _on_cancelled(world: ResourceStore, target: Record) -> None:
+def _on_cancelled(store: ResourceStore, target: Record) -> None:
     target.body["status"] = {**target.body["status"], "procurementStatus": "CANCELLED"}
-    world.put(target)
+    store.put(target)
 
 
 @handles_idempotent("compute.futureReservations.delete")

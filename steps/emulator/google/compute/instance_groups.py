@@ -5,6 +5,7 @@ GKE uses Kubernetes' autoscaler, so Compute's list of autoscalers is empty.
 
 from __future__ import annotations
 
+from grpo_wizard.steps.emulator.context import JSON, ApiCall, Record, ResourceStore, handles
 from grpo_wizard.steps.emulator.google.compute.catalog import check_zone
 from grpo_wizard.steps.emulator.google.compute.collections import project_of
 from grpo_wizard.steps.emulator.google.compute.instances import node_zone, nodes, stable_id
@@ -18,30 +19,29 @@ from grpo_wizard.steps.emulator.google.shared.self_links import (
     self_link,
     with_request_host,
 )
-from grpo_wizard.steps.emulator.server.context import JSON, ApiCall, Record, ResourceStore, handles
 
 _KINDS = {"instanceGroups": "instanceGroup", "instanceGroupManagers": "instanceGroupManager"}
 
 
-def _groups(world: ResourceStore, project: str, collection: str) -> list[tuple[str, JSON]]:
+def _groups(store: ResourceStore, project: str, collection: str) -> list[tuple[str, JSON]]:
     """Yield (zone, group or manager) for every zone of every pool."""
     standing: dict[tuple[str, str], int] = {}
-    for _, pool, node in nodes(world, project):
-        place = pool.key, node_zone(node)
-        standing[place] = standing.get(place, 0) + 1
+    for _, pool, node in nodes(store, project):
+        group = pool.key, node_zone(node)
+        standing[group] = standing.get(group, 0) + 1
     found = []
-    for pool in world.all(CONTAINER, "node_pool", project=project):
+    for pool in store.all(CONTAINER, "node_pool", project=project):
         for link in pool.body["instanceGroupUrls"]:
             zone = str(link).split("/zones/")[1].split("/")[0]
-            body = _group_body(world, pool, zone, collection, basename(str(link)))
+            body = _group_body(store, pool, zone, collection, basename(str(link)))
             have = standing.get((pool.key, zone), 0)
             found.append((zone, body | _sizes(pool, zone, collection, have, body)))
     return found
 
 
-def _group_body(world: ResourceStore, pool: Record, zone: str, collection: str, name: str) -> JSON:
+def _group_body(store: ResourceStore, pool: Record, zone: str, collection: str, name: str) -> JSON:
     where = f"projects/{pool.project}/zones/{zone}"
-    cluster = world.get(CONTAINER, pool.key.split("/nodePools/")[0])
+    cluster = store.get(CONTAINER, pool.key.split("/nodePools/")[0])
     made = str(cluster.body["createTime"]) if cluster else "1970-01-01T00:00:00+00:00"
     body: JSON = {
         "kind": f"compute#{_KINDS[collection]}",

@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator
 
+from grpo_wizard.steps.emulator.context import CLUSTERS, JSON, ApiCall, Record, ResourceStore, handles
 from grpo_wizard.steps.emulator.google.compute.catalog import check_zone
 from grpo_wizard.steps.emulator.google.compute.collections import project_of
 from grpo_wizard.steps.emulator.google.compute.networks import is_roce
@@ -21,17 +22,16 @@ from grpo_wizard.steps.emulator.google.shared.self_links import (
     self_link,
     with_request_host,
 )
-from grpo_wizard.steps.emulator.server.context import CLUSTERS, JSON, ApiCall, Record, ResourceStore, handles
 
 _POOL, _ZONE = "cloud.google.com/gke-nodepool", "topology.kubernetes.io/zone"
 
 
-def nodes(world: ResourceStore, project: str) -> Iterator[tuple[Record, Record, JSON]]:
+def nodes(store: ResourceStore, project: str) -> Iterator[tuple[Record, Record, JSON]]:
     """Yield (cluster, pool, node) for every node."""
-    for cluster in world.all(CONTAINER, "cluster", project=project):
+    for cluster in store.all(CONTAINER, "cluster", project=project):
         kube = CLUSTERS.get(cluster.key)
         for node in kube.nodes() if kube else ():
-            pool = world.get(CONTAINER, f"{cluster.key}/nodePools/{node['metadata']['labels'][_POOL]}")
+            pool = store.get(CONTAINER, f"{cluster.key}/nodePools/{node['metadata']['labels'][_POOL]}")
             if pool is not None:
                 yield cluster, pool, node
 
@@ -46,15 +46,15 @@ def node_zone(node: JSON) -> str:
     return str(node["metadata"]["labels"][_ZONE])
 
 
-def node_instances(world: ResourceStore, project: str) -> list[tuple[str, JSON]]:
+def node_instances(store: ResourceStore, project: str) -> list[tuple[str, JSON]]:
     """Yield (zone, instance) for every node."""
     return [
-        (node_zone(node), _instance(world, cluster, pool, node))
-        for cluster, pool, node in nodes(world, project)
+        (node_zone(node), _instance(store, cluster, pool, node))
+        for cluster, pool, node in nodes(store, project)
     ]
 
 
-def _instance(world: ResourceStore, cluster: Record, pool: Record, node: JSON) -> JSON:
+def _instance(store: ResourceStore, cluster: Record, pool: Record, node: JSON) -> JSON:
     zone, name, config = node_zone(node), node["metadata"]["name"], pool.body["config"]
     where = f"projects/{cluster.project}/zones/{zone}"
     body: JSON = {
@@ -67,11 +67,11 @@ def _instance(world: ResourceStore, cluster: Record, pool: Record, node: JSON) -
         "machineType": self_link(f"{where}/machineTypes/{config['machineType']}"),
         "status": "RUNNING",
         "canIpForward": False,
-        "networkInterfaces": _network_interfaces(world, cluster, pool, node),
+        "networkInterfaces": _network_interfaces(store, cluster, pool, node),
         "scheduling": _scheduling(config),
         "labels": _labels(cluster, pool),
         "tags": {"items": [f"gke-{cluster.name}-{str(cluster.body['id'])[:8]}-node"]},
-        "metadata": {"kind": "compute#metadata", "items": _metadata(world, cluster, pool, zone)},
+        "metadata": {"kind": "compute#metadata", "items": _metadata(store, cluster, pool, zone)},
     }
     if config.get("accelerators"):
         body["guestAccelerators"] = [
@@ -108,10 +108,10 @@ def _labels(cluster: Record, pool: Record) -> JSON:
     }
 
 
-def _metadata(world: ResourceStore, cluster: Record, pool: Record, zone: str) -> list[JSON]:
+def _metadata(store: ResourceStore, cluster: Record, pool: Record, zone: str) -> list[JSON]:
     links = [str(link) for link in pool.body["instanceGroupUrls"]]
     group = next((link.rpartition("/")[2] for link in links if f"/zones/{zone}/" in link), "")
-    number = world.project_number(cluster.project)
+    number = store.project_number(cluster.project)
     return [
         {"key": "cluster-name", "value": cluster.name},
         {"key": "cluster-location", "value": cluster.location},
@@ -119,12 +119,12 @@ def _metadata(world: ResourceStore, cluster: Record, pool: Record, zone: str) ->
     ]
 
 
-def _network_interfaces(world: ResourceStore, cluster: Record, pool: Record, node: JSON) -> list[JSON]:
+def _network_interfaces(store: ResourceStore, cluster: Record, pool: Record, node: JSON) -> list[JSON]:
     """Return nic0 in the cluster's network with the node's addresses, and one NIC per additional network."""
     at = {row["type"]: row["address"] for row in node["status"]["addresses"]}
-    first = world.get(COMPUTE, str(cluster.extra["subnetwork"]))
-    more = [world.get(COMPUTE, key) for key in pool.extra.get("subnetworks", ())]
-    rows = [_network_interface(world, subnet, index) for index, subnet in enumerate([first, *more]) if subnet]
+    first = store.get(COMPUTE, str(cluster.extra["subnetwork"]))
+    more = [store.get(COMPUTE, key) for key in pool.extra.get("subnetworks", ())]
+    rows = [_network_interface(store, subnet, index) for index, subnet in enumerate([first, *more]) if subnet]
     rows[0]["networkIP"] = at["InternalIP"]
     if "ExternalIP" in at:
         access = {"kind": "compute#accessConfig", "name": "external-nat", "type": "ONE_TO_ONE_NAT"}
@@ -132,9 +132,9 @@ def _network_interfaces(world: ResourceStore, cluster: Record, pool: Record, nod
     return rows
 
 
-def _network_interface(world: ResourceStore, subnet: Record, index: int) -> JSON:
+def _network_interface(store: ResourceStore, subnet: Record, index: int) -> JSON:
     link = str(subnet.body["network"])
-    network = world.get(COMPUTE, link[link.index("projects/") :])
+    network = store.get(COMPUTE, link[link.index("projects/") :])
     return {
         "kind": "compute#networkInterface",
         "name": f"nic{index}",

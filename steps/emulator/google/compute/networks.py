@@ -10,6 +10,15 @@ from __future__ import annotations
 import copy
 from typing import Any
 
+from grpo_wizard.steps.emulator.context import (
+    JSON,
+    ApiCall,
+    ApiError,
+    Record,
+    ResourceStore,
+    handles,
+    on_event,
+)
 from grpo_wizard.steps.emulator.google.compute import quotas
 from grpo_wizard.steps.emulator.google.compute.collections import (
     create_record,
@@ -38,15 +47,6 @@ from grpo_wizard.steps.emulator.google.shared.self_links import (
     self_link,
     with_request_host,
 )
-from grpo_wizard.steps.emulator.server.context import (
-    JSON,
-    ApiCall,
-    ApiError,
-    Record,
-    ResourceStore,
-    handles,
-    on_event,
-)
 
 _TENANT = "projects/sn-rehearsal-tp/global/networks/servicenetworking"
 
@@ -56,24 +56,24 @@ def network_key(project: str, name: str) -> str:
     return f"projects/{project}/global/networks/{name}"
 
 
-def network_from_body(world: ResourceStore, body: JSON, project: str) -> Record:
+def network_from_body(store: ResourceStore, body: JSON, project: str) -> Record:
     """Return the network that a body's `network` links to. Raises 404 if unknown, 400 while it is being
     created.
 
     The text about another project's network: hashicorp/terraform-provider-google, "Error creating Firewall".
     """
-    key = with_project_id(world, key_from_body(body, "network", project, "networks"))
+    key = with_project_id(store, key_from_body(body, "network", project, "networks"))
     if key.split("/")[1] != project:
         raise invalid_field(
             "resource.network", body["network"], "Cross project referencing is not allowed for this resource."
         )
-    return require_ready(get_resource(world, key))
+    return require_ready(get_resource(store, key))
 
 
-def with_project_id(world: ResourceStore, key: str) -> str:
+def with_project_id(store: ResourceStore, key: str) -> str:
     """Return a key with the project's id in place of its number."""
     _, project, rest = key.split("/", 2)
-    return f"projects/{world.project_id(project)}/{rest}"
+    return f"projects/{store.project_id(project)}/{rest}"
 
 
 def is_roce(network: Record) -> bool:
@@ -81,32 +81,32 @@ def is_roce(network: Record) -> bool:
     return bool(network.body.get("networkProfile"))
 
 
-def list_in_network(world: ResourceStore, network: Record, kind: str) -> list[Record]:
+def list_in_network(store: ResourceStore, network: Record, kind: str) -> list[Record]:
     """List Compute's resources of a kind in this network."""
     link = self_link(network.key)
     return [
         record
-        for record in world.all(COMPUTE, kind, project=network.project)
+        for record in store.all(COMPUTE, kind, project=network.project)
         if record.body.get("network") == link
     ]
 
 
-def peerings_of(world: ResourceStore, network: Record) -> list[Record]:
+def peerings_of(store: ResourceStore, network: Record) -> list[Record]:
     """Return a network's servicenetworking connections, which name it by the project's number."""
     return [
         record
-        for record in world.all(NETWORKING, "peering", project=network.project)
+        for record in store.all(NETWORKING, "peering", project=network.project)
         if basename(str(record.body.get("network", ""))) == network.name
     ]
 
 
-def _view(world: ResourceStore, record: Record) -> JSON:
+def _view(store: ResourceStore, record: Record) -> JSON:
     body = copy.deepcopy(record.body)
-    subnets = [self_link(subnet.key) for subnet in list_in_network(world, record, "subnet")]
+    subnets = [self_link(subnet.key) for subnet in list_in_network(store, record, "subnet")]
     if subnets:
         body["subnetworks"] = subnets
     peerings = [
-        _peering(one) for one in peerings_of(world, record) if one.state not in ("creating", "absent")
+        _peering(one) for one in peerings_of(store, record) if one.state not in ("creating", "absent")
     ]
     if peerings:
         body["peerings"] = peerings
@@ -203,21 +203,21 @@ def _apply_profile(asked: JSON, project: str, automatic: bool) -> JSON:
 
 
 @on_event("network.made")
-def _on_created(world: ResourceStore, target: Record) -> None:
+def _on_created(store: ResourceStore, target: Record) -> None:
     target.state = "ready"
-    world.put(target)
+    store.put(target)
     if target.body["autoCreateSubnetworks"]:
         for region in regions():
-            world.put(_auto_subnet(world, target, region))
+            store.put(_auto_subnet(store, target, region))
 
 
-def _auto_subnet(world: ResourceStore, network: Record, region: str) -> Record:
+def _auto_subnet(store: ResourceStore, network: Record, region: str) -> Record:
     cidr = str(load_fixtures()["regions"][region]["auto_subnet"])
     key = f"projects/{network.project}/regions/{region}/subnetworks/{network.name}"
     body: JSON = {
         "kind": "compute#subnetwork",
         "id": generate_resource_id(),
-        "creationTimestamp": pacific_timestamp(world),
+        "creationTimestamp": pacific_timestamp(store),
         "name": network.name,
         "network": self_link(network.key),
         "ipCidrRange": cidr,
@@ -241,24 +241,24 @@ def patch(call: ApiCall) -> JSON:
 
 
 @on_event("network.patched")
-def _patched(world: ResourceStore, target: Record, change: JSON) -> None:
+def _patched(store: ResourceStore, target: Record, change: JSON) -> None:
     target.body.update(change)
-    world.put(target)
+    store.put(target)
 
 
-def user_of(world: ResourceStore, network: Record) -> str | None:
+def user_of(store: ResourceStore, network: Record) -> str | None:
     """Return the key of a resource that prevents a network's deletion.
 
     Automatic subnets are deleted with it; GKE's leftovers do not prevent it.
     """
     for kind in ("firewall", "subnet", "address"):
-        for record in list_in_network(world, network, kind):
+        for record in list_in_network(store, network, kind):
             if kind != "subnet" or not (record.derived and network.body["autoCreateSubnetworks"]):
                 return record.key
-    for cluster in world.all(CONTAINER, "cluster", project=network.project):
+    for cluster in store.all(CONTAINER, "cluster", project=network.project):
         if cluster.extra.get("network") == network.key:
             return cluster.key
-    for peering in peerings_of(world, network):
+    for peering in peerings_of(store, network):
         return f"{network.key}/peerings/{peering.body.get('peering') or 'servicenetworking-googleapis-com'}"
     return None
 
@@ -272,11 +272,11 @@ def delete(call: ApiCall) -> JSON:
 
 
 @on_event("network.gone")
-def _gone(world: ResourceStore, target: Record) -> None:
-    require_unused("network", target, user_of(world, target))
-    for subnet in list_in_network(world, target, "subnet"):
-        world.remove(subnet)
-    world.remove(target)
+def _gone(store: ResourceStore, target: Record) -> None:
+    require_unused("network", target, user_of(store, target))
+    for subnet in list_in_network(store, target, "subnet"):
+        store.remove(subnet)
+    store.remove(target)
 
 
 @handles_idempotent("compute.networks.removePeering")
@@ -296,18 +296,18 @@ def remove_peering(call: ApiCall) -> JSON:
 
 
 @on_event("network.unpeered")
-def _unpeered(world: ResourceStore, target: Record, peering: str) -> None:
-    connection = world.get(NETWORKING, peering)
+def _unpeered(store: ResourceStore, target: Record, peering: str) -> None:
+    connection = store.get(NETWORKING, peering)
     if connection:
-        world.remove(connection)
+        store.remove(connection)
 
 
-def resolve_network(world: ResourceStore, project: str, named: Any) -> Record | None:
+def resolve_network(store: ResourceStore, project: str, named: Any) -> Record | None:
     """Return a network by name, partial or full link (container and lustre accept all three).
 
     The project may be a number.
     """
     text = str(named)
-    return world.get(
-        COMPUTE, with_project_id(world, relative_name(text, project) or network_key(project, text))
+    return store.get(
+        COMPUTE, with_project_id(store, relative_name(text, project) or network_key(project, text))
     )

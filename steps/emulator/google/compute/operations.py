@@ -8,6 +8,16 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+from grpo_wizard.steps.emulator.context import (
+    EVENT_HANDLERS,
+    JSON,
+    ApiCall,
+    ApiError,
+    Record,
+    ResourceStore,
+    handles,
+    on_event,
+)
 from grpo_wizard.steps.emulator.google.shared.durations import sample_seconds
 from grpo_wizard.steps.emulator.google.shared.ids import (
     generate_resource_id,
@@ -22,16 +32,6 @@ from grpo_wizard.steps.emulator.google.shared.self_links import (
     not_found_error,
     self_link,
     with_request_host,
-)
-from grpo_wizard.steps.emulator.server.context import (
-    EVENT_HANDLERS,
-    JSON,
-    ApiCall,
-    ApiError,
-    Record,
-    ResourceStore,
-    handles,
-    on_event,
 )
 
 _WAIT_S = 120.0  # Google blocks `wait` for up to two minutes; gcloud and the Python client then call it again
@@ -87,27 +87,27 @@ def _scope_of(target: Record) -> str:
 
 
 @on_event("compute.done")
-def _complete(world: ResourceStore, operation: str, target: str, effect: str, args: JSON) -> None:
-    record = world.get(COMPUTE, operation)
+def _complete(store: ResourceStore, operation: str, target: str, effect: str, args: JSON) -> None:
+    record = store.get(COMPUTE, operation)
     if record is None:
         return
-    thing = world.get(COMPUTE, target)
+    resource = store.get(COMPUTE, target)
     failure = record.extra.get("fail")
-    if failure is None and thing is not None and effect:
+    if failure is None and resource is not None and effect:
         try:
-            EVENT_HANDLERS[effect](world, target=thing, **args)
+            EVENT_HANDLERS[effect](store, target=resource, **args)
         except ApiError as refusal:
             failure = {
                 "errors": [{"code": _to_upper_snake(refusal.reason), "message": refusal.message}],
                 "status": refusal.code,
             }
     if failure is not None:
-        _set_error(world, record, thing, failure)
-    record.body.update(status="DONE", progress=100, endTime=pacific_timestamp(world))
-    world.put(record)
+        _set_error(store, record, resource, failure)
+    record.body.update(status="DONE", progress=100, endTime=pacific_timestamp(store))
+    store.put(record)
 
 
-def _set_error(world: ResourceStore, operation: Record, thing: Record | None, failure: JSON) -> None:
+def _set_error(store: ResourceStore, operation: Record, resource: Record | None, failure: JSON) -> None:
     errors = failure.get("errors") or [
         {"code": str(failure.get("code", "INTERNAL_ERROR")), "message": str(failure.get("message", ""))}
     ]
@@ -117,13 +117,13 @@ def _set_error(world: ResourceStore, operation: Record, thing: Record | None, fa
         httpErrorStatusCode=status,
         httpErrorMessage=_HTTP.get(status, "SERVICE UNAVAILABLE"),
     )
-    if thing is None:
+    if resource is None:
         return
     if operation.body["operationType"] == "insert":
-        world.remove(thing)
+        store.remove(resource)
     else:
-        thing.state = "ready"
-        world.put(thing)
+        resource.state = "ready"
+        store.put(resource)
 
 
 def _to_upper_snake(reason: str) -> str:
@@ -132,14 +132,14 @@ def _to_upper_snake(reason: str) -> str:
 
 
 @on_event("compute.made")
-def _on_created(world: ResourceStore, target: Record) -> None:
+def _on_created(store: ResourceStore, target: Record) -> None:
     target.state = "ready"
-    world.put(target)
+    store.put(target)
 
 
 @on_event("compute.gone")
-def _on_deleted(world: ResourceStore, target: Record) -> None:
-    world.remove(target)
+def _on_deleted(store: ResourceStore, target: Record) -> None:
+    store.remove(target)
 
 
 def view(call: ApiCall, record: Record) -> JSON:

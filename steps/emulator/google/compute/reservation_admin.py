@@ -10,6 +10,7 @@ from __future__ import annotations
 import copy
 from datetime import UTC, datetime
 
+from grpo_wizard.steps.emulator.context import JSON, ApiCall, ApiError, Record, ResourceStore, on_event
 from grpo_wizard.steps.emulator.google.compute.catalog import check_zone
 from grpo_wizard.steps.emulator.google.compute.collections import create_record, new_key, require_unused
 from grpo_wizard.steps.emulator.google.compute.operations import start_operation
@@ -23,7 +24,6 @@ from grpo_wizard.steps.emulator.google.compute.reservations import (
 from grpo_wizard.steps.emulator.google.shared.fixtures import machine_types
 from grpo_wizard.steps.emulator.google.shared.operation_records import handles_idempotent
 from grpo_wizard.steps.emulator.google.shared.self_links import basename, invalid_field
-from grpo_wizard.steps.emulator.server.context import JSON, ApiCall, ApiError, Record, ResourceStore, on_event
 
 
 @handles_idempotent("compute.reservations.insert")
@@ -55,7 +55,7 @@ def insert(call: ApiCall) -> JSON:
     return start_operation(call, "reservation.insert", record, "compute.made")
 
 
-def _deletion_time(world: ResourceStore, asked: JSON) -> float | None:
+def _deletion_time(store: ResourceStore, asked: JSON) -> float | None:
     """Return when a reservation deletes itself: `deleteAtTime`, or `deleteAfterDuration` divided by the
     speed.
 
@@ -64,7 +64,7 @@ def _deletion_time(world: ResourceStore, asked: JSON) -> float | None:
     duration = asked.pop("deleteAfterDuration", None)
     if duration is not None:
         length = float(duration.get("seconds") or 0)
-        return world.clock.now() + (world.clock.scale(length) or length)
+        return store.clock.now() + (store.clock.scale(length) or length)
     if not asked.get("deleteAtTime"):
         return None
     try:
@@ -73,17 +73,17 @@ def _deletion_time(world: ResourceStore, asked: JSON) -> float | None:
         raise invalid_field(
             "resource.deleteAtTime", asked["deleteAtTime"], "Must be a time (RFC 3339)."
         ) from None
-    if ends <= world.clock.now():
+    if ends <= store.clock.now():
         raise invalid_field("resource.deleteAtTime", asked["deleteAtTime"], "Must be a time in the future.")
     return ends
 
 
 @on_event("reservation.over")
-def _expire(world: ResourceStore, key: str, number: str) -> None:
+def _expire(store: ResourceStore, key: str, number: str) -> None:
     """Delete a reservation at its time, unless it was re-created since. Running machines stay."""
-    record = world.get("compute.googleapis.com", key)
+    record = store.get("compute.googleapis.com", key)
     if record is not None and record.body["id"] == number:
-        world.remove(record)
+        store.remove(record)
 
 
 @handles_idempotent("compute.reservations.delete")
@@ -111,9 +111,9 @@ def resize(call: ApiCall) -> JSON:
 
 
 @on_event("reservation.resized")
-def _on_resized(world: ResourceStore, target: Record, count: int) -> None:
+def _on_resized(store: ResourceStore, target: Record, count: int) -> None:
     target.body["specificReservation"].update(count=str(count), assuredCount=str(count))
-    world.put(target)
+    store.put(target)
 
 
 @handles_idempotent("compute.reservations.update")
@@ -140,9 +140,9 @@ def update(call: ApiCall) -> JSON:
 _MAP = "shareSettings.projectMap."
 
 
-def _normalize_share_settings(world: ResourceStore, asked: JSON) -> None:
+def _normalize_share_settings(store: ResourceStore, asked: JSON) -> None:
     """Return `shareSettings` with project ids in place of numbers."""
     sharing = asked.get("shareSettings", {})
     if "projectMap" in sharing:
-        ids = {world.project_id(name): one for name, one in sharing["projectMap"].items()}
+        ids = {store.project_id(name): one for name, one in sharing["projectMap"].items()}
         sharing["projectMap"] = {id_: {**one, "projectId": id_} for id_, one in ids.items()}

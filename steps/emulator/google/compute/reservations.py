@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 
+from grpo_wizard.steps.emulator.context import JSON, ApiCall, ApiError, Record, ResourceStore, handles
 from grpo_wizard.steps.emulator.drills.active import is_active
 from grpo_wizard.steps.emulator.google.compute.catalog import check_zone
 from grpo_wizard.steps.emulator.google.compute.collections import get_resource, list_in_project, project_of
@@ -18,7 +19,6 @@ from grpo_wizard.steps.emulator.google.shared.self_links import (
     self_link,
     with_request_host,
 )
-from grpo_wizard.steps.emulator.server.context import JSON, ApiCall, ApiError, Record, ResourceStore, handles
 
 # A4 and A3 Ultra: a sub-block has at most 18 machines (Google's documentation; not verified).
 _PER_SUB_BLOCK = 18
@@ -26,7 +26,7 @@ _RESERVATION_GONE_DRILL = "reservation-gone"  # the drill that deletes them all
 
 
 def add_reservation(
-    world: ResourceStore, project: str, name: str, zone: str, machine: str, count: int
+    store: ResourceStore, project: str, name: str, zone: str, machine: str, count: int
 ) -> Record:
     """Add a specific, ready reservation to the initial state."""
     key = f"projects/{project}/zones/{zone}/reservations/{name}"
@@ -40,17 +40,17 @@ def add_reservation(
     }
     asked = {"name": name, "specificReservationRequired": True, "deploymentType": "DENSE"}
     asked["specificReservation"] = {"count": str(count), "instanceProperties": properties}
-    body = ready_body(world, key, asked)
-    return world.put(Record(COMPUTE, "reservation", name, project, zone, key, body, hidden=True))
+    body = ready_body(store, key, asked)
+    return store.put(Record(COMPUTE, "reservation", name, project, zone, key, body, hidden=True))
 
 
-def ready_body(world: ResourceStore, key: str, asked: JSON) -> JSON:
+def ready_body(store: ResourceStore, key: str, asked: JSON) -> JSON:
     """Return a ready reservation's body."""
     specific = asked["specificReservation"]
     return {
         "kind": "compute#reservation",
         "id": generate_resource_id(),
-        "creationTimestamp": pacific_timestamp(world),
+        "creationTimestamp": pacific_timestamp(store),
         "selfLink": self_link(key),
         "zone": self_link(key.split("/reservations/")[0]),
         "status": "READY",
@@ -100,19 +100,19 @@ def reservation_of(pool: JSON) -> str | None:
     return str(values[0])
 
 
-def machines_in_use(world: ResourceStore, key: str) -> int:
+def machines_in_use(store: ResourceStore, key: str) -> int:
     """Return the number of a reservation's machines that node pools use."""
     return sum(
         count
-        for pool in world.all(CONTAINER, "node_pool")
+        for pool in store.all(CONTAINER, "node_pool")
         for zone, count in pool.extra.get("sizes", {}).items()
         if pool.extra.get("reservations", {}).get(zone) == key
     )
 
 
-def user_of(world: ResourceStore, key: str) -> str | None:
+def user_of(store: ResourceStore, key: str) -> str | None:
     """Return the key of a node pool that uses a reservation."""
-    for pool in world.all(CONTAINER, "node_pool"):
+    for pool in store.all(CONTAINER, "node_pool"):
         if any(
             pool.extra.get("reservations", {}).get(zone) == key
             for zone, n in pool.extra.get("sizes", {}).items()
@@ -122,16 +122,16 @@ def user_of(world: ResourceStore, key: str) -> str | None:
     return None
 
 
-def free_machines(world: ResourceStore, record: Record) -> int:
+def free_machines(store: ResourceStore, record: Record) -> int:
     """Return a reservation's unused machines; 0 if it is not ready."""
     if record.body.get("status") != "READY":
         return 0
     specific = record.body["specificReservation"]
-    return int(specific.get("assuredCount") or specific["count"]) - machines_in_use(world, record.key)
+    return int(specific.get("assuredCount") or specific["count"]) - machines_in_use(store, record.key)
 
 
 def available_for(
-    world: ResourceStore, consumer: str, zone: str, value: str, machine: str
+    store: ResourceStore, consumer: str, zone: str, value: str, machine: str
 ) -> tuple[Record | None, int]:
     """Return (reservation, machines still available to a project) for a pool's reservation value.
 
@@ -139,14 +139,14 @@ def available_for(
     block.
     """
     key, block, sub_block = parse_reservation(consumer, zone, value)
-    record = None if is_active(_RESERVATION_GONE_DRILL) else world.get(COMPUTE, key)
+    record = None if is_active(_RESERVATION_GONE_DRILL) else store.get(COMPUTE, key)
     if record is None or not is_shared_with(record, consumer):
         return record, 0
     if record.body["specificReservation"]["instanceProperties"]["machineType"] != machine:
         return record, 0
-    blocks = {_block(world, record)["name"], ""}
-    sub_blocks = {_sub_block(world, record)["name"], ""}
-    return record, free_machines(world, record) if block in blocks and sub_block in sub_blocks else 0
+    blocks = {_block(store, record)["name"], ""}
+    sub_blocks = {_sub_block(store, record)["name"], ""}
+    return record, free_machines(store, record) if block in blocks and sub_block in sub_blocks else 0
 
 
 def is_shared_with(record: Record, consumer: str) -> bool:
@@ -157,10 +157,10 @@ def is_shared_with(record: Record, consumer: str) -> bool:
     )
 
 
-def _view(world: ResourceStore, record: Record) -> JSON:
+def _view(store: ResourceStore, record: Record) -> JSON:
     body = copy.deepcopy(record.body)
     if "specificReservation" in body:
-        body["specificReservation"]["inUseCount"] = str(machines_in_use(world, record.key))
+        body["specificReservation"]["inUseCount"] = str(machines_in_use(store, record.key))
     return body
 
 
@@ -204,7 +204,7 @@ def _list_reservations(call: ApiCall, zone: str | None = None) -> list[Record]:
     return [] if is_active(_RESERVATION_GONE_DRILL) else list_in_project(call, "reservation", zone)
 
 
-def _block(world: ResourceStore, record: Record) -> JSON:
+def _block(store: ResourceStore, record: Record) -> JSON:
     """Return the block of a dense reservation of a few machines: one block with one sub-block."""
     total = int(record.body["specificReservation"]["count"])
     name = f"{record.name}-block-0001"
@@ -216,15 +216,15 @@ def _block(world: ResourceStore, record: Record) -> JSON:
         "zone": record.body["zone"],
         "status": "READY",
         "count": total,
-        "inUseCount": machines_in_use(world, record.key),
+        "inUseCount": machines_in_use(store, record.key),
         "selfLink": self_link(f"{record.key}/reservationBlocks/{name}"),
         "reservationSubBlockCount": -(-total // _PER_SUB_BLOCK),
         "physicalTopology": {"cluster": f"{record.location}-cluster", "block": "c0ffee0000000001"},
     }
 
 
-def _sub_block(world: ResourceStore, record: Record) -> JSON:
-    block = _block(world, record)
+def _sub_block(store: ResourceStore, record: Record) -> JSON:
+    block = _block(store, record)
     name = f"{block['name']}-subblock-0001"
     return {
         "kind": "compute#reservationSubBlock",

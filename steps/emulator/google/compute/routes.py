@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 
+from grpo_wizard.steps.emulator.context import JSON, ApiCall, Record, handles
 from grpo_wizard.steps.emulator.google.shared.lists import compute_list
 from grpo_wizard.steps.emulator.google.shared.self_links import (
     COMPUTE,
@@ -14,7 +15,6 @@ from grpo_wizard.steps.emulator.google.shared.self_links import (
     self_link,
     with_request_host,
 )
-from grpo_wizard.steps.emulator.server.context import JSON, ApiCall, Record, handles
 
 _DESCRIPTIONS = {1000: "Default route to the Internet.", 0: "Default local route to the subnetwork {}."}
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ipaddress
 
+from grpo_wizard.steps.emulator.context import JSON, ApiCall, Record, ResourceStore, handles, on_event
 from grpo_wizard.steps.emulator.google.compute import quotas
 from grpo_wizard.steps.emulator.google.compute.collections import (
     create_record,
@@ -35,7 +36,6 @@ from grpo_wizard.steps.emulator.google.shared.self_links import (
     self_link,
     with_request_host,
 )
-from grpo_wizard.steps.emulator.server.context import JSON, ApiCall, Record, ResourceStore, handles, on_event
 
 Network = ipaddress.IPv4Network
 # https://docs.cloud.google.com/vpc/docs/subnets, "Prohibited IPv4 subnet ranges", 2026-11; all others are allowed, also
@@ -66,14 +66,14 @@ def get(call: ApiCall) -> JSON:
     return with_request_host(call, _view(call.store, _found(call)))
 
 
-def _view(world: ResourceStore, subnet: Record) -> JSON:
+def _view(store: ResourceStore, subnet: Record) -> JSON:
     """Return a subnet with the secondary ranges that clusters created for their pods."""
     pods = [
         {
             "rangeName": cluster.body["ipAllocationPolicy"]["clusterSecondaryRangeName"],
             "ipCidrRange": cluster.body["clusterIpv4Cidr"],
         }
-        for cluster in world.all(CONTAINER, "cluster", project=subnet.project)
+        for cluster in store.all(CONTAINER, "cluster", project=subnet.project)
         if cluster.extra.get("subnetwork") == subnet.key
     ]
     return {**subnet.body, "secondaryIpRanges": pods} if pods else subnet.body
@@ -149,7 +149,7 @@ def _check_roce(network: Record, region: str) -> None:
             )
 
 
-def parse_range(world: ResourceStore, network: Record, text: object) -> Network:
+def parse_range(store: ResourceStore, network: Record, text: object) -> Network:
     """Return the IPv4 range of a new subnet.
 
     Rejects an invalid or too small range, and one that overlaps another of the network.
@@ -171,7 +171,7 @@ def parse_range(world: ResourceStore, network: Record, text: object) -> Network:
             cidr,
             f"The range {AUTO_MODE_RANGE} is kept for an auto mode network's subnets.",
         )
-    for subnet in list_in_network(world, network, "subnet"):
+    for subnet in list_in_network(store, network, "subnet"):
         if cidr.overlaps(Network(subnet.body["ipCidrRange"])):
             raise invalid_field(
                 "resource.ipCidrRange",
@@ -179,7 +179,7 @@ def parse_range(world: ResourceStore, network: Record, text: object) -> Network:
                 f"Invalid IPCidrRange: {cidr} conflicts with existing subnetwork "
                 f"'{subnet.name}' in region '{subnet.location}'.",
             )
-    for address in list_in_network(world, network, "address"):
+    for address in list_in_network(store, network, "address"):
         if cidr.overlaps(Network(f"{address.body['address']}/{address.body['prefixLength']}")):
             raise invalid_field(
                 "resource.ipCidrRange",
@@ -189,9 +189,9 @@ def parse_range(world: ResourceStore, network: Record, text: object) -> Network:
     return cidr
 
 
-def user_of(world: ResourceStore, subnet: Record) -> str | None:
+def user_of(store: ResourceStore, subnet: Record) -> str | None:
     """Return the key of a cluster or node pool that uses a subnet."""
-    for record in world.all(CONTAINER, project=subnet.project):
+    for record in store.all(CONTAINER, project=subnet.project):
         if record.kind == "cluster" and record.extra.get("subnetwork") == subnet.key:
             return record.key
         if record.kind == "node_pool" and subnet.key in record.extra.get("subnetworks", []):
@@ -212,9 +212,9 @@ def delete(call: ApiCall) -> JSON:
 
 
 @on_event("subnet.gone")
-def _on_deleted(world: ResourceStore, target: Record) -> None:
-    require_unused("subnetwork", target, user_of(world, target))
-    world.remove(target)
+def _on_deleted(store: ResourceStore, target: Record) -> None:
+    require_unused("subnetwork", target, user_of(store, target))
+    store.remove(target)
 
 
 @handles_idempotent("compute.subnetworks.patch")
@@ -223,7 +223,7 @@ def patch(call: ApiCall) -> JSON:
     return start_operation(call, "subnet.insert", _found(call), "network.patched", change=dict(call.body))
 
 
-def resolve_subnet(world: ResourceStore, project: str, region: str, named: str) -> Record | None:
+def resolve_subnet(store: ResourceStore, project: str, region: str, named: str) -> Record | None:
     """Return a subnet by name or link."""
     name = named if "/" not in named else basename(key_from_body({"s": named}, "s", project, "subnetworks"))
-    return world.get(COMPUTE, f"projects/{project}/regions/{region}/subnetworks/{name}")
+    return store.get(COMPUTE, f"projects/{project}/regions/{region}/subnetworks/{name}")

@@ -6,6 +6,15 @@ import copy
 import ipaddress
 import re
 
+from grpo_wizard.steps.emulator.context import (
+    JSON,
+    ApiCall,
+    ApiError,
+    Record,
+    ResourceStore,
+    handles,
+    on_event,
+)
 from grpo_wizard.steps.emulator.google.compute import quotas
 from grpo_wizard.steps.emulator.google.compute.addresses import free_range, used_ranges
 from grpo_wizard.steps.emulator.google.compute.networks import resolve_network as find_network
@@ -24,15 +33,6 @@ from grpo_wizard.steps.emulator.google.container.upgrades import oldest_node_ver
 from grpo_wizard.steps.emulator.google.container.versions import check_location, resolve_version
 from grpo_wizard.steps.emulator.google.shared.fixtures import machine_types, zones
 from grpo_wizard.steps.emulator.google.shared.self_links import COMPUTE, CONTAINER, parse_parent
-from grpo_wizard.steps.emulator.server.context import (
-    JSON,
-    ApiCall,
-    ApiError,
-    Record,
-    ResourceStore,
-    handles,
-    on_event,
-)
 
 _AUTO = ipaddress.IPv4Network("10.128.0.0/9")  # never chosen automatically; a range in it may be requested
 _NAME = re.compile(r"[a-z]([-a-z0-9]{0,38}[a-z0-9])?")
@@ -51,10 +51,10 @@ def get_cluster(call: ApiCall, key: str) -> Record:
     return record
 
 
-def view(world: ResourceStore, record: Record) -> JSON:
+def view(store: ResourceStore, record: Record) -> JSON:
     """Return a cluster with its pools."""
     body = copy.deepcopy(record.body)
-    pools = list_pools(world, record.key)
+    pools = list_pools(store, record.key)
     body["nodePools"] = [copy.deepcopy(pool.body) for pool in pools]
     body["currentNodeVersion"] = oldest_node_version(str(body["currentMasterVersion"]), pools)
     body["instanceGroupUrls"] = [url for pool in pools for url in pool.body["instanceGroupUrls"]]
@@ -115,10 +115,10 @@ def _name(asked: JSON) -> str:
 
 
 def _create_record(call: ApiCall, project: str, key: str, asked: JSON) -> Record:
-    world, where = call.store, key.split("/")[3]
+    store, where = call.store, key.split("/")[3]
     region = zones().get(where, where)
     check_locations(asked.get("locations", []), where)
-    network = find_network(world, project, asked.get("network") or "default")
+    network = find_network(store, project, asked.get("network") or "default")
     if network is None or network.state != "ready":
         raise ApiError(
             404,
@@ -127,7 +127,7 @@ def _create_record(call: ApiCall, project: str, key: str, asked: JSON) -> Record
             "NOT_FOUND",
             "notFound",
         )
-    subnet = find_subnet(world, project, region, asked.get("subnetwork") or network.name)
+    subnet = find_subnet(store, project, region, asked.get("subnetwork") or network.name)
     if subnet is None:
         raise ApiError(
             404,
@@ -142,13 +142,13 @@ def _create_record(call: ApiCall, project: str, key: str, asked: JSON) -> Record
         asked.get("initialClusterVersion"), asked.get("releaseChannel", {}).get("channel", "REGULAR")
     )
     check_max_pods(asked.get("defaultMaxPodsConstraint", {}).get("maxPodsPerNode"))
-    pods = _pod_range(world, network, asked, key)
-    body = cluster_body(world, asked, key, version, network, subnet, pods, "34.118.224.0/20")
+    pods = _pod_range(store, network, asked, key)
+    body = cluster_body(store, asked, key, version, network, subnet, pods, "34.118.224.0/20")
     extra = {"network": network.key, "subnetwork": subnet.key, "ranges": [pods]}
     return Record(CONTAINER, "cluster", asked["name"], project, where, key, body, "creating", extra=extra)
 
 
-def _pod_range(world: ResourceStore, network: Record, asked: JSON, key: str) -> str:
+def _pod_range(store: ResourceStore, network: Record, asked: JSON, key: str) -> str:
     """Return the range of a cluster's pods: the requested one, one of the requested length (`/17`), or a free
     /14.
 
@@ -159,7 +159,7 @@ def _pod_range(world: ResourceStore, network: Record, asked: JSON, key: str) -> 
         or asked.get("clusterIpv4Cidr")
         or "/14"
     )
-    taken = used_ranges(world, network)
+    taken = used_ranges(store, network)
     try:
         if given.startswith("/") and 9 <= int(given[1:]) <= 21:
             return str(free_range(taken, int(given[1:]), key))
@@ -210,43 +210,43 @@ def _initial_pools(asked: JSON) -> list[JSON]:
     ]
 
 
-def _check_cpus(world: ResourceStore, cluster: Record, pools: list[JSON]) -> None:
+def _check_cpus(store: ResourceStore, cluster: Record, pools: list[JSON]) -> None:
     region = zones().get(cluster.location, cluster.location)
     for pool in pools:
         places = pool.get("locations") or cluster.body["locations"]
         machine = pool.get("config", {}).get("machineType", "e2-medium")
         cpus = machine_types(places[0]).get(machine, {}).get("guestCpus", 2)
         quotas.check_cpus(
-            world, cluster.project, region, machine, cpus * len(places) * int(pool.get("initialNodeCount", 0))
+            store, cluster.project, region, machine, cpus * len(places) * int(pool.get("initialNodeCount", 0))
         )
 
 
 @on_complete("cluster.up")
-def _on_created(world: ResourceStore, target: Record, operation: str) -> bool:
-    network = world.get(COMPUTE, target.extra["network"])
+def _on_created(store: ResourceStore, target: Record, operation: str) -> bool:
+    network = store.get(COMPUTE, target.extra["network"])
     if network:
-        for rule in gke_firewall_rules(target, network, world):
-            world.put(rule)
-    kubernetes_backend.start_cluster(world, target, operation)
+        for rule in gke_firewall_rules(target, network, store):
+            store.put(rule)
+    kubernetes_backend.start_cluster(store, target, operation)
     return False
 
 
 @on_event("container.running")
-def _on_running(world: ResourceStore, cluster: str, operation: str) -> None:
-    record = world.get(CONTAINER, cluster)
+def _on_running(store: ResourceStore, cluster: str, operation: str) -> None:
+    record = store.get(CONTAINER, cluster)
     if record is not None:
         record.body["status"], record.state = "RUNNING", "ready"
-        world.put(record)
-        for pool in list_pools(world, cluster):
+        store.put(record)
+        for pool in list_pools(store, cluster):
             if pool.state == "creating":
                 pool.body["status"], pool.state = "RUNNING", "ready"
-                world.put(pool)
+                store.put(pool)
         kubernetes_backend.notify_pools_changed(cluster)
-    finish_operation(world, operation)
+    finish_operation(store, operation)
 
 
 @on_complete("failed")
-def _on_failed(world: ResourceStore, target: Record, kind: str, failure: JSON) -> bool:
+def _on_failed(store: ResourceStore, target: Record, kind: str, failure: JSON) -> bool:
     """A failed create leaves the resource in ERROR, as at GKE.
 
     A failed delete or update leaves it unchanged, a failed resize with its current nodes.
@@ -255,12 +255,12 @@ def _on_failed(world: ResourceStore, target: Record, kind: str, failure: JSON) -
     if kind in ("CREATE_CLUSTER", "CREATE_NODE_POOL"):
         target.state = "failed"
         target.body.update(status="ERROR", statusMessage=text, conditions=[_condition(failure, text)])
-        for pool in list_pools(world, target.key) if kind == "CREATE_CLUSTER" else [target]:
+        for pool in list_pools(store, target.key) if kind == "CREATE_CLUSTER" else [target]:
             pool.state, pool.extra["sizes"] = "failed", dict.fromkeys(pool.body["locations"], 0)
             pool.body.update(status="ERROR", statusMessage=text)
-            world.put(pool)
+            store.put(pool)
         if failure.get("heals_after_s") is not None and kind == "CREATE_NODE_POOL":
-            world.schedule(float(failure["heals_after_s"]), "container.heal", pool=target.key)
+            store.schedule(float(failure["heals_after_s"]), "container.heal", pool=target.key)
     elif kind == "SET_NODE_POOL_SIZE":  # terraform-provider-google issue 3304; existing nodes keep running
         target.body.update(
             status="RUNNING_WITH_ERROR", statusMessage=text, conditions=[_condition(failure, text)]
@@ -268,7 +268,7 @@ def _on_failed(world: ResourceStore, target: Record, kind: str, failure: JSON) -
     else:
         target.extra.pop("upgrade", None)
         target.state, target.body["status"] = "ready", "RUNNING"
-    world.put(target)
+    store.put(target)
     return True
 
 
@@ -298,12 +298,12 @@ def delete(call: ApiCall) -> JSON:
 
 
 @on_complete("cluster.gone")
-def _on_deleted(world: ResourceStore, target: Record, operation: str) -> bool:
-    for pool in list_pools(world, target.key):
-        world.remove(pool)
-    for rule in world.all(COMPUTE, "firewall", project=target.project):
+def _on_deleted(store: ResourceStore, target: Record, operation: str) -> bool:
+    for pool in list_pools(store, target.key):
+        store.remove(pool)
+    for rule in store.all(COMPUTE, "firewall", project=target.project):
         if rule.extra.get("cluster") == target.key and rule.name.startswith("gke-"):
-            world.remove(rule)
+            store.remove(rule)
     kubernetes_backend.stop_cluster(target.key)
-    world.remove(target)
+    store.remove(target)
     return True

@@ -12,10 +12,10 @@ import uuid
 from datetime import UTC, datetime
 from typing import Any
 
+from grpo_wizard.steps.emulator.context import JSON, Record, ResourceStore
 from grpo_wizard.steps.emulator.google.container.operations import container_link
 from grpo_wizard.steps.emulator.google.shared.fixtures import is_ai_zone, regions, zones_of
 from grpo_wizard.steps.emulator.google.shared.self_links import COMPUTE, basename, self_link
-from grpo_wizard.steps.emulator.server.context import JSON, Record, ResourceStore
 
 _SCOPES = [
     "https://www.googleapis.com/auth/" + name
@@ -60,7 +60,7 @@ def deep_merge(low: JSON, high: JSON) -> JSON:
 
 
 def cluster_body(
-    world: ResourceStore,
+    store: ResourceStore,
     asked: JSON,
     key: str,
     version: str,
@@ -87,8 +87,8 @@ def cluster_body(
     body.update(
         id=identity,
         etag=new_etag(),
-        selfLink=container_link(world, key),
-        createTime=datetime.fromtimestamp(world.clock.now(), UTC).isoformat(timespec="seconds"),
+        selfLink=container_link(store, key),
+        createTime=datetime.fromtimestamp(store.clock.now(), UTC).isoformat(timespec="seconds"),
         location=location,
         zone=location,
         locations=asked.get("locations") or node_locations(location),
@@ -185,7 +185,7 @@ def node_config(asked: JSON, workload_identity: bool) -> JSON:
     return deep_merge(low, asked)
 
 
-def pool_body(world: ResourceStore, cluster: Record, asked: JSON, key: str, version: str) -> JSON:
+def pool_body(store: ResourceStore, cluster: Record, asked: JSON, key: str, version: str) -> JSON:
     """Return a node pool in PROVISIONING with all fields that clients read back."""
     body = deep_merge(
         {
@@ -214,7 +214,7 @@ def pool_body(world: ResourceStore, cluster: Record, asked: JSON, key: str, vers
     else:
         body["autoscaling"] = {}
     body.update(
-        selfLink=container_link(world, key),
+        selfLink=container_link(store, key),
         version=version,
         status="PROVISIONING",
         etag=new_etag(),
@@ -232,7 +232,7 @@ def instance_group_link(cluster: Record, pool: str, zone: str) -> str:
     )
 
 
-def gke_firewall_rules(cluster: Record, network: Record, world: ResourceStore) -> list[Record]:
+def gke_firewall_rules(cluster: Record, network: Record, store: ResourceStore) -> list[Record]:
     """Return the firewall rules that GKE creates on a cluster's network.
 
     The gke-* rules are deleted with it; the k8s-* rule stays (a leftover known from public reports).
@@ -256,7 +256,7 @@ def gke_firewall_rules(cluster: Record, network: Record, world: ResourceStore) -
             "allowed": [{"IPProtocol": "tcp", "ports": ["10256"]}],
         },
     }
-    return [_rule(world, cluster, network, name[:63], body) for name, body in rules.items()]
+    return [_rule(store, cluster, network, name[:63], body) for name, body in rules.items()]
 
 
 def _allow(*protocols: str) -> list[JSON]:
@@ -267,14 +267,14 @@ def _ports(ports: str) -> list[JSON]:
     return [{"IPProtocol": name, "ports": [ports]} for name in ("tcp", "udp")]
 
 
-def _rule(world: ResourceStore, cluster: Record, network: Record, name: str, body: JSON) -> Record:
+def _rule(store: ResourceStore, cluster: Record, network: Record, name: str, body: JSON) -> Record:
     from grpo_wizard.steps.emulator.google.shared.ids import generate_resource_id, pacific_timestamp
 
     key = f"projects/{cluster.project}/global/firewalls/{name}"
     full: dict[str, Any] = {
         "kind": "compute#firewall",
         "id": generate_resource_id(),
-        "creationTimestamp": pacific_timestamp(world),
+        "creationTimestamp": pacific_timestamp(store),
         "name": name,
         "network": self_link(network.key),
         "direction": "INGRESS",

@@ -10,6 +10,15 @@ import logging
 from collections.abc import Coroutine
 from pathlib import Path
 
+from grpo_wizard.steps.emulator.context import (
+    CLUSTERS,
+    JSON,
+    ApiError,
+    Record,
+    ResourceStore,
+    ServerContext,
+    server_context,
+)
 from grpo_wizard.steps.emulator.drills.active import is_active
 from grpo_wizard.steps.emulator.google.compute import quotas
 from grpo_wizard.steps.emulator.google.compute.reservations import (
@@ -21,15 +30,6 @@ from grpo_wizard.steps.emulator.google.container.operations import cluster_of
 from grpo_wizard.steps.emulator.google.container.versions import version_key
 from grpo_wizard.steps.emulator.google.shared.fixtures import machine_types, zones
 from grpo_wizard.steps.emulator.google.shared.self_links import COMPUTE, CONTAINER, LUSTRE
-from grpo_wizard.steps.emulator.server.context import (
-    CLUSTERS,
-    JSON,
-    ApiError,
-    Record,
-    ResourceStore,
-    ServerContext,
-    server_context,
-)
 
 _log = logging.getLogger(__name__)
 _DEFAULT_LUSTRE_PORT_SINCE = (
@@ -44,18 +44,18 @@ _TASKS: set[asyncio.Task[None]] = set()
 class EmulatedCloudBackend:
     """Implements context.CloudBackend with the store's records."""
 
-    def __init__(self, world: ResourceStore) -> None:
-        self._world = world
+    def __init__(self, store: ResourceStore) -> None:
+        self._store = store
 
     def _pool(self, cluster_key: str, pool: str) -> Record | None:
-        return self._world.get(CONTAINER, f"{cluster_key}/nodePools/{pool}")
+        return self._store.get(CONTAINER, f"{cluster_key}/nodePools/{pool}")
 
     def pools(self, cluster_key: str) -> list[JSON]:
         """Return the pools whose nodes Kubernetes may show, without those being created or deleted."""
         project = cluster_key.split("/")[1]
         return [
-            _pool_for_kubernetes(self._world, record)
-            for record in self._world.all(CONTAINER, "node_pool", project=project)
+            _pool_for_kubernetes(self._store, record)
+            for record in self._store.all(CONTAINER, "node_pool", project=project)
             if cluster_of(record.key) == cluster_key and record.state not in ("creating", "deleting")
         ]
 
@@ -72,10 +72,10 @@ class EmulatedCloudBackend:
         sizes: dict[str, int] = record.extra["sizes"]
         refusal = _size_limit_error(record, sizes)
         for zone in sorted(sizes, key=lambda name: sizes[name]):
-            refusal = refusal or _capacity_error(self._world, record, zone)
+            refusal = refusal or _capacity_error(self._store, record, zone)
             if refusal is None and sizes[zone] < _zone_limit(record):
                 sizes[zone] += 1
-                self._world.put(record)
+                self._store.put(record)
                 return None
         return refusal or "max node group size reached"
 
@@ -84,9 +84,9 @@ class EmulatedCloudBackend:
         record = self._pool(cluster_key, pool)
         if record is not None and record.extra["sizes"]:
             sizes: dict[str, int] = record.extra["sizes"]
-            place = zone if zone in sizes else max(sizes, key=lambda name: sizes[name])
-            sizes[place] = max(0, sizes[place] - 1)
-            self._world.put(record)
+            from_zone = zone if zone in sizes else max(sizes, key=lambda name: sizes[name])
+            sizes[from_zone] = max(0, sizes[from_zone] - 1)
+            self._store.put(record)
 
     def lustre_instance(self, volume_handle: str) -> JSON | None:
         """Return the instance of a volume handle `project/zone/name` (or `zone/name`); None if it does not
@@ -95,12 +95,12 @@ class EmulatedCloudBackend:
         parts = volume_handle.split("/")
         if len(parts) != 3:
             return None
-        record = self._world.get(LUSTRE, f"projects/{parts[0]}/locations/{parts[1]}/instances/{parts[2]}")
+        record = self._store.get(LUSTRE, f"projects/{parts[0]}/locations/{parts[1]}/instances/{parts[2]}")
         return copy.deepcopy(record.body) if record else None
 
     def lustre_port(self, cluster_key: str) -> int:
         """Return the legacy port if the add-on requests it or the version supports no other."""
-        record = self._world.get(CONTAINER, cluster_key)
+        record = self._store.get(CONTAINER, cluster_key)
         if record is None:
             return 988
         driver = record.body.get("addonsConfig", {}).get("lustreCsiDriverConfig", {})
@@ -108,11 +108,11 @@ class EmulatedCloudBackend:
         return 6988 if old or driver.get("enableLegacyLustrePort") else 988
 
 
-def _pool_for_kubernetes(world: ResourceStore, pool: Record) -> JSON:
+def _pool_for_kubernetes(store: ResourceStore, pool: Record) -> JSON:
     """Return a pool as its Kubernetes needs it: with its subnets' ranges and the progress of a node upgrade."""
-    cluster = world.get(CONTAINER, cluster_of(pool.key))
-    nodes = world.get(COMPUTE, cluster.extra["subnetwork"]) if cluster else None
-    more = [world.get(COMPUTE, key) for key in pool.extra.get("subnetworks", ())]
+    cluster = store.get(CONTAINER, cluster_of(pool.key))
+    nodes = store.get(COMPUTE, cluster.extra["subnetwork"]) if cluster else None
+    more = [store.get(COMPUTE, key) for key in pool.extra.get("subnetworks", ())]
     ranges = {subnet.name: subnet.body["ipCidrRange"] for subnet in more if subnet}
     ranges |= {"nodes": nodes.body["ipCidrRange"]} if nodes else {}
     body = {**copy.deepcopy(pool.body), "rehearsalRanges": ranges}
@@ -131,12 +131,12 @@ def _zone_limit(pool: Record) -> int:
     return int(pool.body.get("autoscaling", {}).get("maxNodeCount") or 1000)
 
 
-def _capacity_error(world: ResourceStore, pool: Record, zone: str) -> str | None:
+def _capacity_error(store: ResourceStore, pool: Record, zone: str) -> str | None:
     machine = str(pool.body["config"]["machineType"])
     if is_active("stock-out"):  # the real event has no more details
         return "scale.up.error.out.of.resources: GCE out of resources"
     value = reservation_of(pool.body)
-    record, left = available_for(world, pool.project, zone, value, machine) if value else (None, 1)
+    record, left = available_for(store, pool.project, zone, value, machine) if value else (None, 1)
     if value and record is None:  # GKE's text when creating a pool; in an event it is inferred
         return f"scale.up.error.out.of.resources: {reservation_not_found(value, pool.name, zone)}"
     if left < 1:
@@ -146,7 +146,7 @@ def _capacity_error(world: ResourceStore, pool: Record, zone: str) -> str | None
         )
     try:
         quotas.check_cpus(
-            world,
+            store,
             pool.project,
             zones()[zone],
             machine,
@@ -157,20 +157,20 @@ def _capacity_error(world: ResourceStore, pool: Record, zone: str) -> str | None
     return None
 
 
-def start_cluster(world: ResourceStore, cluster: Record, operation: str) -> None:
+def start_cluster(store: ResourceStore, cluster: Record, operation: str) -> None:
     """Start a cluster's Kubernetes and store its endpoint and CA in the cluster.
 
     The event `container.running` follows.
     """
     cluster.extra["rising"] = operation  # saved: a server killed now starts it again
-    world.put(cluster)
-    _create_task(_start_cluster(world, cluster.key))
+    store.put(cluster)
+    _create_task(_start_cluster(store, cluster.key))
 
 
-async def _start_cluster(world: ResourceStore, key: str) -> None:
-    from grpo_wizard.steps.emulator.kube.server import EmulatedCluster
+async def _start_cluster(store: ResourceStore, key: str) -> None:
+    from grpo_wizard.steps.emulator.kube.cluster import EmulatedCluster
 
-    record = world.get(CONTAINER, key)
+    record = store.get(CONTAINER, key)
     if record is None or key in CLUSTERS:
         return
     it, body = server_context(), record.body
@@ -187,31 +187,31 @@ async def _start_cluster(world: ResourceStore, key: str) -> None:
         version=str(body["currentMasterVersion"]),
         addons=addons,
         workload_pool=body.get("workloadIdentityConfig", {}).get("workloadPool", ""),
-        cloud=EmulatedCloudBackend(world),
+        cloud=EmulatedCloudBackend(store),
         heads=it.heads,
-        clock=world.clock,
+        clock=store.clock,
         ssl_context=it.create_tls_context("127.0.0.1", "localhost"),
         ca_path=it.ca_file,
         token=it.token,
         root=_cluster_folder(it, key),
         port=record.extra.get("port"),
         saved_state=record.extra.get("kube"),
-        on_change=world.mark_dirty,
+        on_change=store.mark_dirty,
         fault_middleware=it.build_middleware(
             lambda request: ("kubernetes", request.path),
-            lambda request: None if request.method in ("GET", "HEAD") else world.flush(),
+            lambda request: None if request.method in ("GET", "HEAD") else store.flush(),
         ),
         match_fault=it.match_fault,
     )
     url = await server.start()
-    if world.get(CONTAINER, key) is None:  # deleted in the meantime
+    if store.get(CONTAINER, key) is None:  # deleted in the meantime
         await server.stop()
         return
     CLUSTERS[key] = server
-    _record_endpoint(world, record, it, url)
+    _record_endpoint(store, record, it, url)
     operation = record.extra.pop("rising", None)
     if operation:
-        world.schedule(0, "container.running", cluster=key, operation=operation)
+        store.schedule(0, "container.running", cluster=key, operation=operation)
 
 
 def _cluster_folder(it: ServerContext, key: str) -> Path:
@@ -219,18 +219,18 @@ def _cluster_folder(it: ServerContext, key: str) -> Path:
     return it.folder / "kube" / hashlib.sha256(key.encode()).hexdigest()[:10]
 
 
-def _record_endpoint(world: ResourceStore, record: Record, it: ServerContext, url: str) -> None:
+def _record_endpoint(store: ResourceStore, record: Record, it: ServerContext, url: str) -> None:
     endpoint = url.removeprefix("https://")
     record.extra["port"] = int(endpoint.rpartition(":")[2])
     record.body["endpoint"] = endpoint
     record.body["masterAuth"]["clusterCaCertificate"] = base64.b64encode(it.ca_file.read_bytes()).decode()
-    name = f"gke-{record.body['id'][:36]}-{world.project_number(record.project)}.{record.location}.gke.goog"
+    name = f"gke-{record.body['id'][:36]}-{store.project_number(record.project)}.{record.location}.gke.goog"
     record.body["controlPlaneEndpointsConfig"] = {
         "dnsEndpointConfig": {"allowExternalTraffic": False, "endpoint": name},
         "ipEndpointsConfig": {"enabled": True, "enablePublicEndpoint": True, "publicEndpoint": endpoint},
     }
     record.body["privateClusterConfig"]["publicEndpoint"] = endpoint
-    world.put(record)
+    store.put(record)
 
 
 def stop_cluster(key: str) -> None:
@@ -254,11 +254,11 @@ def notify_upgraded(key: str, version: str) -> None:
         server.on_control_plane_upgraded(version)
 
 
-async def restart_clusters(world: ResourceStore) -> None:
+async def restart_clusters(store: ResourceStore) -> None:
     """Start the Kubernetes of every existing cluster after a restart, on its previous port."""
-    for record in world.all(CONTAINER, "cluster"):
+    for record in store.all(CONTAINER, "cluster"):
         if (record.body.get("endpoint") or "rising" in record.extra) and record.key not in CLUSTERS:
-            await _start_cluster(world, record.key)
+            await _start_cluster(store, record.key)
 
 
 def _create_task(work: Coroutine[None, None, None]) -> None:

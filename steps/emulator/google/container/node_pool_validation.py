@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 
+from grpo_wizard.steps.emulator.context import JSON, ApiError, Record, ResourceStore
 from grpo_wizard.steps.emulator.google.compute.networks import resolve_network as find_network
 from grpo_wizard.steps.emulator.google.compute.reservations import (
     available_for,
@@ -17,7 +18,6 @@ from grpo_wizard.steps.emulator.google.compute.subnets import resolve_subnet as 
 from grpo_wizard.steps.emulator.google.container.versions import resolve_node_version
 from grpo_wizard.steps.emulator.google.shared.fixtures import accelerator_types, machine_types, zones
 from grpo_wizard.steps.emulator.google.shared.self_links import basename
-from grpo_wizard.steps.emulator.server.context import JSON, ApiError, Record, ResourceStore
 
 _NAME = re.compile(r"[a-z]([-a-z0-9]{0,38}[a-z0-9])?")
 _MAX_NODES_PER_ZONE = 1000
@@ -27,7 +27,7 @@ def _invalid_argument(message: str) -> ApiError:
     return ApiError(400, message, "INVALID_ARGUMENT", "badRequest")
 
 
-def check_pool(world: ResourceStore, cluster: Record, asked: JSON) -> None:
+def check_pool(store: ResourceStore, cluster: Record, asked: JSON) -> None:
     """Reject a pool with an invalid name, zone, machine, accelerator, network or reservation."""
     name, config = str(asked.get("name", "")), asked.get("config", {})
     if not _NAME.fullmatch(name):
@@ -44,11 +44,11 @@ def check_pool(world: ResourceStore, cluster: Record, asked: JSON) -> None:
             raise _invalid_argument(f'Location "{zone}" does not belong to region "{region}".')
         _check_machine(config, zone)
     check_taints(config.get("taints", []))
-    _check_networks(world, cluster, asked, region, places)
+    _check_networks(store, cluster, asked, region, places)
     check_max_pods(asked.get("maxPodsConstraint", {}).get("maxPodsPerNode"))
     check_scaling(asked.get("autoscaling", {}))
     for zone in places:
-        check_reservation(world, cluster.project, asked, zone, int(asked.get("initialNodeCount", 0)))
+        check_reservation(store, cluster.project, asked, zone, int(asked.get("initialNodeCount", 0)))
 
 
 def _check_machine(config: JSON, zone: str) -> None:
@@ -72,7 +72,7 @@ def _check_machine(config: JSON, zone: str) -> None:
 
 
 def _check_networks(
-    world: ResourceStore, cluster: Record, asked: JSON, region: str, places: list[str]
+    store: ResourceStore, cluster: Record, asked: JSON, region: str, places: list[str]
 ) -> None:
     """Check additional node networks; the texts are inferred.
 
@@ -84,8 +84,8 @@ def _check_networks(
     seen = {cluster.extra.get("subnetwork")}
     for one in extra:
         name = str(one.get("subnetwork", ""))
-        network = find_network(world, cluster.project, one.get("network", ""))
-        subnet = find_subnet(world, cluster.project, region, name)
+        network = find_network(store, cluster.project, one.get("network", ""))
+        subnet = find_subnet(store, cluster.project, region, name)
         if network is None:
             raise _invalid_argument(f'Network "{one.get("network", "")}" does not exist.')
         if subnet is None:
@@ -140,12 +140,12 @@ def check_scaling(scaling: JSON) -> None:
             raise _invalid_argument(f"{low} ({scaling.get(low)}) must not exceed {high} ({scaling[high]}).")
 
 
-def check_reservation(world: ResourceStore, project: str, pool: JSON, zone: str, needed: int) -> None:
+def check_reservation(store: ResourceStore, project: str, pool: JSON, zone: str, needed: int) -> None:
     """Check the reservation only when nodes are needed, as GKE does: a pool of 0 nodes accepts any name."""
     asked = reservation_of(pool)
     if asked is None or needed <= 0:
         return
     machine = pool.get("config", {}).get("machineType", "e2-medium")
-    record, left = available_for(world, project, zone, asked, machine)
+    record, left = available_for(store, project, zone, asked, machine)
     if left < needed:
         raise insufficient_capacity_error(record, asked, str(pool["name"]), zone, machine, needed, left)

@@ -4,6 +4,15 @@ from __future__ import annotations
 
 import copy
 
+from grpo_wizard.steps.emulator.context import (
+    JSON,
+    ApiCall,
+    ApiError,
+    Record,
+    ResourceStore,
+    handles,
+    on_event,
+)
 from grpo_wizard.steps.emulator.google.compute import quotas
 from grpo_wizard.steps.emulator.google.compute.reservations import parse_reservation, reservation_of
 from grpo_wizard.steps.emulator.google.compute.subnets import resolve_subnet as find_subnet
@@ -23,36 +32,27 @@ from grpo_wizard.steps.emulator.google.container.operations import (
 from grpo_wizard.steps.emulator.google.container.versions import resolve_node_version
 from grpo_wizard.steps.emulator.google.shared.fixtures import machine_types, zones
 from grpo_wizard.steps.emulator.google.shared.self_links import CONTAINER, basename
-from grpo_wizard.steps.emulator.server.context import (
-    JSON,
-    ApiCall,
-    ApiError,
-    Record,
-    ResourceStore,
-    handles,
-    on_event,
-)
 
 
-def list_pools(world: ResourceStore, cluster_key: str) -> list[Record]:
+def list_pools(store: ResourceStore, cluster_key: str) -> list[Record]:
     """List a cluster's pools, by name."""
     project = cluster_key.split("/")[1]
     pools = [
         pool
-        for pool in world.all(CONTAINER, "node_pool", project=project)
+        for pool in store.all(CONTAINER, "node_pool", project=project)
         if cluster_of(pool.key) == cluster_key
     ]
     return sorted(pools, key=lambda pool: pool.name)
 
 
-def create_pool_record(world: ResourceStore, cluster: Record, asked: JSON) -> Record:
+def create_pool_record(store: ResourceStore, cluster: Record, asked: JSON) -> Record:
     """Store a new pool with its node counts."""
     key = f"{cluster.key}/nodePools/{asked['name']}"
     version = resolve_node_version(asked.get("version"), str(cluster.body["currentMasterVersion"]))
-    body = pool_body(world, cluster, asked, key, version)
+    body = pool_body(store, cluster, asked, key, version)
     region = zones().get(cluster.location, cluster.location)
     found = [
-        find_subnet(world, cluster.project, region, str(one["subnetwork"]))
+        find_subnet(store, cluster.project, region, str(one["subnetwork"]))
         for one in body["networkConfig"].get("additionalNodeNetworkConfigs", [])
     ]
     extra = {
@@ -60,7 +60,7 @@ def create_pool_record(world: ResourceStore, cluster: Record, asked: JSON) -> Re
         "subnetworks": [one.key for one in found if one],
         "reservations": _reservations(cluster.project, body),
     }
-    return world.put(
+    return store.put(
         Record(
             CONTAINER,
             "node_pool",
@@ -127,12 +127,12 @@ def create(call: ApiCall) -> JSON:
     )
 
 
-def _check_cpus(world: ResourceStore, cluster: Record, asked: JSON, more: int) -> None:
+def _check_cpus(store: ResourceStore, cluster: Record, asked: JSON, more: int) -> None:
     places = asked.get("locations") or cluster.body["locations"]
     machine = asked.get("config", {}).get("machineType", "e2-medium")
     cpus = machine_types(places[0]).get(machine, {}).get("guestCpus", 2)
     quotas.check_cpus(
-        world,
+        store,
         cluster.project,
         zones().get(cluster.location, cluster.location),
         machine,
@@ -141,22 +141,22 @@ def _check_cpus(world: ResourceStore, cluster: Record, asked: JSON, more: int) -
 
 
 @on_complete("pool.up")
-def _on_created(world: ResourceStore, target: Record, operation: str) -> bool:
+def _on_created(store: ResourceStore, target: Record, operation: str) -> bool:
     target.body["status"], target.state = "RUNNING", "ready"
     target.body.pop("statusMessage", None)
     target.body.pop("conditions", None)
-    world.put(target)
+    store.put(target)
     kubernetes_backend.notify_pools_changed(target.key)
     return True
 
 
 @on_event("container.heal")
-def _recover(world: ResourceStore, pool: str) -> None:
+def _recover(store: ResourceStore, pool: str) -> None:
     """Recover a pool in ERROR whose nodes were created after all (NVIDIA/aicr issue 2065)."""
-    record = world.get(CONTAINER, pool)
+    record = store.get(CONTAINER, pool)
     if record is not None and record.body["status"] == "ERROR":
         record.extra["sizes"] = dict.fromkeys(record.body["locations"], int(record.body["initialNodeCount"]))
-        _on_created(world, record, "")
+        _on_created(store, record, "")
 
 
 @handles("container.projects.locations.clusters.nodePools.delete")
@@ -170,8 +170,8 @@ def delete(call: ApiCall) -> JSON:
 
 
 @on_complete("pool.gone")
-def _on_deleted(world: ResourceStore, target: Record, operation: str) -> bool:
-    world.remove(target)
+def _on_deleted(store: ResourceStore, target: Record, operation: str) -> bool:
+    store.remove(target)
     kubernetes_backend.notify_pools_changed(target.key)
     return True
 
@@ -194,7 +194,7 @@ def set_size(call: ApiCall) -> JSON:
 
 
 @on_complete("pool.sized")
-def _on_resized(world: ResourceStore, target: Record, operation: str, count: int) -> bool:
+def _on_resized(store: ResourceStore, target: Record, operation: str, count: int) -> bool:
     target.extra["sizes"] = dict.fromkeys(target.body["locations"], count)
     target.body["initialNodeCount"] = count
-    return _on_created(world, target, operation)
+    return _on_created(store, target, operation)

@@ -9,11 +9,7 @@ import copy
 from collections.abc import Callable
 from typing import Any
 
-from grpo_wizard.steps.emulator.google.shared.durations import sample_seconds
-from grpo_wizard.steps.emulator.google.shared.ids import operation_name, utc_timestamp
-from grpo_wizard.steps.emulator.google.shared.operation_records import record_operation
-from grpo_wizard.steps.emulator.google.shared.self_links import CONTAINER, basename, parse_parent
-from grpo_wizard.steps.emulator.server.context import (
+from grpo_wizard.steps.emulator.context import (
     JSON,
     ApiCall,
     ApiError,
@@ -22,6 +18,10 @@ from grpo_wizard.steps.emulator.server.context import (
     handles,
     on_event,
 )
+from grpo_wizard.steps.emulator.google.shared.durations import sample_seconds
+from grpo_wizard.steps.emulator.google.shared.ids import operation_name, utc_timestamp
+from grpo_wizard.steps.emulator.google.shared.operation_records import record_operation
+from grpo_wizard.steps.emulator.google.shared.self_links import CONTAINER, basename, parse_parent
 
 # How GKE describes a running operation; all others are called incompatible. Sources: public reports (creating),
 # terraform-provider-google issues 3650 (upgrading, 2019) and 10366 (deleting a node pool, 2021),
@@ -64,10 +64,10 @@ def on_complete(name: str) -> Callable[[ContainerEffect], ContainerEffect]:
     return register
 
 
-def container_link(world: ResourceStore, key: str) -> str:
+def container_link(store: ResourceStore, key: str) -> str:
     """Return GKE's link, which names the project by number."""
     parts = key.split("/")
-    parts[1] = world.project_number(parts[1])
+    parts[1] = store.project_number(parts[1])
     return _BASE + "/".join(parts)
 
 
@@ -86,7 +86,7 @@ def start_operation(
 
     `does` is its effect, `times` multiplies its duration, and `nodes` is the number of nodes it processes.
     """
-    world, name = call.store, operation_name(call.store)
+    store, name = call.store, operation_name(call.store)
     where = f"projects/{target.project}/locations/{target.location}"
     key = f"{where}/operations/{name}"
     took = (
@@ -98,9 +98,9 @@ def start_operation(
         "location": target.location,
         "operationType": kind,
         "status": "RUNNING",
-        "startTime": utc_timestamp(world),
-        "selfLink": container_link(world, key),
-        "targetLink": container_link(world, target.key),
+        "startTime": utc_timestamp(store),
+        "selfLink": container_link(store, key),
+        "targetLink": container_link(store, target.key),
     }
     record = record_operation(
         call,
@@ -110,12 +110,12 @@ def start_operation(
         body,
         concerns=target.key,
         cluster=cluster_of(target.key),
-        begun=world.clock.now(),
+        begun=store.clock.now(),
         seconds=took,
         nodes=nodes,
     )
-    world.schedule(took, "container.due", operation=key, target=target.key, does=does, args=args)
-    return view(world, record)
+    store.schedule(took, "container.due", operation=key, target=target.key, does=does, args=args)
+    return view(store, record)
 
 
 def _is_stockout(error: JSON | None) -> bool:
@@ -127,7 +127,7 @@ def cluster_of(key: str) -> str:
     return key.split("/nodePools/")[0]
 
 
-def require_idle(world: ResourceStore, cluster: Record, pool: str = "") -> None:
+def require_idle(store: ResourceStore, cluster: Record, pool: str = "") -> None:
     """Raise an error if a running operation excludes a new one on the pool (a key; "" for the whole cluster).
 
     GKE runs one operation per cluster, or one per pool (its page "Troubleshoot concurrent operations",
@@ -135,7 +135,7 @@ def require_idle(world: ResourceStore, cluster: Record, pool: str = "") -> None:
     """
     running = [
         record
-        for record in world.all(CONTAINER, "operation", project=cluster.project)
+        for record in store.all(CONTAINER, "operation", project=cluster.project)
         if record.extra["cluster"] == cluster.key and record.body["status"] != "DONE"
     ]
     for record in running:
@@ -162,30 +162,30 @@ def _busy_message(running: Record, cluster: Record) -> str:
 
 
 @on_event("container.due")
-def _complete(world: ResourceStore, operation: str, target: str, does: str, args: JSON) -> None:
-    record, thing = world.get(CONTAINER, operation), world.get(CONTAINER, target)
+def _complete(store: ResourceStore, operation: str, target: str, does: str, args: JSON) -> None:
+    record, resource = store.get(CONTAINER, operation), store.get(CONTAINER, target)
     if record is None:
         return
-    if thing is None:
-        finish_operation(world, operation, {"code": 5, "message": f"Not found: {target}."})
+    if resource is None:
+        finish_operation(store, operation, {"code": 5, "message": f"Not found: {target}."})
         return
     failure = record.extra.get("fail")
     if failure is not None:
-        _EFFECTS["failed"](world, target=thing, kind=record.body["operationType"], failure=failure)
-        finish_operation(world, operation, failure)
-    elif _EFFECTS[does](world, target=thing, operation=operation, **args):
-        finish_operation(world, operation)
+        _EFFECTS["failed"](store, target=resource, kind=record.body["operationType"], failure=failure)
+        finish_operation(store, operation, failure)
+    elif _EFFECTS[does](store, target=resource, operation=operation, **args):
+        finish_operation(store, operation)
 
 
-def finish_operation(world: ResourceStore, operation: str, failure: JSON | None = None) -> None:
+def finish_operation(store: ResourceStore, operation: str, failure: JSON | None = None) -> None:
     """Finish an operation.
 
     With `failure` ({code, message}) it ends as at GKE: DONE, with `error` and `statusMessage`.
     """
-    record = world.get(CONTAINER, operation)
+    record = store.get(CONTAINER, operation)
     if record is None:
         return
-    record.body.update(status="DONE", endTime=utc_timestamp(world))
+    record.body.update(status="DONE", endTime=utc_timestamp(store))
     if failure is not None:
         text = str(failure.get("statusMessage") or failure.get("message", ""))
         record.body["statusMessage"] = text
@@ -193,17 +193,17 @@ def finish_operation(world: ResourceStore, operation: str, failure: JSON | None 
             "code": int(failure.get("code", 13)),
             "message": str(failure.get("message", text)),
         }
-    world.put(record)
+    store.put(record)
 
 
-def view(world: ResourceStore, record: Record) -> JSON:
+def view(store: ResourceStore, record: Record) -> JSON:
     """Return an operation's current state."""
     body = copy.deepcopy(record.body)
-    took = world.clock.scale(record.extra.get("seconds", 0.0))
+    took = store.clock.scale(record.extra.get("seconds", 0.0))
     share = (
         1.0
         if body["status"] == "DONE" or took <= 0
-        else min(1.0, (world.clock.now() - record.extra["begun"]) / took)
+        else min(1.0, (store.clock.now() - record.extra["begun"]) / took)
     )
     if record.extra.get("nodes") is not None:
         _add_node_progress(body, basename(record.extra["concerns"]), record.extra["nodes"], share)
@@ -226,11 +226,11 @@ def _add_node_progress(body: JSON, pool: str, total: int, share: float) -> None:
     """
     done = total if body["status"] == "DONE" and "error" not in body else int(total * share)
     percent = 100 * done / total if total else 100
-    told = ["1 being processed"] * (done < total and body["status"] != "DONE") + [f"{done} succeeded"] * (
+    states = ["1 being processed"] * (done < total and body["status"] != "DONE") + [f"{done} succeeded"] * (
         done > 0
     )
     body["detail"] = f"Updating {pool}, done with {done} out of {total} nodes ({percent:.1f}%)"
-    body["detail"] += f": {', '.join(told)}" if told else ""
+    body["detail"] += f": {', '.join(states)}" if states else ""
     counts = {"NODES_TOTAL": total, "NODES_FAILED": 0, "NODES_COMPLETE": done, "NODES_DONE": done}
     body["progress"] = {"metrics": [{"name": name, "intValue": str(n)} for name, n in counts.items()]}
 

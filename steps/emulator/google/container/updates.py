@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from grpo_wizard.steps.emulator.context import JSON, ApiCall, ApiError, Record, ResourceStore, handles
 from grpo_wizard.steps.emulator.google.container import kubernetes_backend
 from grpo_wizard.steps.emulator.google.container.clusters import (
     check_locations,
@@ -29,7 +30,6 @@ from grpo_wizard.steps.emulator.google.container.upgrades import (
 )
 from grpo_wizard.steps.emulator.google.container.versions import check_channel
 from grpo_wizard.steps.emulator.google.shared.self_links import CONTAINER
-from grpo_wizard.steps.emulator.server.context import JSON, ApiCall, ApiError, Record, ResourceStore, handles
 
 _FIELD_BY_DESIRED = {  # ClusterUpdate's field -> the cluster's
     "desiredAddonsConfig": "addonsConfig",
@@ -59,30 +59,30 @@ def _change(call: ApiCall, record: Record, kind: str, change: JSON, span: str = 
 
 
 @on_complete("changed")
-def _on_changed(world: ResourceStore, target: Record, operation: str, change: JSON) -> bool:
+def _on_changed(store: ResourceStore, target: Record, operation: str, change: JSON) -> bool:
     if "locations" in change:
-        _set_zones(world, target, change["locations"])
+        _set_zones(store, target, change["locations"])
     target.body = deep_merge(target.body, change)
     for whole in ("resourceLabels", "autoscaling", "maintenancePolicy"):  # replaced, not merged
         if whole in change:
             target.body[whole] = change[whole]
     target.body.update(status="RUNNING", etag=new_etag())
-    world.put(target)
+    store.put(target)
     kubernetes_backend.notify_pools_changed(target.key)
     return True
 
 
-def _set_zones(world: ResourceStore, target: Record, places: list[str]) -> None:
+def _set_zones(store: ResourceStore, target: Record, places: list[str]) -> None:
     """Set the zones: a new zone gets as many nodes as each had, a removed zone loses its own.
 
     For a cluster, this applies to the pools in the cluster's zones.
     """
     if target.kind == "cluster":
-        for pool in list_pools(world, target.key):
+        for pool in list_pools(store, target.key):
             if sorted(pool.body["locations"]) == sorted(target.body["locations"]):
-                _set_zones(world, pool, places)
+                _set_zones(store, pool, places)
         return
-    cluster = world.get(CONTAINER, cluster_of(target.key))
+    cluster = store.get(CONTAINER, cluster_of(target.key))
     sizes, urls = target.extra["sizes"], target.body["instanceGroupUrls"]
     groups = {url.split("/zones/")[1].split("/")[0]: url for url in urls}
     count = max(sizes.values(), default=0)
@@ -92,7 +92,7 @@ def _set_zones(world: ResourceStore, target: Record, places: list[str]) -> None:
         target.body["instanceGroupUrls"] = [
             groups.get(zone) or instance_group_link(cluster, target.name, zone) for zone in places
         ]
-    world.put(target)
+    store.put(target)
 
 
 def _check_etag(asked: JSON, record: Record) -> None:
@@ -130,12 +130,12 @@ def update(call: ApiCall) -> JSON:
 
 
 def _check_new_locations(
-    world: ResourceStore, cluster: Record, pools: list[Record], places: list[str]
+    store: ResourceStore, cluster: Record, pools: list[Record], places: list[str]
 ) -> None:
     check_locations(places, cluster.location)
     for pool in pools:
         if sorted(pool.body["locations"]) == sorted(cluster.body["locations"]):
-            check_pool(world, cluster, {**pool.body, "locations": places, "initialNodeCount": 0})
+            check_pool(store, cluster, {**pool.body, "locations": places, "initialNodeCount": 0})
 
 
 @handles("container.projects.locations.clusters.setLocations")

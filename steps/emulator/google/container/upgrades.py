@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from grpo_wizard.steps.emulator.context import JSON, ApiCall, ApiError, Record, ResourceStore, on_event
 from grpo_wizard.steps.emulator.google.container import kubernetes_backend
 from grpo_wizard.steps.emulator.google.container.defaults import new_etag
 from grpo_wizard.steps.emulator.google.container.operations import on_complete, require_idle, start_operation
@@ -16,7 +17,6 @@ from grpo_wizard.steps.emulator.google.container.versions import (
 )
 from grpo_wizard.steps.emulator.google.shared.durations import sample_seconds
 from grpo_wizard.steps.emulator.google.shared.self_links import CONTAINER
-from grpo_wizard.steps.emulator.server.context import JSON, ApiCall, ApiError, Record, ResourceStore, on_event
 
 _UPGRADE_NODE_DURATION = "pool.upgrade_node"
 
@@ -36,9 +36,9 @@ def upgrade_master(call: ApiCall, cluster: Record, asked: Any) -> JSON:
 
 
 @on_complete("master.upgraded")
-def _on_master_upgraded(world: ResourceStore, target: Record, operation: str, version: str) -> bool:
+def _on_master_upgraded(store: ResourceStore, target: Record, operation: str, version: str) -> bool:
     target.body.update(currentMasterVersion=version, status="RUNNING", etag=new_etag())
-    world.put(target)
+    store.put(target)
     kubernetes_backend.notify_upgraded(target.key, version)
     return True
 
@@ -72,21 +72,21 @@ def upgrade_nodes(call: ApiCall, cluster: Record, pool: Record, asked: Any) -> J
 
 
 @on_event("container.node")
-def _on_node_upgraded(world: ResourceStore, pool: str, target: str, done: int) -> None:
+def _on_node_upgraded(store: ResourceStore, pool: str, target: str, done: int) -> None:
     """Allow one more node to be replaced; after a restart, none is replaced twice."""
-    record = world.get(CONTAINER, pool)
+    record = store.get(CONTAINER, pool)
     upgrade = record.extra.get("upgrade") if record is not None else None
     if record is not None and upgrade is not None and upgrade["target"] == target:
         upgrade["renewed"] = max(done, upgrade["renewed"])
-        world.put(record)
+        store.put(record)
         kubernetes_backend.notify_pools_changed(pool)
 
 
 @on_complete("nodes.upgraded")
-def _on_nodes_upgraded(world: ResourceStore, target: Record, operation: str, version: str) -> bool:
+def _on_nodes_upgraded(store: ResourceStore, target: Record, operation: str, version: str) -> bool:
     target.extra.pop("upgrade", None)
     target.body.update(version=version, status="RUNNING", etag=new_etag())
-    world.put(target)
+    store.put(target)
     kubernetes_backend.notify_pools_changed(target.key)
     return True
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from grpo_wizard.steps.emulator.context import JSON, ApiCall, ApiError, handles
 from grpo_wizard.steps.emulator.google.shared.fixtures import load_fixtures, regions, zones
 from grpo_wizard.steps.emulator.google.shared.self_links import parse_parent
-from grpo_wizard.steps.emulator.server.context import JSON, ApiCall, ApiError, handles
 
 
 def _load_versions() -> JSON:

@@ -12,6 +12,16 @@ import re
 import secrets
 import shutil
 
+from grpo_wizard.steps.emulator.context import (
+    JSON,
+    ApiCall,
+    ApiError,
+    Record,
+    ResourceStore,
+    handles,
+    lustre_folder,
+    server_context,
+)
 from grpo_wizard.steps.emulator.google.compute.networks import peerings_of
 from grpo_wizard.steps.emulator.google.compute.networks import resolve_network as find_network
 from grpo_wizard.steps.emulator.google.lustre.operations import (
@@ -28,16 +38,6 @@ from grpo_wizard.steps.emulator.google.shared.fixtures import load_fixtures, zon
 from grpo_wizard.steps.emulator.google.shared.ids import utc_timestamp
 from grpo_wizard.steps.emulator.google.shared.operation_records import handles_idempotent
 from grpo_wizard.steps.emulator.google.shared.self_links import COMPUTE, LUSTRE, basename
-from grpo_wizard.steps.emulator.server.context import (
-    JSON,
-    ApiCall,
-    ApiError,
-    Record,
-    ResourceStore,
-    handles,
-    lustre_folder,
-    server_context,
-)
 
 _NAME = re.compile(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?")
 _FILESYSTEM = re.compile(r"[a-zA-Z][a-zA-Z0-9]{0,7}")
@@ -120,7 +120,7 @@ def create(call: ApiCall) -> JSON:
     return start_operation(call, "create", "lustre.create", record, "lustre.made")
 
 
-def _check(world: ResourceStore, project: str, body: JSON) -> Record:
+def _check(store: ResourceStore, project: str, body: JSON) -> Record:
     if not _FILESYSTEM.fullmatch(str(body.get("filesystem", ""))):
         raise _error(
             f"Invalid filesystem name '{body.get('filesystem', '')}'. Must start with a letter and have at "
@@ -138,10 +138,10 @@ def _check(world: ResourceStore, project: str, body: JSON) -> Record:
         raise _error(
             f"Invalid network '{body.get('network', '')}'. Must be projects/PROJECT/global/networks/NETWORK."
         )
-    network = find_network(world, project, body["network"])
+    network = find_network(store, project, body["network"])
     if network is None:
         raise _error(f"Network '{body['network']}' was not found.", "NOT_FOUND")
-    if not allocated_ranges(world, network):
+    if not allocated_ranges(store, network):
         raise _error(
             f"Network '{body['network']}' has no private services connection with "
             "servicenetworking.googleapis.com and an allocated range. "
@@ -164,25 +164,25 @@ def _new_body(call: ApiCall, key: str, network: Record) -> JSON:
     }
 
 
-def allocated_ranges(world: ResourceStore, network: Record) -> list[Net]:
+def allocated_ranges(store: ResourceStore, network: Record) -> list[Net]:
     """Return the allocated ranges of a network's private services connection."""
     found = []
-    for peering in peerings_of(world, network):
+    for peering in peerings_of(store, network):
         for name in peering.body.get("reservedPeeringRanges", []):
-            address = world.get(COMPUTE, f"projects/{network.project}/global/addresses/{name}")
+            address = store.get(COMPUTE, f"projects/{network.project}/global/addresses/{name}")
             if address is not None and peering.state == "ready":
                 found.append(Net(f"{address.body['address']}/{address.body['prefixLength']}"))
     return found
 
 
-def _free_range(world: ResourceStore, network: Record) -> Net:
+def _free_range(store: ResourceStore, network: Record) -> Net:
     """Return a /24 of the allocated ranges that no other instance uses."""
     taken = [
         Net(other.extra["range"])
-        for other in world.all(LUSTRE, "lustre")
+        for other in store.all(LUSTRE, "lustre")
         if other.extra.get("network") == network.key and other.extra.get("range")
     ]
-    for whole in allocated_ranges(world, network):
+    for whole in allocated_ranges(store, network):
         for part in whole.subnets(new_prefix=24) if whole.prefixlen <= 24 else []:
             if not any(part.overlaps(other) for other in taken):
                 return part
@@ -195,20 +195,20 @@ def _free_range(world: ResourceStore, network: Record) -> Net:
 
 
 @on_complete("lustre.made")
-def _on_created(world: ResourceStore, target: Record) -> JSON:
-    network = world.get(COMPUTE, target.extra["network"])
+def _on_created(store: ResourceStore, target: Record) -> JSON:
+    network = store.get(COMPUTE, target.extra["network"])
     if network is None:
         raise ApiError(400, f"Network '{target.body['network']}' was not found.", "FAILED_PRECONDITION")
-    block = _free_range(world, network)
+    block = _free_range(store, network)
     target.extra["range"] = str(block)
     target.body["mountPoint"] = f"{block[2]}@tcp:/{target.body['filesystem']}"
-    return _set_active(world, target)
+    return _set_active(store, target)
 
 
-def _set_active(world: ResourceStore, target: Record) -> JSON:
+def _set_active(store: ResourceStore, target: Record) -> JSON:
     target.state = "ready"
-    target.body.update(state="ACTIVE", updateTime=utc_timestamp(world))
-    world.put(target)
+    target.body.update(state="ACTIVE", updateTime=utc_timestamp(store))
+    store.put(target)
     return to_any("Instance", copy.deepcopy(target.body))
 
 
@@ -261,9 +261,9 @@ def _check_growth(record: Record, new: int) -> None:
 
 
 @on_complete("lustre.changed")
-def _on_changed(world: ResourceStore, target: Record, change: JSON) -> JSON:
+def _on_changed(store: ResourceStore, target: Record, change: JSON) -> JSON:
     target.body.update(change)
-    return _set_active(world, target)
+    return _set_active(store, target)
 
 
 @handles_idempotent("lustre.projects.locations.instances.delete")
@@ -276,11 +276,11 @@ def delete(call: ApiCall) -> JSON:
 
 
 @on_complete("lustre.gone")
-def _on_deleted(world: ResourceStore, target: Record) -> JSON:
-    world.remove(target)
+def _on_deleted(store: ResourceStore, target: Record) -> JSON:
+    store.remove(target)
     handle = f"{target.project}/{target.location}/{target.name}"
     shutil.rmtree(lustre_folder(server_context().folder / "kube", handle), ignore_errors=True)
-    delay_disconnect(world, target.project, basename(target.extra["network"]))
+    delay_disconnect(store, target.project, basename(target.extra["network"]))
     return {"@type": "type.googleapis.com/google.protobuf.Empty"}
 
 
@@ -305,12 +305,12 @@ def transfer(call: ApiCall) -> JSON:
 
 
 @on_complete("lustre.export")
-def _on_exported(world: ResourceStore, target: Record) -> JSON:
+def _on_exported(store: ResourceStore, target: Record) -> JSON:
     return to_any("ExportDataResponse", {})
 
 
 @on_complete("lustre.import")
-def _on_imported(world: ResourceStore, target: Record) -> JSON:
+def _on_imported(store: ResourceStore, target: Record) -> JSON:
     return to_any("ImportDataResponse", {})
 
 

@@ -6,11 +6,7 @@ import copy
 from collections.abc import Callable
 from typing import Any
 
-from grpo_wizard.steps.emulator.google.shared.durations import sample_seconds
-from grpo_wizard.steps.emulator.google.shared.ids import operation_name, utc_timestamp
-from grpo_wizard.steps.emulator.google.shared.operation_records import record_operation
-from grpo_wizard.steps.emulator.google.shared.self_links import LUSTRE, parse_parent
-from grpo_wizard.steps.emulator.server.context import (
+from grpo_wizard.steps.emulator.context import (
     JSON,
     ApiCall,
     ApiError,
@@ -19,6 +15,10 @@ from grpo_wizard.steps.emulator.server.context import (
     handles,
     on_event,
 )
+from grpo_wizard.steps.emulator.google.shared.durations import sample_seconds
+from grpo_wizard.steps.emulator.google.shared.ids import operation_name, utc_timestamp
+from grpo_wizard.steps.emulator.google.shared.operation_records import record_operation
+from grpo_wizard.steps.emulator.google.shared.self_links import LUSTRE, parse_parent
 
 _TYPE = "type.googleapis.com/google.cloud.lustre.v1."
 LustreEffect = Callable[..., JSON]
@@ -61,16 +61,16 @@ def start_operation(
     **args: Any,
 ) -> JSON:
     """Start an operation on an instance; `does` is its effect."""
-    world, name = call.store, operation_name(call.store)
+    store, name = call.store, operation_name(call.store)
     key = f"projects/{target.project}/locations/{target.location}/operations/{name}"
-    about: JSON = {"createTime": utc_timestamp(world), "target": target.key, "requestedCancellation": False}
+    about: JSON = {"createTime": utc_timestamp(store), "target": target.key, "requestedCancellation": False}
     if metadata == "OperationMetadata":
         about["apiVersion"] = "v1"
     if metadata != "ImportDataMetadata":
         about["verb"] = verb
     body: JSON = {"name": key, "metadata": to_any(metadata, about), "done": False}
     record_operation(call, LUSTRE, key, target, body, "creating")
-    world.schedule(
+    store.schedule(
         sample_seconds(span, target.name),
         "lustre.due",
         operation=key,
@@ -82,36 +82,36 @@ def start_operation(
 
 
 @on_event("lustre.due")
-def _complete(world: ResourceStore, operation: str, target: str, does: str, args: JSON) -> None:
-    record, thing = world.get(LUSTRE, operation), world.get(LUSTRE, target)
-    if record is None or thing is None:
+def _complete(store: ResourceStore, operation: str, target: str, does: str, args: JSON) -> None:
+    record, instance = store.get(LUSTRE, operation), store.get(LUSTRE, target)
+    if record is None or instance is None:
         return
     failure, response = record.extra.get("fail"), None
     if failure is None:
         try:
-            response = _EFFECTS[does](world, target=thing, **args)
+            response = _EFFECTS[does](store, target=instance, **args)
         except ApiError as refusal:
             failure = {"code": _CODES.get(refusal.status, 13), "message": refusal.message}
     record.body["done"], record.state = True, "ready"
-    record.body["metadata"]["endTime"] = utc_timestamp(world)
+    record.body["metadata"]["endTime"] = utc_timestamp(store)
     if failure is not None:
         record.body["error"] = {
             "code": int(failure.get("code", 13)),
             "message": str(failure.get("message", "")),
         }
-        _roll_back(world, thing)
+        _roll_back(store, instance)
     else:
         record.body["response"] = response
-    world.put(record)
+    store.put(record)
 
 
-def _roll_back(world: ResourceStore, thing: Record) -> None:
+def _roll_back(store: ResourceStore, instance: Record) -> None:
     """A failed create leaves nothing behind; other failures leave the instance unchanged."""
-    if thing.state == "creating":
-        world.remove(thing)
+    if instance.state == "creating":
+        store.remove(instance)
     else:
-        thing.state, thing.body["state"] = "ready", "ACTIVE"
-        world.put(thing)
+        instance.state, instance.body["state"] = "ready", "ACTIVE"
+        store.put(instance)
 
 
 def get_named(call: ApiCall, kind: str) -> Record:
@@ -123,10 +123,10 @@ def get_named(call: ApiCall, kind: str) -> Record:
     return record
 
 
-def list_in_location(world: ResourceStore, kind: str, parent: str) -> list[Record]:
+def list_in_location(store: ResourceStore, kind: str, parent: str) -> list[Record]:
     """List the resources of a kind in `projects/P/locations/L`; location `-` means all."""
     project, location = parse_parent(parent)
-    return world.all(LUSTRE, kind, project=project, location=location)
+    return store.all(LUSTRE, kind, project=project, location=location)
 
 
 @handles("lustre.projects.locations.operations.get")

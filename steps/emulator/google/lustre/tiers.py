@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from grpo_wizard.steps.emulator.server.context import ApiError
+from grpo_wizard.steps.emulator.context import ApiError
 
 
 @dataclass(frozen=True)

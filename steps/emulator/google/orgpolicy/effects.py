@@ -7,9 +7,9 @@ inferred.
 
 from __future__ import annotations
 
+from grpo_wizard.steps.emulator.context import JSON, ApiCall, ApiError
 from grpo_wizard.steps.emulator.google.orgpolicy import policies
 from grpo_wizard.steps.emulator.google.shared.self_links import CONTAINER
-from grpo_wizard.steps.emulator.server.context import JSON, ApiCall, ApiError
 
 NODE_CREATING_METHODS = (
     "container.projects.locations.clusters.nodePools.create",
@@ -46,8 +46,10 @@ def check_location_policy(call: ApiCall) -> None:
     scope = next(
         (f"{kind}s/{location}" for kind in ("region", "zone") if kind in call.params), f"locations/{location}"
     )
-    thing = f"projects/{project}/{scope}/{_LOCATED_METHODS[call.method_id]}/{name}"
-    text = f"'{location}' violates constraint 'constraints/gcp.resourceLocations' on the resource '{thing}'."
+    resource = f"projects/{project}/{scope}/{_LOCATED_METHODS[call.method_id]}/{name}"
+    text = (
+        f"'{location}' violates constraint 'constraints/gcp.resourceLocations' on the resource '{resource}'."
+    )
     code = 412 if call.service == "compute.googleapis.com" else 400
     raise ApiError(code, text, "FAILED_PRECONDITION", "conditionNotMet")
 

@@ -10,11 +10,11 @@ from __future__ import annotations
 import base64
 from typing import Any
 
+from grpo_wizard.steps.emulator.context import JSON, ApiCall, ApiError, Record, ResourceStore, handles
 from grpo_wizard.steps.emulator.drills.active import is_active
 from grpo_wizard.steps.emulator.google.resourcemanager import projects
 from grpo_wizard.steps.emulator.google.shared.ids import utc_timestamp
 from grpo_wizard.steps.emulator.google.shared.lists import simple_page
-from grpo_wizard.steps.emulator.server.context import JSON, ApiCall, ApiError, Record, ResourceStore, handles
 
 SERVICE = "orgpolicy.googleapis.com"
 RESTRICT_VPC_PEERING, REQUIRE_SHIELDED_VM = "compute.restrictVpcPeering", "compute.requireShieldedVm"
@@ -28,26 +28,26 @@ _BOOLEAN_CONSTRAINTS = {
 }
 
 
-def effective_rules(world: ResourceStore, project: str, constraint: str) -> list[JSON]:
+def effective_rules(store: ResourceStore, project: str, constraint: str) -> list[JSON]:
     """Return the effective rules of a constraint."""
     if constraint in _DRILL_CONSTRAINTS and is_active("org-policy"):
         return [{"denyAll": True} if constraint in _LIST_CONSTRAINTS else {"enforce": True}]
-    record = world.get(SERVICE, f"projects/{project}/policies/{constraint}")
+    record = store.get(SERVICE, f"projects/{project}/policies/{constraint}")
     if record is not None and not record.body["spec"].get("reset") and record.body["spec"].get("rules"):
         return list(record.body["spec"]["rules"])
     return [{"allowAll": True} if constraint in _LIST_CONSTRAINTS else {"enforce": False}]
 
 
-def is_denied(world: ResourceStore, project: str, constraint: str) -> bool:
+def is_denied(store: ResourceStore, project: str, constraint: str) -> bool:
     """Return whether a constraint is enforced, or denies everything. Conditions are ignored."""
     return any(
-        rule.get("enforce") or rule.get("denyAll") for rule in effective_rules(world, project, constraint)
+        rule.get("enforce") or rule.get("denyAll") for rule in effective_rules(store, project, constraint)
     )
 
 
-def is_location_denied(world: ResourceStore, project: str, location: str) -> bool:
+def is_location_denied(store: ResourceStore, project: str, location: str) -> bool:
     """Return whether gcp.resourceLocations denies a region or zone."""
-    for rule in effective_rules(world, project, RESOURCE_LOCATIONS):
+    for rule in effective_rules(store, project, RESOURCE_LOCATIONS):
         values: JSON = rule.get("values", {})
         allowed, denied = values.get("allowedValues", []), values.get("deniedValues", [])
         out = allowed and not any(_location_matches(value, location) for value in allowed)

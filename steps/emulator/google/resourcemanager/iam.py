@@ -6,7 +6,7 @@ import base64
 import fnmatch
 import re
 
-from grpo_wizard.steps.emulator.server.context import JSON, ApiError
+from grpo_wizard.steps.emulator.context import JSON, ApiError
 
 # Role -> permission patterns, as exact as the wizard's checks need. Source: https://docs.cloud.google.com/iam/docs/roles-permissions,
 # 2026-11.

@@ -6,12 +6,7 @@ import random
 import re
 from typing import Any
 
-from grpo_wizard.steps.emulator.google.resourcemanager.iam import IamPolicies
-from grpo_wizard.steps.emulator.google.serviceusage.services import add_default_apis as seed_apis
-from grpo_wizard.steps.emulator.google.shared import long_running
-from grpo_wizard.steps.emulator.google.shared.ids import utc_timestamp
-from grpo_wizard.steps.emulator.google.shared.lists import simple_page
-from grpo_wizard.steps.emulator.server.context import (
+from grpo_wizard.steps.emulator.context import (
     JSON,
     ApiCall,
     ApiError,
@@ -20,6 +15,11 @@ from grpo_wizard.steps.emulator.server.context import (
     handles,
     on_event,
 )
+from grpo_wizard.steps.emulator.google.resourcemanager.iam import IamPolicies
+from grpo_wizard.steps.emulator.google.serviceusage.services import add_default_apis as seed_apis
+from grpo_wizard.steps.emulator.google.shared import long_running
+from grpo_wizard.steps.emulator.google.shared.ids import utc_timestamp
+from grpo_wizard.steps.emulator.google.shared.lists import simple_page
 
 SERVICE = "cloudresourcemanager.googleapis.com"
 _CREATING_S = 8.0  # inferred: gcloud projects create takes 5 to 15 s
@@ -28,13 +28,13 @@ _ID = re.compile(r"(?:[a-z0-9-]+(?:\.[a-z0-9-]+)+:)?[a-z][-a-z0-9]{4,28}[a-z0-9]
 _PERMISSION_DENIED = "The caller does not have permission"
 
 
-def find_project(world: ResourceStore, name: str) -> Record:
+def find_project(store: ResourceStore, name: str) -> Record:
     """Return the project of an id, a number or `projects/…`.
 
     At Google, unknown projects and those of others look the same: 403.
     """
-    project = world.project_id(name.removeprefix("projects/"))
-    record = world.get(SERVICE, f"projects/{project}")
+    project = store.project_id(name.removeprefix("projects/"))
+    record = store.get(SERVICE, f"projects/{project}")
     if record is None:
         raise ApiError(403, _PERMISSION_DENIED, "PERMISSION_DENIED", "forbidden")
     return record
@@ -145,10 +145,10 @@ def create(call: ApiCall) -> JSON:
 
 
 @on_event("project.created")
-def on_created(world: ResourceStore, project: str) -> None:
+def on_created(store: ResourceStore, project: str) -> None:
     """Make the project usable, with a new project's APIs."""
-    find_project(world, project).state = "ready"
-    seed_apis(world, project)
+    find_project(store, project).state = "ready"
+    seed_apis(store, project)
 
 
 @handles("cloudresourcemanager.projects.delete")
@@ -179,7 +179,7 @@ def undelete(call: ApiCall) -> JSON:
 
 
 def add_project(
-    world: ResourceStore,
+    store: ResourceStore,
     project: str,
     number: str,
     owner: str,
@@ -193,7 +193,7 @@ def add_project(
         "name": f"projects/{number}",
         "projectId": project,
         "displayName": name,
-        "createTime": utc_timestamp(world),
+        "createTime": utc_timestamp(store),
         "etag": "BwZAAAAAAAA=",
     }
     body |= {"labels": labels} if labels else {}
@@ -208,7 +208,7 @@ def add_project(
         hidden=hidden,
         extra={"number": number, "billing": "", "policy": IamPolicies.initial(f"user:{owner}")},
     )
-    return world.put(record)
+    return store.put(record)
 
 
 @handles("cloudresourcemanager.projects.getIamPolicy")
@@ -230,15 +230,15 @@ def set_policy(call: ApiCall) -> JSON:
     return IamPolicies.for_version(record.extra["policy"], 3)
 
 
-def _sync_binding_records(world: ResourceStore, project: Record, old: JSON) -> None:
+def _sync_binding_records(store: ResourceStore, project: Record, old: JSON) -> None:
     """Keep one row per binding that was added here; bindings stay after a deployment is destroyed."""
     before, now = (IamPolicies.role_members(policy) for policy in (old, project.extra["policy"]))
     for role, member in before - now:
-        row = world.get(SERVICE, f"{project.key}/iam/{role}/{member}")
+        row = store.get(SERVICE, f"{project.key}/iam/{role}/{member}")
         if row is not None:
-            world.remove(row)
+            store.remove(row)
     for role, member in now - before:
-        world.put(
+        store.put(
             Record(
                 SERVICE,
                 "iam_binding",

@@ -6,6 +6,15 @@ One per network, shared by all its users. "Cannot modify allocated ranges" (terr
 
 from __future__ import annotations
 
+from grpo_wizard.steps.emulator.context import (
+    JSON,
+    ApiCall,
+    ApiError,
+    Record,
+    ResourceStore,
+    handles,
+    on_event,
+)
 from grpo_wizard.steps.emulator.google.shared import long_running
 from grpo_wizard.steps.emulator.google.shared.ids import pacific_timestamp
 from grpo_wizard.steps.emulator.google.shared.self_links import (
@@ -14,15 +23,6 @@ from grpo_wizard.steps.emulator.google.shared.self_links import (
     NETWORKING,
     basename,
     relative_name,
-)
-from grpo_wizard.steps.emulator.server.context import (
-    JSON,
-    ApiCall,
-    ApiError,
-    Record,
-    ResourceStore,
-    handles,
-    on_event,
 )
 
 PEERING = "servicenetworking-googleapis-com"
@@ -36,7 +36,7 @@ _TYPE = "type.googleapis.com/google.cloud.servicenetworking.v1"
 _FAILED = "FAILED_PRECONDITION"
 
 
-def _network(world: ResourceStore, link: str, field: str) -> tuple[str, str]:
+def _network(store: ResourceStore, link: str, field: str) -> tuple[str, str]:
     """Return project id and network name of `projects/NUMBER/global/networks/NAME`.
 
     Raises 400 for another format, or an unknown network.
@@ -51,7 +51,7 @@ def _network(world: ResourceStore, link: str, field: str) -> tuple[str, str]:
         )
     if not parts[1].isdigit():
         raise ApiError(400, f"Project number must be used in {field}, not '{parts[1]}'.", "INVALID_ARGUMENT")
-    return world.project_id(parts[1]), parts[4]
+    return store.project_id(parts[1]), parts[4]
 
 
 def connection_key(project: str, network: str) -> str:
@@ -68,12 +68,12 @@ def list_all(call: ApiCall) -> JSON:
     return {"connections": [record.body]} if record is not None and record.state != "creating" else {}
 
 
-def _check_network(world: ResourceStore, project: str, network: str) -> None:
-    if world.get(COMPUTE, f"projects/{project}/global/networks/{network}") is None:
+def _check_network(store: ResourceStore, project: str, network: str) -> None:
+    if store.get(COMPUTE, f"projects/{project}/global/networks/{network}") is None:
         raise ApiError(
             403,
             "Permission denied to get the network "
-            f"'projects/{world.project_number(project)}/global/networks/{network}', or it may not exist.",
+            f"'projects/{store.project_number(project)}/global/networks/{network}', or it may not exist.",
             "PERMISSION_DENIED",
             "forbidden",
         )
@@ -105,14 +105,14 @@ def _start(call: ApiCall, seconds: float, response: JSON, effect: str, args: JSO
 
 
 def _put_connection(
-    world: ResourceStore, project: str, network: str, ranges: list[str], state: str
+    store: ResourceStore, project: str, network: str, ranges: list[str], state: str
 ) -> Record:
-    body, key = _body(world, project, network, ranges), connection_key(project, network)
-    return world.put(Record(NETWORKING, "peering", PEERING, project, "global", key, body, state))
+    body, key = _body(store, project, network, ranges), connection_key(project, network)
+    return store.put(Record(NETWORKING, "peering", PEERING, project, "global", key, body, state))
 
 
-def _body(world: ResourceStore, project: str, network: str, ranges: list[str]) -> JSON:
-    number = world.project_number(project)
+def _body(store: ResourceStore, project: str, network: str, ranges: list[str]) -> JSON:
+    number = store.project_number(project)
     return {
         "network": f"projects/{number}/global/networks/{network}",
         "peering": PEERING,
@@ -121,18 +121,18 @@ def _body(world: ResourceStore, project: str, network: str, ranges: list[str]) -
     }
 
 
-def _response(world: ResourceStore, project: str, network: str, ranges: list[str]) -> JSON:
-    return {"@type": f"{_TYPE}.Connection", **_body(world, project, network, ranges)}
+def _response(store: ResourceStore, project: str, network: str, ranges: list[str]) -> JSON:
+    return {"@type": f"{_TYPE}.Connection", **_body(store, project, network, ranges)}
 
 
 @on_event("connection.made")
-def on_connection_created(world: ResourceStore, project: str, network: str, ranges: list[str]) -> None:
+def on_connection_created(store: ResourceStore, project: str, network: str, ranges: list[str]) -> None:
     """Store the connection if its ranges exist and none exists with other ranges."""
-    record = world.get(NETWORKING, connection_key(project, network))
-    absent = [] if record is not None and not ranges else _missing_ranges(world, project, network, ranges)
+    record = store.get(NETWORKING, connection_key(project, network))
+    absent = [] if record is not None and not ranges else _missing_ranges(store, project, network, ranges)
     if absent:
         if record is not None and record.state == "creating":
-            world.remove(record)
+            store.remove(record)
         raise ApiError(
             400,
             f"Allocated IP range '{absent[0]}' not found in network."
@@ -141,22 +141,22 @@ def on_connection_created(world: ResourceStore, project: str, network: str, rang
             "INVALID_ARGUMENT",
         )
     if record is None:
-        record = _put_connection(world, project, network, ranges, "ready")
+        record = _put_connection(store, project, network, ranges, "ready")
     elif record.state != "creating" and not set(ranges) <= set(record.body["reservedPeeringRanges"]):
         raise ApiError(
             400, "Cannot modify allocated ranges in CreateConnection. Please use UpdateConnection.", _FAILED
         )
     record.state = "ready"
-    record.extra.setdefault("since", pacific_timestamp(world))
+    record.extra.setdefault("since", pacific_timestamp(store))
 
 
-def _missing_ranges(world: ResourceStore, project: str, network: str, ranges: list[str]) -> list[str]:
+def _missing_ranges(store: ResourceStore, project: str, network: str, ranges: list[str]) -> list[str]:
     """Return the ranges that are not VPC_PEERING ranges of the network; one empty name if there are none at
     all.
     """
 
     def stands(name: str) -> bool:
-        address = world.get(COMPUTE, f"projects/{project}/global/addresses/{name}")
+        address = store.get(COMPUTE, f"projects/{project}/global/addresses/{name}")
         return (
             address is not None
             and address.body.get("purpose") == "VPC_PEERING"
@@ -187,15 +187,15 @@ def patch(call: ApiCall) -> JSON:
 
 
 @on_event("connection.patched")
-def on_connection_patched(world: ResourceStore, project: str, network: str, ranges: list[str]) -> None:
+def on_connection_patched(store: ResourceStore, project: str, network: str, ranges: list[str]) -> None:
     """Store the new ranges."""
-    record = world.get(NETWORKING, connection_key(project, network))
-    absent = _missing_ranges(world, project, network, ranges) if ranges else []
+    record = store.get(NETWORKING, connection_key(project, network))
+    absent = _missing_ranges(store, project, network, ranges) if ranges else []
     if absent:
         raise ApiError(400, f"Allocated IP range '{absent[0]}' not found in network.", "INVALID_ARGUMENT")
     if record is not None:
         record.body["reservedPeeringRanges"] = list(ranges)
-        world.put(record)
+        store.put(record)
 
 
 @handles("servicenetworking.services.connections.deleteConnection")
@@ -209,38 +209,38 @@ def delete(call: ApiCall) -> JSON:
 
 
 @on_event("connection.deleted")
-def on_connection_deleted(world: ResourceStore, project: str, network: str) -> None:
+def on_connection_deleted(store: ResourceStore, project: str, network: str) -> None:
     """Remove the connection; fails, in Google's text, while it is used and for some time afterwards."""
-    record = world.get(NETWORKING, connection_key(project, network))
+    record = store.get(NETWORKING, connection_key(project, network))
     if record is None:
         return
-    if _users(world, project, network) or world.clock.now() < record.extra.get("held_until", 0):
+    if _users(store, project, network) or store.clock.now() < record.extra.get("held_until", 0):
         raise ApiError(
             400,
             "Failed to delete connection; Producer services (e.g. CloudSQL, Cloud Memstore, etc.) are "
             "still using this connection.",
             _FAILED,
         )
-    world.remove(record)
+    store.remove(record)
 
 
-def _users(world: ResourceStore, project: str, network: str) -> list[Record]:
+def _users(store: ResourceStore, project: str, network: str) -> list[Record]:
     wanted = f"projects/{project}/global/networks/{network}"
 
     def uses(record: Record) -> bool:
         link = relative_name(str(record.body.get("network", "")), project) or ""
         parts = link.split("/")
-        return len(parts) == 5 and "/".join(["projects", world.project_id(parts[1]), *parts[2:]]) == wanted
+        return len(parts) == 5 and "/".join(["projects", store.project_id(parts[1]), *parts[2:]]) == wanted
 
-    return [record for record in world.all(LUSTRE, "lustre") if uses(record)]
+    return [record for record in store.all(LUSTRE, "lustre") if uses(record)]
 
 
-def delay_disconnect(world: ResourceStore, project: str, network: str) -> None:
+def delay_disconnect(store: ResourceStore, project: str, network: str) -> None:
     """Record that an instance on this network (by name) was deleted.
 
     Its producer releases the connection only some time later.
     """
-    record = world.get(NETWORKING, connection_key(project, network))
+    record = store.get(NETWORKING, connection_key(project, network))
     if record is not None:
-        record.extra["held_until"] = world.clock.now() + world.clock.scale(_DISCONNECT_DELAY_S)
-        world.mark_dirty()
+        record.extra["held_until"] = store.clock.now() + store.clock.scale(_DISCONNECT_DELAY_S)
+        store.mark_dirty()

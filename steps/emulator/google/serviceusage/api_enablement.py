@@ -6,10 +6,10 @@ import re
 from collections.abc import Mapping
 from urllib.parse import unquote
 
+from grpo_wizard.steps.emulator.context import ApiCall, ApiError, ResourceStore
 from grpo_wizard.steps.emulator.drills.active import is_active
 from grpo_wizard.steps.emulator.google.serviceusage.apis import BILLABLE_APIS, TITLES
 from grpo_wizard.steps.emulator.google.shared.self_links import CONTAINER
-from grpo_wizard.steps.emulator.server.context import ApiCall, ApiError, ResourceStore
 
 RESOURCE_MANAGER = "cloudresourcemanager.googleapis.com"
 SERVICE_USAGE = "serviceusage.googleapis.com"
@@ -132,19 +132,19 @@ def _project_in_request(call: ApiCall) -> str | None:
     return next((found.group(1) for text in texts if (found := _PROJECT.search(text))), None)
 
 
-def is_api_effective(world: ResourceStore, project: str, service: str) -> bool:
+def is_api_effective(store: ResourceStore, project: str, service: str) -> bool:
     """Return whether the API is enabled, and long enough to take effect."""
     if service == CONTAINER and is_active("api-disabled"):
         return False
-    record = world.get(SERVICE_USAGE, f"projects/{project}/services/{service}")
+    record = store.get(SERVICE_USAGE, f"projects/{project}/services/{service}")
     return (
-        record is not None and record.state == "ready" and world.clock.now() >= record.extra.get("felt_at", 0)
+        record is not None and record.state == "ready" and store.clock.now() >= record.extra.get("felt_at", 0)
     )
 
 
-def service_disabled_error(world: ResourceStore, project: str, service: str) -> ApiError:
+def service_disabled_error(store: ResourceStore, project: str, service: str) -> ApiError:
     """Return Google's SERVICE_DISABLED, as recorded from a real project (it names the consumer by number)."""
-    number = world.project_number(project)
+    number = store.project_number(project)
     url = f"https://console.developers.google.com/apis/api/{service}/overview?project={number}"
     title = TITLES.get(service, service)
     return _permission_denied(

@@ -7,15 +7,7 @@ from __future__ import annotations
 
 import re
 
-from grpo_wizard.steps.emulator.google.serviceusage.apis import (
-    BILLABLE_APIS,
-    DEFAULT_APIS,
-    IMPLIED_APIS,
-    TITLES,
-)
-from grpo_wizard.steps.emulator.google.shared import long_running
-from grpo_wizard.steps.emulator.google.shared.lists import simple_page
-from grpo_wizard.steps.emulator.server.context import (
+from grpo_wizard.steps.emulator.context import (
     JSON,
     ApiCall,
     ApiError,
@@ -24,6 +16,14 @@ from grpo_wizard.steps.emulator.server.context import (
     handles,
     on_event,
 )
+from grpo_wizard.steps.emulator.google.serviceusage.apis import (
+    BILLABLE_APIS,
+    DEFAULT_APIS,
+    IMPLIED_APIS,
+    TITLES,
+)
+from grpo_wizard.steps.emulator.google.shared import long_running
+from grpo_wizard.steps.emulator.google.shared.lists import simple_page
 
 SERVICE = "serviceusage.googleapis.com"
 _ENABLING_S = 12.0  # inferred: gcloud users report 5 to 30 s for one API
@@ -47,10 +47,10 @@ def _key(project: str, service: str) -> str:
     return f"projects/{project}/services/{service}"
 
 
-def view(world: ResourceStore, project: str, service: str) -> JSON:
+def view(store: ResourceStore, project: str, service: str) -> JSON:
     """Return the service of a project."""
-    number = world.project_number(project)
-    record = world.get(SERVICE, _key(project, service))
+    number = store.project_number(project)
+    record = store.get(SERVICE, _key(project, service))
     on = record is not None and record.state in ("ready", "deleting")
     config: JSON = {
         "name": service,
@@ -165,15 +165,15 @@ def _start_enable(call: ApiCall, project: str, names: list[str], prefix: str, *,
     )
 
 
-def _require_billing(world: ResourceStore, project: str, names: list[str]) -> None:
+def _require_billing(store: ResourceStore, project: str, names: list[str]) -> None:
     """Raise 400 for a billable API in a project without billing."""
-    record = world.get("cloudresourcemanager.googleapis.com", f"projects/{project}")
+    record = store.get("cloudresourcemanager.googleapis.com", f"projects/{project}")
     wanted = [
         name for name in names if name in BILLABLE_APIS or BILLABLE_APIS & set(IMPLIED_APIS.get(name, ()))
     ]
     if not wanted or record is None or record.extra.get("billing"):
         return
-    number = world.project_number(project)
+    number = store.project_number(project)
     listed = ",".join(wanted)
     violation = {
         "type": "googleapis.com/billing-enabled",
@@ -191,25 +191,25 @@ def _require_billing(world: ResourceStore, project: str, names: list[str]) -> No
 
 
 @on_event("apis.enabled")
-def on_enabled(world: ResourceStore, project: str, names: list[str]) -> None:
+def on_enabled(store: ResourceStore, project: str, names: list[str]) -> None:
     """Enable APIs, with those that they depend on."""
     brought = {other for name in names for other in IMPLIED_APIS.get(name, ())}
     for name in [*names, *sorted(brought - set(names))]:
-        old = world.get(SERVICE, _key(project, name))
+        old = store.get(SERVICE, _key(project, name))
         if old is None:
             put_service(
-                world,
+                store,
                 project,
                 name,
                 derived=name in brought and name not in names,
-                effective_at=world.clock.now() + world.clock.scale(_PROPAGATION_S),
+                effective_at=store.clock.now() + store.clock.scale(_PROPAGATION_S),
             )
         elif old.derived and name in names:
             old.derived = False
 
 
 def put_service(
-    world: ResourceStore,
+    store: ResourceStore,
     project: str,
     name: str,
     *,
@@ -218,8 +218,8 @@ def put_service(
     effective_at: float = 0,
 ) -> None:
     """Store an enabled API; it stays enabled after a deployment is destroyed."""
-    body = {"name": f"projects/{world.project_number(project)}/services/{name}", "state": "ENABLED"}
-    world.put(
+    body = {"name": f"projects/{store.project_number(project)}/services/{name}", "state": "ENABLED"}
+    store.put(
         Record(
             SERVICE,
             "api",
@@ -276,15 +276,15 @@ def disable(call: ApiCall) -> JSON:
 
 
 @on_event("apis.disabled")
-def on_disabled(world: ResourceStore, project: str, names: list[str]) -> None:
+def on_disabled(store: ResourceStore, project: str, names: list[str]) -> None:
     """Disable APIs."""
     for name in names:
-        record = world.get(SERVICE, _key(project, name))
+        record = store.get(SERVICE, _key(project, name))
         if record is not None:
-            world.remove(record)
+            store.remove(record)
 
 
-def add_default_apis(world: ResourceStore, project: str) -> None:
+def add_default_apis(store: ResourceStore, project: str) -> None:
     """Enable a new project's APIs, as part of the initial state."""
     for name in DEFAULT_APIS:
-        put_service(world, project, name, hidden=True)
+        put_service(store, project, name, hidden=True)

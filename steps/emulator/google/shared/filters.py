@@ -12,8 +12,8 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+from grpo_wizard.steps.emulator.context import JSON, ApiError
 from grpo_wizard.steps.emulator.google.shared.self_links import COMPUTE
-from grpo_wizard.steps.emulator.server.context import JSON, ApiError
 from grpo_wizard.steps.emulator.server.discovery_documents import Document, Method
 from grpo_wizard.steps.emulator.server.field_masks import list_item_field
 

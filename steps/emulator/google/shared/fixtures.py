@@ -10,8 +10,8 @@ from functools import cache
 from importlib import resources
 from typing import Any
 
+from grpo_wizard.steps.emulator.context import JSON
 from grpo_wizard.steps.emulator.google.shared.self_links import self_link
-from grpo_wizard.steps.emulator.server.context import JSON
 
 _CREATED = "2024-10-01T00:00:00.000-07:00"
 

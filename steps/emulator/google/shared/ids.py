@@ -8,14 +8,14 @@ import json
 import secrets
 from datetime import UTC, datetime, timedelta, timezone
 
-from grpo_wizard.steps.emulator.server.context import ResourceStore
+from grpo_wizard.steps.emulator.context import ResourceStore
 
 _PACIFIC = timezone(timedelta(hours=-8))
 
 
-def pacific_timestamp(world: ResourceStore) -> str:
+def pacific_timestamp(store: ResourceStore) -> str:
     """Return the current time in Compute's format: `2026-11-30T02:05:54.123-08:00`."""
-    return datetime.fromtimestamp(world.clock.now(), _PACIFIC).isoformat(timespec="milliseconds")
+    return datetime.fromtimestamp(store.clock.now(), _PACIFIC).isoformat(timespec="milliseconds")
 
 
 def to_pacific(text: str) -> str:
@@ -23,9 +23,9 @@ def to_pacific(text: str) -> str:
     return datetime.fromisoformat(text).astimezone(_PACIFIC).isoformat(timespec="milliseconds")
 
 
-def utc_timestamp(world: ResourceStore, at: float | None = None) -> str:
+def utc_timestamp(store: ResourceStore, at: float | None = None) -> str:
     """Return a time (default: now) in UTC, in the format of container and lustre."""
-    moment = datetime.fromtimestamp(world.clock.now() if at is None else at, UTC)
+    moment = datetime.fromtimestamp(store.clock.now() if at is None else at, UTC)
     return moment.isoformat(timespec="microseconds").replace("+00:00", "Z")
 
 
@@ -45,7 +45,7 @@ def fingerprint(of: object) -> str:
     return base64.urlsafe_b64encode(digest[:8]).decode()
 
 
-def operation_name(world: ResourceStore) -> str:
+def operation_name(store: ResourceStore) -> str:
     """Return a unique `operation-1790000000001-6abc…-…`."""
-    millis = int(world.clock.now() * 1000)
+    millis = int(store.clock.now() * 1000)
     return f"operation-{millis}-{secrets.token_hex(6)}-{secrets.token_hex(4)}-{secrets.token_hex(4)}"

@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterable
 from functools import cache
 from typing import Any
 
+from grpo_wizard.steps.emulator.context import JSON, ApiCall
 from grpo_wizard.steps.emulator.google.shared.filters import parse_filter
 from grpo_wizard.steps.emulator.google.shared.self_links import invalid_field, self_link, with_request_host
-from grpo_wizard.steps.emulator.server.context import JSON, ApiCall
 
 _MAX_PAGE_SIZE = 500  # Compute's page size
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import secrets
 
-from grpo_wizard.steps.emulator.server.context import (
+from grpo_wizard.steps.emulator.context import (
     JSON,
     ApiCall,
     ApiError,
@@ -56,17 +56,17 @@ def start_operation(
 
 
 @on_event("operation.end")
-def finish_operation(world: ResourceStore, service: str, key: str, effect: str, args: JSON) -> None:
+def finish_operation(store: ResourceStore, service: str, key: str, effect: str, args: JSON) -> None:
     """Finish an operation: its effect, then `response` or `error`."""
-    from grpo_wizard.steps.emulator.server.context import EVENT_HANDLERS
+    from grpo_wizard.steps.emulator.context import EVENT_HANDLERS
 
-    record = world.get(service, key)
+    record = store.get(service, key)
     if record is None:
         return
     error = record.extra.get("error")
     if error is None and effect:
         try:
-            EVENT_HANDLERS[effect](world, **args)
+            EVENT_HANDLERS[effect](store, **args)
         except ApiError as problem:
             error = {
                 "code": _canonical_code(problem.status),
@@ -76,7 +76,7 @@ def finish_operation(world: ResourceStore, service: str, key: str, effect: str, 
     record.body["done"] = True
     record.body["error" if error else "response"] = error or record.extra["response"]
     record.state = "failed" if error else "ready"
-    world.mark_dirty()
+    store.mark_dirty()
 
 
 def _canonical_code(status: str) -> int:

@@ -7,8 +7,8 @@ import re
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+from grpo_wizard.steps.emulator.context import JSON, ApiCall, ApiError, Handler, Record, handles
 from grpo_wizard.steps.emulator.google.shared.self_links import basename, with_request_host
-from grpo_wizard.steps.emulator.server.context import JSON, ApiCall, ApiError, Handler, Record, handles
 
 _UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import Any, TypeVar, cast
 
-from grpo_wizard.steps.emulator.server.context import JSON, ApiCall, ApiError
+from grpo_wizard.steps.emulator.context import JSON, ApiCall, ApiError
 
 COMPUTE = "compute.googleapis.com"
 CONTAINER = "container.googleapis.com"

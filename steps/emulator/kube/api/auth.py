@@ -8,10 +8,10 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
+from grpo_wizard.steps.emulator.context import JSON
 from grpo_wizard.steps.emulator.kube.api import kinds, status
 from grpo_wizard.steps.emulator.kube.api.kinds import Kind
 from grpo_wizard.steps.emulator.kube.api.store import ObjectStore
-from grpo_wizard.steps.emulator.server.context import JSON
 
 ADMIN = "rehearsal@rehearsal.invalid"
 

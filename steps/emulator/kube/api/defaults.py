@@ -6,9 +6,9 @@ import base64
 import random
 from typing import Any
 
+from grpo_wizard.steps.emulator.context import JSON
 from grpo_wizard.steps.emulator.kube.api import kinds
 from grpo_wizard.steps.emulator.kube.api.kinds import Kind
-from grpo_wizard.steps.emulator.server.context import JSON
 
 _SUFFIX = "bcdfghjklmnpqrstvwxz2456789"  # apimachinery's alphabet for generated names
 
@@ -68,9 +68,9 @@ def _container(container: JSON) -> None:
     wanted: JSON = container.setdefault("resources", {})
     for key, value in wanted.get("limits", {}).items():
         wanted.setdefault("requests", {}).setdefault(key, value)
-    for sort in ("limits", "requests"):
-        if sort in wanted:
-            wanted[sort] = {k: str(v) for k, v in wanted[sort].items()}
+    for section in ("limits", "requests"):
+        if section in wanted:
+            wanted[section] = {k: str(v) for k, v in wanted[section].items()}
     for port in container.get("ports", ()):
         port.setdefault("protocol", "TCP")
     for env in container.get("env", ()):

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from grpo_wizard.steps.emulator.server.context import JSON
+from grpo_wizard.steps.emulator.context import JSON
 
 ObjectKey = tuple[str, str]  # namespace ("" for none) and name
 

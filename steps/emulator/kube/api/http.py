@@ -10,6 +10,7 @@ import msgspec
 import yaml
 from aiohttp import web
 
+from grpo_wizard.steps.emulator.context import JSON
 from grpo_wizard.steps.emulator.kube.api import (
     auth,
     discovery,
@@ -24,8 +25,7 @@ from grpo_wizard.steps.emulator.kube.api import (
 from grpo_wizard.steps.emulator.kube.api.kinds import Kind
 from grpo_wizard.steps.emulator.kube.api.watch import WatchRequest
 from grpo_wizard.steps.emulator.kube.api.writes import WriteOptions
-from grpo_wizard.steps.emulator.kube.core import ClusterContext
-from grpo_wizard.steps.emulator.server.context import JSON
+from grpo_wizard.steps.emulator.kube.context import ClusterContext
 
 _LOG = logging.getLogger(__name__)
 _PATCHES = (writes.JSON_PATCH, writes.MERGE_PATCH, writes.STRATEGIC_MERGE_PATCH, writes.APPLY_PATCH)

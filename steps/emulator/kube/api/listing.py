@@ -6,11 +6,11 @@ from typing import Any
 
 import msgspec
 
+from grpo_wizard.steps.emulator.context import JSON
 from grpo_wizard.steps.emulator.kube.api import kinds
 from grpo_wizard.steps.emulator.kube.api.kinds import Kind
+from grpo_wizard.steps.emulator.kube.context import ClusterContext
 from grpo_wizard.steps.emulator.kube.controllers import daemonsets
-from grpo_wizard.steps.emulator.kube.core import ClusterContext
-from grpo_wizard.steps.emulator.server.context import JSON
 
 # The names of the kinds that the wizard creates; others are listed by their kind in lower case.
 _KIND_NAMES = {

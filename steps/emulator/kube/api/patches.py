@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from grpo_wizard.steps.emulator.context import JSON
 from grpo_wizard.steps.emulator.kube.api import schemas, status
 from grpo_wizard.steps.emulator.kube.api.copies import deep_copy
-from grpo_wizard.steps.emulator.server.context import JSON
 
 
 def merge(target: Any, patch: Any) -> Any:

@@ -13,8 +13,8 @@ from datetime import UTC, datetime
 from functools import cache
 from typing import Any
 
+from grpo_wizard.steps.emulator.context import JSON
 from grpo_wizard.steps.emulator.kube.api.schemas import read_asset
-from grpo_wizard.steps.emulator.server.context import JSON
 
 MEDIA_TYPE = "application/vnd.kubernetes.protobuf"
 _MAGIC = b"k8s\x00"
@@ -84,22 +84,22 @@ def _fields(data: bytes) -> Iterator[tuple[int, Any]]:
     at = 0
     while at < len(data):
         tag, at = _varint(data, at)
-        sort = tag & 7
-        if sort == 0:
+        wire_type = tag & 7
+        if wire_type == 0:
             value, at = _varint(data, at)
             yield tag >> 3, value
-        elif sort == 2:
+        elif wire_type == 2:
             size, at = _varint(data, at)
             if at + size > len(data):
                 raise ValueError("protobuf field reaches beyond its message")
             yield tag >> 3, data[at : at + size]
             at += size
-        elif sort in (1, 5):
-            size = 8 if sort == 1 else 4
-            yield tag >> 3, struct.unpack_from("<d" if sort == 1 else "<f", data, at)[0]
+        elif wire_type in (1, 5):
+            size = 8 if wire_type == 1 else 4
+            yield tag >> 3, struct.unpack_from("<d" if wire_type == 1 else "<f", data, at)[0]
             at += size
         else:
-            raise ValueError(f"unknown wire type {sort}")
+            raise ValueError(f"unknown wire type {wire_type}")
 
 
 def decode(body: bytes) -> JSON:
@@ -140,16 +140,16 @@ def _message(name: str, data: bytes) -> Any:
     for number, raw in _fields(data):
         if str(number) not in table:
             continue
-        field, sort, label = table[str(number)]
+        field, field_type, label = table[str(number)]
         if label == "m":
             entry = dict(_fields(raw))
-            found.setdefault(field, {})[entry.get(1, b"").decode()] = _value(sort, entry.get(2, b""))
+            found.setdefault(field, {})[entry.get(1, b"").decode()] = _value(field_type, entry.get(2, b""))
         elif label == "r":
-            found.setdefault(field, []).append(_value(sort, raw))
+            found.setdefault(field, []).append(_value(field_type, raw))
         elif field in _INLINE:
-            found.update(_value(sort, raw))
+            found.update(_value(field_type, raw))
         else:
-            value = _value(sort, raw)
+            value = _value(field_type, raw)
             if _is_set(field, value):
                 found[field] = value
     return found
@@ -161,16 +161,16 @@ def _is_set(field: str, value: Any) -> bool:
     return bool(value != 0 or isinstance(value, (dict, list)) or field in _ZERO)
 
 
-def _value(sort: str, raw: Any) -> Any:
-    if sort == "string":
+def _value(field_type: str, raw: Any) -> Any:
+    if field_type == "string":
         return raw.decode()
-    if sort == "bytes":
+    if field_type == "bytes":
         return base64.b64encode(raw).decode()
-    if sort == "bool":
+    if field_type == "bool":
         return bool(raw)
-    if "." not in sort:
+    if "." not in field_type:
         return raw - (1 << 64) if isinstance(raw, int) and raw >= 1 << 63 else raw
-    return _message(sort, raw)
+    return _message(field_type, raw)
 
 
 def _time(data: bytes) -> str | None:

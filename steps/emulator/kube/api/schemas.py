@@ -17,8 +17,8 @@ from typing import Any
 
 import msgspec
 
+from grpo_wizard.steps.emulator.context import JSON
 from grpo_wizard.steps.emulator.kube.api.kinds import Kind
-from grpo_wizard.steps.emulator.server.context import JSON
 
 _TYPES: dict[str, type | tuple[type, ...]] = {
     "string": str,

@@ -6,8 +6,8 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+from grpo_wizard.steps.emulator.context import JSON
 from grpo_wizard.steps.emulator.kube.api import status
-from grpo_wizard.steps.emulator.server.context import JSON
 
 ObjectPredicate = Callable[[JSON], bool]
 _SPLIT = re.compile(r",(?![^()]*\))")

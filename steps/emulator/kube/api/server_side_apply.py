@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from grpo_wizard.steps.emulator.context import JSON
 from grpo_wizard.steps.emulator.kube.api import schemas, status
 from grpo_wizard.steps.emulator.kube.api.copies import deep_copy
-from grpo_wizard.steps.emulator.server.context import JSON
 
 _UNTRACKED_FIELDS = {"apiVersion", "kind"}
 _UNTRACKED_METADATA = {
@@ -161,10 +161,10 @@ def merge(node: JSON, live: Any, applied: Any) -> Any:
 def apply(node: JSON, live: JSON, applied: JSON, manager: str, force: bool, now: str) -> JSON:
     """Perform a server-side apply. Raises the 409 that names the other managers' fields."""
     managed: list[JSON] = deep_copy(live["metadata"].get("managedFields", []))
-    mine = next((m for m in managed if m["manager"] == manager and m["operation"] == "Apply"), None)
+    own = next((m for m in managed if m["manager"] == manager and m["operation"] == "Apply"), None)
     wanted = leaves(fields_of(node, applied))
-    before = leaves(mine["fieldsV1"]) if mine else set()
-    others = [m for m in managed if m is not mine]
+    before = leaves(own["fieldsV1"]) if own else set()
+    others = [m for m in managed if m is not own]
     clashes = [
         (m["manager"], path)
         for m in others
@@ -192,8 +192,8 @@ def apply(node: JSON, live: JSON, applied: JSON, manager: str, force: bool, now:
         "fieldsType": "FieldsV1",
         "fieldsV1": fields_from_paths(wanted),
     }
-    if mine and {**mine, "time": now} == entry:
-        entry = mine
+    if own and {**own, "time": now} == entry:
+        entry = own
     result["metadata"]["managedFields"] = [entry, *(m for m in kept if m["fieldsV1"])]
     return result
 
@@ -209,10 +209,10 @@ def track_update(node: JSON, old: JSON | None, new: JSON, manager: str, now: str
     if not changed:
         return {**new, "metadata": {**new["metadata"], "managedFields": managed}} if managed else new
     kept = []
-    mine: set[tuple[str, ...]] = set()
+    own: set[tuple[str, ...]] = set()
     for entry in managed:
         if entry["manager"] == manager and entry["operation"] == "Update":
-            mine = leaves(entry["fieldsV1"])
+            own = leaves(entry["fieldsV1"])
         else:
             kept.append({**entry, "fieldsV1": fields_from_paths(leaves(entry["fieldsV1"]) - changed)})
     entry = {
@@ -221,7 +221,7 @@ def track_update(node: JSON, old: JSON | None, new: JSON, manager: str, now: str
         "apiVersion": new.get("apiVersion"),
         "time": now,
         "fieldsType": "FieldsV1",
-        "fieldsV1": fields_from_paths(mine | changed),
+        "fieldsV1": fields_from_paths(own | changed),
     }
     return {
         **new,

@@ -15,11 +15,11 @@ from datetime import UTC, datetime
 
 import msgspec
 
+from grpo_wizard.steps.emulator.context import JSON, Clock
 from grpo_wizard.steps.emulator.kube.api import status
 from grpo_wizard.steps.emulator.kube.api.copies import deep_copy
 from grpo_wizard.steps.emulator.kube.api.encoded import EncodedObjects
 from grpo_wizard.steps.emulator.kube.api.kinds import Kind
-from grpo_wizard.steps.emulator.server.context import JSON, Clock
 
 HISTORY_LIMIT = 4096  # events kept for watches that resume; older versions get 410
 _REMOVED_BY_CONTROLLER = (

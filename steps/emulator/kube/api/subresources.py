@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from aiohttp import web
 
+from grpo_wizard.steps.emulator.context import JSON
 from grpo_wizard.steps.emulator.kube.api import auth, kinds, patches, status, writes
 from grpo_wizard.steps.emulator.kube.api.kinds import Kind
 from grpo_wizard.steps.emulator.kube.api.store import ObjectStore, format_timestamp
-from grpo_wizard.steps.emulator.kube.core import ClusterContext
+from grpo_wizard.steps.emulator.kube.context import ClusterContext
 from grpo_wizard.steps.emulator.kube.streams import router
-from grpo_wizard.steps.emulator.server.context import JSON
 
 if TYPE_CHECKING:
     from grpo_wizard.steps.emulator.kube.api.http import RequestTarget

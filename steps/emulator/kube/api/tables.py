@@ -6,10 +6,10 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
+from grpo_wizard.steps.emulator.context import JSON
 from grpo_wizard.steps.emulator.kube.api import kinds, selectors
 from grpo_wizard.steps.emulator.kube.api.kinds import Kind
 from grpo_wizard.steps.emulator.kube.api.schemas import read_asset
-from grpo_wizard.steps.emulator.server.context import JSON
 
 TABLE_MEDIA_TYPE = "as=Table"
 Cell = Callable[[JSON], Any]

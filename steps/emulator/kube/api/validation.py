@@ -8,9 +8,9 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from grpo_wizard.steps.emulator.context import JSON
 from grpo_wizard.steps.emulator.kube.api import kinds, quantities, schemas, status
 from grpo_wizard.steps.emulator.kube.api.kinds import Kind
-from grpo_wizard.steps.emulator.server.context import JSON
 
 Cause = tuple[str, str, str]
 _LABEL = re.compile(r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$")
@@ -133,15 +133,15 @@ def _container(container: JSON, path: str, volumes: set[str]) -> Iterator[Cause]
 
 def _resources(wanted: JSON, path: str) -> Iterator[Cause]:
     amounts: dict[tuple[str, str], Any] = {}
-    for sort in ("limits", "requests"):
-        for name, value in wanted.get(sort, {}).items():
+    for section in ("limits", "requests"):
+        for name, value in wanted.get(section, {}).items():
             try:
-                amounts[sort, name] = quantities.parse_quantity(value)
+                amounts[section, name] = quantities.parse_quantity(value)
             except ValueError as error:
-                yield f"{path}.{sort}[{name}]", "FieldValueInvalid", f'Invalid value: "{value}": {error}'
-    for (sort, name), value in amounts.items():
+                yield f"{path}.{section}[{name}]", "FieldValueInvalid", f'Invalid value: "{value}": {error}'
+    for (section, name), value in amounts.items():
         limit = amounts.get(("limits", name))
-        if sort == "requests" and limit is not None and value > limit:
+        if section == "requests" and limit is not None and value > limit:
             yield (
                 f"{path}.requests",
                 "FieldValueInvalid",

@@ -11,11 +11,11 @@ from typing import Any
 import msgspec
 from aiohttp import web
 
+from grpo_wizard.steps.emulator.context import JSON
 from grpo_wizard.steps.emulator.kube.api import status
 from grpo_wizard.steps.emulator.kube.api.kinds import Kind
 from grpo_wizard.steps.emulator.kube.api.selectors import ObjectPredicate
 from grpo_wizard.steps.emulator.kube.api.store import ObjectStore, StoreEvent
-from grpo_wizard.steps.emulator.server.context import JSON
 
 MAX_BACKLOG = 20000  # events that a slow client may lag before its watch is closed, as by the watch cache
 BOOKMARK_S = 60.0

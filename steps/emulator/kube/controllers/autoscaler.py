@@ -8,14 +8,14 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from grpo_wizard.steps.emulator.context import JSON
 from grpo_wizard.steps.emulator.drills import kubernetes
 from grpo_wizard.steps.emulator.kube.api import kinds
+from grpo_wizard.steps.emulator.kube.context import ClusterContext
 from grpo_wizard.steps.emulator.kube.controllers import scheduler, scheduling_predicates, volumes
 from grpo_wizard.steps.emulator.kube.controllers.event_throttle import EventThrottle
 from grpo_wizard.steps.emulator.kube.controllers.scheduling_predicates import ResourceAmounts
-from grpo_wizard.steps.emulator.kube.core import ClusterContext
 from grpo_wizard.steps.emulator.kube.node import failures, machines, nodes
-from grpo_wizard.steps.emulator.server.context import JSON
 
 _SOURCE = "cluster-autoscaler"
 SCALE_DOWN_DELAY_S = 600.0  # GKE's balanced profile removes a node that was unneeded for 10 min
@@ -224,14 +224,14 @@ def _scale_up_failure(pool: JSON, refused: str) -> ScaleUpFailure:
 
 def _report_failure(kube: ClusterContext, pod: JSON, refusal: ScaleUpFailure, repeats: EventThrottle) -> None:
     """Report it at once, then about once a minute."""
-    told, uid, shape = (
+    last_messages, uid, shape = (
         kube.controller_state_for("refusals"),
         pod["metadata"]["uid"],
         scheduling_predicates.scheduling_key(pod),
     )
     reason, message = refusal.reason, refusal.message
-    if told.get(uid) != message:
-        told[uid] = message
+    if last_messages.get(uid) != message:
+        last_messages[uid] = message
         repeats.restart_timer(shape)
     elif not repeats.should_repeat(shape):
         return
@@ -239,9 +239,9 @@ def _report_failure(kube: ClusterContext, pod: JSON, refusal: ScaleUpFailure, re
 
 
 def _discard_finished_pods(kube: ClusterContext, waiting: list[JSON]) -> None:
-    told = kube.controller_state_for("refusals")
-    for uid in told.keys() - {pod["metadata"]["uid"] for pod in waiting}:
-        del told[uid]
+    last_messages = kube.controller_state_for("refusals")
+    for uid in last_messages.keys() - {pod["metadata"]["uid"] for pod in waiting}:
+        del last_messages[uid]
 
 
 def _scale_down(kube: ClusterContext, pools: list[JSON], *, busy: bool) -> None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from grpo_wizard.steps.emulator.context import JSON
 from grpo_wizard.steps.emulator.kube.api import defaults, kinds
 from grpo_wizard.steps.emulator.kube.api.copies import deep_copy
 from grpo_wizard.steps.emulator.kube.api.kinds import Kind
+from grpo_wizard.steps.emulator.kube.context import ClusterContext
 from grpo_wizard.steps.emulator.kube.controllers import scheduling_predicates
-from grpo_wizard.steps.emulator.kube.core import ClusterContext
-from grpo_wizard.steps.emulator.server.context import JSON
 
 _DEFAULT_TOLERATIONS = [
     {"key": key, "operator": "Exists", "effect": effect}

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from grpo_wizard.steps.emulator.context import JSON
 from grpo_wizard.steps.emulator.kube.api import defaults, kinds
 from grpo_wizard.steps.emulator.kube.api.kinds import Kind
-from grpo_wizard.steps.emulator.kube.core import ClusterContext
+from grpo_wizard.steps.emulator.kube.context import ClusterContext
 from grpo_wizard.steps.emulator.kube.node import sidecars
-from grpo_wizard.steps.emulator.server.context import JSON
 
 _ADDON_LABELS = {"addonmanager.kubernetes.io/mode": "EnsureExists"}
 _LUSTRE_TIERS = (125, 250, 500, 1000)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import hashlib
 import json
 
+from grpo_wizard.steps.emulator.context import JSON
 from grpo_wizard.steps.emulator.kube.api import defaults, kinds
 from grpo_wizard.steps.emulator.kube.api.copies import deep_copy
+from grpo_wizard.steps.emulator.kube.context import ClusterContext
 from grpo_wizard.steps.emulator.kube.controllers import daemonsets
-from grpo_wizard.steps.emulator.kube.core import ClusterContext
-from grpo_wizard.steps.emulator.server.context import JSON
 
 
 def _owned_by(objects: list[JSON], uid: str) -> list[JSON]:
@@ -32,12 +32,12 @@ def _deployment(kube: ClusterContext, deployment: JSON) -> None:
     digest = hashlib.sha256(json.dumps(spec["template"], sort_keys=True).encode()).hexdigest()[:10]
     name, extra = f"{meta['name']}-{digest}", {"pod-template-hash": digest}
     sets = _owned_by(kube.store.list(kinds.REPLICA_SET, meta["namespace"]), meta["uid"])
-    mine = next((s for s in sets if s["metadata"]["name"] == name), None)
-    if mine is None:
+    current = next((s for s in sets if s["metadata"]["name"] == name), None)
+    if current is None:
         template = deep_copy(spec["template"])
         template.setdefault("metadata", {}).setdefault("labels", {}).update(extra)
         selector = {"matchLabels": {**spec["selector"].get("matchLabels", {}), **extra}}
-        mine = kube.store.create(
+        current = kube.store.create(
             kinds.REPLICA_SET,
             {
                 "apiVersion": "apps/v1",
@@ -52,10 +52,10 @@ def _deployment(kube: ClusterContext, deployment: JSON) -> None:
             },
         )
     for other in sets:
-        wanted = spec["replicas"] if other is mine else 0
+        wanted = spec["replicas"] if other is current else 0
         if other["spec"]["replicas"] != wanted:
             _resize(kube, other, wanted)
-    ready = mine.get("status", {}).get("readyReplicas", 0)
+    ready = current.get("status", {}).get("readyReplicas", 0)
     current = {
         "observedGeneration": meta["generation"],
         "conditions": [

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from grpo_wizard.steps.emulator.context import JSON
 from grpo_wizard.steps.emulator.kube.api import kinds
+from grpo_wizard.steps.emulator.kube.context import ClusterContext
 from grpo_wizard.steps.emulator.kube.controllers import daemonsets
-from grpo_wizard.steps.emulator.kube.core import ClusterContext
 from grpo_wizard.steps.emulator.kube.node import mounts, sidecars
-from grpo_wizard.steps.emulator.server.context import JSON
 
 
 def reconcile(kube: ClusterContext) -> None:
@@ -46,7 +46,7 @@ def _ensure_service_account(kube: ClusterContext, namespace: str) -> None:
 
 def _service(kube: ClusterContext, service: JSON, pods: list[JSON]) -> None:
     meta, wanted = service["metadata"], service["spec"]["selector"].items()
-    mine = [
+    selected = [
         p
         for p in pods
         if p["metadata"]["namespace"] == meta["namespace"]
@@ -65,7 +65,7 @@ def _service(kube: ClusterContext, service: JSON, pods: list[JSON]) -> None:
                     "uid": p["metadata"]["uid"],
                 },
             }
-            for p in mine
+            for p in selected
             if daemonsets.is_ready(p) == up
         ]
         for key, up in (("addresses", True), ("notReadyAddresses", False))

@@ -4,7 +4,7 @@ controllers one by one.
 
 from __future__ import annotations
 
-from grpo_wizard.steps.emulator.kube.core import ClusterContext
+from grpo_wizard.steps.emulator.kube.context import ClusterContext
 
 _MIN_REAL_SECONDS = 30.0
 _MAX_REPEATS_PER_SECOND = 20  # at most this many repeated events per second

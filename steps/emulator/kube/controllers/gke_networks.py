@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 
+from grpo_wizard.steps.emulator.context import JSON
 from grpo_wizard.steps.emulator.kube.api import kinds
 from grpo_wizard.steps.emulator.kube.api.kinds import Kind
-from grpo_wizard.steps.emulator.kube.core import ClusterContext
+from grpo_wizard.steps.emulator.kube.context import ClusterContext
 from grpo_wizard.steps.emulator.kube.node import addressing
-from grpo_wizard.steps.emulator.server.context import JSON
 
 INTERFACES = "networking.gke.io/interfaces"
 POD_IPS = "networking.gke.io/pod-ips"
@@ -78,8 +78,8 @@ def _advertise_network(kube: ClusterContext, network: str, param: JSON) -> None:
         if key not in node["status"]["allocatable"] and subnet in [w.rsplit("/", 1)[-1] for w in wired]:
 
             def edit(n: JSON) -> None:
-                for sort in ("capacity", "allocatable"):
-                    n["status"][sort][key] = "1"
+                for section in ("capacity", "allocatable"):
+                    n["status"][section][key] = "1"
 
             kube.edit_object(kinds.NODE, node, edit)
 

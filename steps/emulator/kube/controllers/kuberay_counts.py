@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from grpo_wizard.steps.emulator.server.context import JSON
+from grpo_wizard.steps.emulator.context import JSON
 
 
 def worker_totals(cluster: JSON) -> tuple[int, int, int]:

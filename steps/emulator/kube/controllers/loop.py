@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 
 from grpo_wizard.steps.emulator.kube.api.store import StoreEvent
+from grpo_wizard.steps.emulator.kube.context import ClusterContext
 from grpo_wizard.steps.emulator.kube.controllers import (
     autoscaler,
     daemonsets,
@@ -20,7 +21,6 @@ from grpo_wizard.steps.emulator.kube.controllers import (
     scheduler,
     volumes,
 )
-from grpo_wizard.steps.emulator.kube.core import ClusterContext
 from grpo_wizard.steps.emulator.kube.node import kubelet, nodes, sidecars
 
 _LOG = logging.getLogger(__name__)

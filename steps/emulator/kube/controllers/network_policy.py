@@ -5,10 +5,10 @@ Used where an emulated pod waits for another (a Ray worker for its head). `ipBlo
 
 from __future__ import annotations
 
+from grpo_wizard.steps.emulator.context import JSON
 from grpo_wizard.steps.emulator.kube.api import kinds
 from grpo_wizard.steps.emulator.kube.api.selectors import matches_labels
-from grpo_wizard.steps.emulator.kube.core import ClusterContext
-from grpo_wizard.steps.emulator.server.context import JSON
+from grpo_wizard.steps.emulator.kube.context import ClusterContext
 
 
 def is_reachable(kube: ClusterContext, source: JSON, target: JSON, port: int) -> bool:
@@ -18,15 +18,14 @@ def is_reachable(kube: ClusterContext, source: JSON, target: JSON, port: int) ->
     )
 
 
-def _is_direction_allowed(kube: ClusterContext, mine: JSON, other: JSON, port: int, direction: str) -> bool:
+def _is_direction_allowed(kube: ClusterContext, pod: JSON, other: JSON, port: int, direction: str) -> bool:
     policies = [
         p["spec"]
-        for p in kube.store.list(kinds.NETWORK_POLICY, mine["metadata"]["namespace"])
-        if matches_labels(p["spec"].get("podSelector") or {}, _labels(mine))
-        and direction in _types(p["spec"])
+        for p in kube.store.list(kinds.NETWORK_POLICY, pod["metadata"]["namespace"])
+        if matches_labels(p["spec"].get("podSelector") or {}, _labels(pod)) and direction in _types(p["spec"])
     ]
     return not policies or any(
-        _rule(kube, rule, mine, other, port, direction)
+        _rule(kube, rule, pod, other, port, direction)
         for spec in policies
         for rule in spec.get(direction.lower()) or ()
     )
@@ -40,10 +39,10 @@ def _labels(obj: JSON) -> dict[str, str]:
     return obj["metadata"].get("labels") or {}
 
 
-def _rule(kube: ClusterContext, rule: JSON, mine: JSON, other: JSON, port: int, direction: str) -> bool:
+def _rule(kube: ClusterContext, rule: JSON, pod: JSON, other: JSON, port: int, direction: str) -> bool:
     peers = rule.get("from" if direction == "Ingress" else "to") or []
     return _port(rule.get("ports") or [], port) and (
-        not peers or any(_peer(kube, p, mine, other) for p in peers)
+        not peers or any(_peer(kube, p, pod, other) for p in peers)
     )
 
 
@@ -55,12 +54,12 @@ def _port(ports: list[JSON], port: int) -> bool:
     )
 
 
-def _peer(kube: ClusterContext, peer: JSON, mine: JSON, other: JSON) -> bool:
+def _peer(kube: ClusterContext, peer: JSON, pod: JSON, other: JSON) -> bool:
     if "ipBlock" in peer:
         return False
     if "namespaceSelector" in peer:
         namespace = kube.store.find(kinds.NAMESPACE, "", other["metadata"]["namespace"])
         near = namespace is not None and matches_labels(peer["namespaceSelector"], _labels(namespace))
     else:
-        near = mine["metadata"]["namespace"] == other["metadata"]["namespace"]
+        near = pod["metadata"]["namespace"] == other["metadata"]["namespace"]
     return near and ("podSelector" not in peer or matches_labels(peer["podSelector"], _labels(other)))

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from grpo_wizard.steps.emulator.context import JSON
 from grpo_wizard.steps.emulator.drills import kubernetes
 from grpo_wizard.steps.emulator.kube.api import defaults, kinds
 from grpo_wizard.steps.emulator.kube.api.copies import deep_copy
 from grpo_wizard.steps.emulator.kube.controllers import daemonsets
 from grpo_wizard.steps.emulator.kube.node import init_containers
-from grpo_wizard.steps.emulator.server.context import JSON
 
 OVERWRITE_CMD_ANNOTATION = "ray.io/overwrite-container-cmd"
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from fractions import Fraction
 
+from grpo_wizard.steps.emulator.context import JSON
 from grpo_wizard.steps.emulator.kube.api import kinds, quantities
+from grpo_wizard.steps.emulator.kube.context import ClusterContext
 from grpo_wizard.steps.emulator.kube.controllers import daemonsets
 from grpo_wizard.steps.emulator.kube.controllers.kuberay_counts import worker_totals
-from grpo_wizard.steps.emulator.kube.core import ClusterContext
 from grpo_wizard.steps.emulator.kube.node import machines
-from grpo_wizard.steps.emulator.server.context import JSON
 
 _ALL_PODS_READY_FIRST_TIME = "AllPodRunningAndReadyFirstTime"
 
@@ -107,8 +107,8 @@ def _conditions(old: JSON, head: JSON | None, all_up: bool, now: str) -> list[JS
     elif daemonsets.is_ready(head):
         ready = ("True", "HeadPodRunningAndReady", "")
     else:
-        told: JSON = next((c for c in head["status"].get("conditions", ()) if c["type"] == "Ready"), {})
-        ready = ("False", told.get("reason") or "HeadPodNotReady", told.get("message", ""))
+        condition: JSON = next((c for c in head["status"].get("conditions", ()) if c["type"] == "Ready"), {})
+        ready = ("False", condition.get("reason") or "HeadPodNotReady", condition.get("message", ""))
     latched = before.get("RayClusterProvisioned", {}).get("status") == "True"
     provisioned = (
         ("True", _ALL_PODS_READY_FIRST_TIME, "All Ray Pods are ready for the first time")

@@ -6,13 +6,13 @@ from collections import Counter
 from collections.abc import Iterator
 from fractions import Fraction
 
+from grpo_wizard.steps.emulator.context import JSON
 from grpo_wizard.steps.emulator.kube.api import kinds
+from grpo_wizard.steps.emulator.kube.context import ClusterContext
 from grpo_wizard.steps.emulator.kube.controllers import scheduling_predicates, volumes
 from grpo_wizard.steps.emulator.kube.controllers.event_throttle import EventThrottle
 from grpo_wizard.steps.emulator.kube.controllers.scheduling_predicates import ResourceAmounts
-from grpo_wizard.steps.emulator.kube.core import ClusterContext
 from grpo_wizard.steps.emulator.kube.node import machines
-from grpo_wizard.steps.emulator.server.context import JSON
 
 _EVENT_REPEAT_S = 300.0  # an unchanged result is reported again after the scheduler's own flush interval
 
@@ -129,8 +129,10 @@ def _bind(kube: ClusterContext, pod: JSON, node: str) -> None:
 
 
 def _record_failure(kube: ClusterContext, pod: JSON, message: str, repeats: EventThrottle) -> None:
-    told: JSON = next((c for c in pod["status"].get("conditions", ()) if c["type"] == "PodScheduled"), {})
-    if told.get("message") == message:
+    condition: JSON = next(
+        (c for c in pod["status"].get("conditions", ()) if c["type"] == "PodScheduled"), {}
+    )
+    if condition.get("message") == message:
         if repeats.should_repeat(scheduling_predicates.scheduling_key(pod)):
             kube.record_event(kinds.POD, pod, "FailedScheduling", message, "default-scheduler", warning=True)
         return

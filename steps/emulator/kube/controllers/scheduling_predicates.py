@@ -8,10 +8,10 @@ import hashlib
 import json
 from fractions import Fraction
 
+from grpo_wizard.steps.emulator.context import JSON
 from grpo_wizard.steps.emulator.kube.api.selectors import matches_expression
 from grpo_wizard.steps.emulator.kube.controllers import gke_networks
 from grpo_wizard.steps.emulator.kube.node import machines
-from grpo_wizard.steps.emulator.server.context import JSON
 
 ResourceAmounts = dict[str, Fraction]
 AFFINITY_MISMATCH = "node(s) didn't match Pod's node affinity/selector"

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from grpo_wizard.steps.emulator.context import JSON
 from grpo_wizard.steps.emulator.kube.api import kinds, quantities
-from grpo_wizard.steps.emulator.kube.core import ClusterContext
-from grpo_wizard.steps.emulator.server.context import JSON
+from grpo_wizard.steps.emulator.kube.context import ClusterContext
 
 LUSTRE_DRIVER = "lustre.csi.storage.gke.io"
 
@@ -64,15 +64,15 @@ def _bind(kube: ClusterContext, claim: JSON) -> None:
     if wanted:
         return
     name = spec.get("storageClassName", "")
-    sort = kube.store.find(kinds.STORAGE_CLASS, "", name) if name else None
-    if sort is None:
+    storage_class = kube.store.find(kinds.STORAGE_CLASS, "", name) if name else None
+    if storage_class is None:
         text = (
             f'storageclass.storage.k8s.io "{name}" not found'
             if name
             else "no persistent volumes available for this claim and no storage class is set"
         )
         reason, warning = ("ProvisioningFailed", True) if name else ("FailedBinding", False)
-    elif sort.get("volumeBindingMode") == "WaitForFirstConsumer":
+    elif storage_class.get("volumeBindingMode") == "WaitForFirstConsumer":
         reason, text, warning = (
             "WaitForFirstConsumer",
             "waiting for first consumer to be created before binding",
@@ -83,7 +83,7 @@ def _bind(kube: ClusterContext, claim: JSON) -> None:
             "ExternalProvisioning",
             (
                 "Waiting for a volume to be created either by the external "
-                f"provisioner '{sort['provisioner']}' or manually by the "
+                f"provisioner '{storage_class['provisioner']}' or manually by the "
                 "system administrator."
             ),
             False,
@@ -94,10 +94,10 @@ def _bind(kube: ClusterContext, claim: JSON) -> None:
 
 def _is_new_message(kube: ClusterContext, uid: str, text: str) -> bool:
     """Return True the first time: the controller repeats itself, but one event is enough."""
-    told = kube.controller_state_for("told")
-    if told.get(uid) == text:
+    last_messages = kube.controller_state_for("told")
+    if last_messages.get(uid) == text:
         return False
-    told[uid] = text
+    last_messages[uid] = text
     return True
 
 
@@ -106,8 +106,8 @@ def _mismatch(pv: JSON, claim: JSON) -> str | None:
     ref, spec, meta = pv["spec"].get("claimRef"), claim["spec"], claim["metadata"]
     if "deletionTimestamp" in pv["metadata"] or pv["status"].get("phase") == "Released":
         return "volume already bound to a different claim." if spec.get("volumeName") else None
-    mine = ref and ref["name"] == meta["name"] and ref.get("namespace", "") == meta["namespace"]
-    if ref and (not mine or ref.get("uid", meta["uid"]) != meta["uid"]):
+    is_bound_to_claim = ref and ref["name"] == meta["name"] and ref.get("namespace", "") == meta["namespace"]
+    if ref and (not is_bound_to_claim or ref.get("uid", meta["uid"]) != meta["uid"]):
         return "volume already bound to a different claim." if spec.get("volumeName") else None
     if pv["spec"].get("storageClassName", "") != spec.get("storageClassName", ""):
         return "storageClassName does not match"

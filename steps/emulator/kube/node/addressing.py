@@ -9,9 +9,9 @@ from __future__ import annotations
 import hashlib
 import ipaddress
 
+from grpo_wizard.steps.emulator.context import JSON
 from grpo_wizard.steps.emulator.kube.api import kinds
-from grpo_wizard.steps.emulator.kube.core import ClusterContext
-from grpo_wizard.steps.emulator.server.context import JSON
+from grpo_wizard.steps.emulator.kube.context import ClusterContext
 
 _DEFAULT_POD_RANGE, _DEFAULT_NODE_RANGE = "10.4.0.0/14", "10.128.0.0/20"
 _POD_CIDR_PREFIX = 24  # prefix length of a node's pod range

@@ -5,10 +5,10 @@ from __future__ import annotations
 import base64
 import re
 
+from grpo_wizard.steps.emulator.context import JSON, PodView
 from grpo_wizard.steps.emulator.kube.api import kinds
-from grpo_wizard.steps.emulator.kube.core import ClusterContext
+from grpo_wizard.steps.emulator.kube.context import ClusterContext
 from grpo_wizard.steps.emulator.kube.node import mounts
-from grpo_wizard.steps.emulator.server.context import JSON, PodView
 
 
 def resolve_env(kube: ClusterContext, pod: JSON, container: JSON) -> dict[str, str]:
@@ -41,8 +41,8 @@ def _value_from(kube: ClusterContext, pod: JSON, container: JSON, source: JSON) 
     if "fieldRef" in source:
         return _field_ref(pod, source["fieldRef"]["fieldPath"])
     if "resourceFieldRef" in source:
-        sort, _, name = source["resourceFieldRef"]["resource"].partition(".")
-        return str(container.get("resources", {}).get(sort, {}).get(name, "0"))
+        section, _, name = source["resourceFieldRef"]["resource"].partition(".")
+        return str(container.get("resources", {}).get(section, {}).get(name, "0"))
     return None
 
 

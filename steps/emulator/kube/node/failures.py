@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from grpo_wizard.steps.emulator.context import JSON
 from grpo_wizard.steps.emulator.drills import kubernetes
 from grpo_wizard.steps.emulator.kube.api import kinds
-from grpo_wizard.steps.emulator.kube.core import ClusterContext
-from grpo_wizard.steps.emulator.server.context import JSON
+from grpo_wizard.steps.emulator.kube.context import ClusterContext
 
 # Real durations in seconds: notice before a preemption, toleration of an unreachable node, GKE's auto-repair.
 PREEMPTION_NOTICE_S, UNREACHABLE_TOLERATION_S, REPAIR_S = 30.0, 300.0, 600.0
@@ -139,9 +139,14 @@ def _set_ready_condition(kube: ClusterContext, node: JSON, status: str, reason: 
     rows = node["status"]["conditions"]
     if any(c["type"] == "Ready" and c["status"] == status for c in rows):
         return node
-    told = {"status": status, "reason": reason, "message": message, "lastTransitionTime": kube.timestamp()}
+    condition = {
+        "status": status,
+        "reason": reason,
+        "message": message,
+        "lastTransitionTime": kube.timestamp(),
+    }
     return kube.set_status(
-        kinds.NODE, node, conditions=[{**c, **told} if c["type"] == "Ready" else c for c in rows]
+        kinds.NODE, node, conditions=[{**c, **condition} if c["type"] == "Ready" else c for c in rows]
     )
 
 

@@ -6,8 +6,8 @@ import fnmatch
 import re
 from functools import cache
 
+from grpo_wizard.steps.emulator.context import JSON
 from grpo_wizard.steps.emulator.kube.api.schemas import read_asset
-from grpo_wizard.steps.emulator.server.context import JSON
 
 
 @cache

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from grpo_wizard.steps.emulator.context import JSON
 from grpo_wizard.steps.emulator.drills import kubernetes
 from grpo_wizard.steps.emulator.kube.api import kinds
+from grpo_wizard.steps.emulator.kube.context import ClusterContext
 from grpo_wizard.steps.emulator.kube.controllers import gke_networks
-from grpo_wizard.steps.emulator.kube.core import ClusterContext
 from grpo_wizard.steps.emulator.kube.node import (
     addressing,
     images,
@@ -16,7 +17,6 @@ from grpo_wizard.steps.emulator.kube.node import (
     pod_status,
     sidecars,
 )
-from grpo_wizard.steps.emulator.server.context import JSON
 
 # Real durations in seconds. The head's and the worker's include Ray and the image's own setup (uv, apt).
 SANDBOX_S, START_S, READY_S, RAY_S = 2.0, 1.0, 1.0, 45.0
@@ -101,10 +101,10 @@ def _record_repeated(
 ) -> None:
     """Record a problem at once and then every two minutes, like the kubelet's retries."""
     key = timer_key(pod, f"told/{reason}")
-    told = kube.controller_state_for("told")
-    if told.get(key) == message and not kube.timer_expired(key, every, 5.0):
+    last_messages = kube.controller_state_for("told")
+    if last_messages.get(key) == message and not kube.timer_expired(key, every, 5.0):
         return
-    told[key] = message
+    last_messages[key] = message
     kube.cancel_timers(key)
     kube.record_event(kinds.POD, pod, reason, message, _SOURCE, warning=True)
 

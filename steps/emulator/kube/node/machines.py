@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from fractions import Fraction
 
-from grpo_wizard.steps.emulator.server.context import JSON
+from grpo_wizard.steps.emulator.context import JSON
 
 # vCPU and GiB of the accelerator machine types (https://docs.cloud.google.com/compute/docs/accelerator-optimized-machines,
 # 2026-11-30).

@@ -8,12 +8,12 @@ import re
 import shutil
 from pathlib import Path
 
+from grpo_wizard.steps.emulator.context import JSON
 from grpo_wizard.steps.emulator.drills import kubernetes
 from grpo_wizard.steps.emulator.kube.api import auth, kinds
 from grpo_wizard.steps.emulator.kube.api.kinds import Kind
+from grpo_wizard.steps.emulator.kube.context import ClusterContext
 from grpo_wizard.steps.emulator.kube.controllers import volumes
-from grpo_wizard.steps.emulator.kube.core import ClusterContext
-from grpo_wizard.steps.emulator.server.context import JSON
 
 SERVICE_ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
 _DRILL_MESSAGE = (
@@ -71,12 +71,12 @@ def mounts(kube: ClusterContext, pod: JSON, container: JSON) -> dict[str, Path]:
     known = {v["name"]: v for v in pod["spec"].get("volumes", ())}
     found = {}
     for mount in container.get("volumeMounts", ()):
-        place = _volume_folder(kube, pod, known[mount["name"]])
+        local_path = _volume_folder(kube, pod, known[mount["name"]])
         if mount.get("subPath"):
-            place = place / _safe_relative_path(mount["subPath"])
-            if not place.exists():
-                place.mkdir(parents=True)
-        found[mount["mountPath"].rstrip("/") or "/"] = place
+            local_path = local_path / _safe_relative_path(mount["subPath"])
+            if not local_path.exists():
+                local_path.mkdir(parents=True)
+        found[mount["mountPath"].rstrip("/") or "/"] = local_path
     return found
 
 
@@ -93,20 +93,20 @@ def _volume_folder(kube: ClusterContext, pod: JSON, volume: JSON) -> Path:
         pv = volumes.volume_of(kube, pod, volume)
         csi = (pv or {}).get("spec", {}).get("csi") or {}
         handle = csi.get("volumeHandle") or (pv or {"metadata": {"name": "unbound"}})["metadata"]["name"]
-        place = kube.lustre_folder(handle)
+        local_path = kube.lustre_folder(handle)
     elif "hostPath" in volume:
         node = re.sub(r"[^-a-z0-9]", "_", pod["spec"].get("nodeName", "none"))
-        place = (
+        local_path = (
             kube.root / "nodes" / node / _safe_relative_path(volume["hostPath"]["path"].replace("..", "__"))
         )
     else:
-        place = pod_folder(kube, pod) / re.sub(r"[^-a-z0-9]", "_", volume["name"])
-    place.mkdir(parents=True, exist_ok=True, mode=0o700)
-    _write_volume(kube, pod, volume, place)
-    return place
+        local_path = pod_folder(kube, pod) / re.sub(r"[^-a-z0-9]", "_", volume["name"])
+    local_path.mkdir(parents=True, exist_ok=True, mode=0o700)
+    _write_volume(kube, pod, volume, local_path)
+    return local_path
 
 
-def _write_volume(kube: ClusterContext, pod: JSON, volume: JSON, place: Path) -> None:
+def _write_volume(kube: ClusterContext, pod: JSON, volume: JSON, local_path: Path) -> None:
     namespace = pod["metadata"]["namespace"]
     wanted: dict[str, bytes] = {}
     for kind, source, name in _sources(volume):
@@ -123,10 +123,12 @@ def _write_volume(kube: ClusterContext, pod: JSON, volume: JSON, place: Path) ->
             wanted[_safe_relative_path(entry["path"])] = namespace.encode()
     if not wanted and not _sources(volume):
         return
-    for path in [p for p in place.rglob("*") if p.is_file() and str(p.relative_to(place)) not in wanted]:
+    for path in [
+        p for p in local_path.rglob("*") if p.is_file() and str(p.relative_to(local_path)) not in wanted
+    ]:
         path.unlink()
     for name, content in wanted.items():
-        _write_if_changed(place / name, content)
+        _write_if_changed(local_path / name, content)
 
 
 def data_bytes(obj: JSON) -> dict[str, bytes]:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from grpo_wizard.steps.emulator.context import JSON
 from grpo_wizard.steps.emulator.kube.api import kinds
 from grpo_wizard.steps.emulator.kube.api.defaults import random_suffix
-from grpo_wizard.steps.emulator.kube.core import ClusterContext
+from grpo_wizard.steps.emulator.kube.context import ClusterContext
 from grpo_wizard.steps.emulator.kube.node import addressing, failures, machines
-from grpo_wizard.steps.emulator.server.context import JSON
 
 # Real durations in seconds: a GPU node joins about 4 min after it is requested (NVIDIA/aicr issue 2764), others after
 # about 90 s; driver and device plugin take about another minute.
@@ -186,8 +186,8 @@ def _advertise_gpus(kube: ClusterContext, pool: JSON, node: JSON) -> None:
     ):
 
         def edit(n: JSON) -> None:
-            for sort in ("capacity", "allocatable"):
-                n["status"][sort]["nvidia.com/gpu"] = str(count)
+            for field in ("capacity", "allocatable"):
+                n["status"][field]["nvidia.com/gpu"] = str(count)
 
         kube.edit_object(kinds.NODE, node, edit)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 
-from grpo_wizard.steps.emulator.server.context import JSON
+from grpo_wizard.steps.emulator.context import JSON
 
 CONTAINER_GROUPS = (("initContainers", "initContainerStatuses"), ("containers", "containerStatuses"))
 

@@ -7,11 +7,11 @@ import logging
 from collections.abc import Callable, Coroutine
 from typing import Any
 
+from grpo_wizard.steps.emulator.context import JSON
 from grpo_wizard.steps.emulator.kube.api import kinds
 from grpo_wizard.steps.emulator.kube.api.store import StoreEvent
-from grpo_wizard.steps.emulator.kube.core import ClusterContext
+from grpo_wizard.steps.emulator.kube.context import ClusterContext
 from grpo_wizard.steps.emulator.kube.node import environment, mounts
-from grpo_wizard.steps.emulator.server.context import JSON
 
 _LOG = logging.getLogger(__name__)
 _IGNORED_SIDECARS = ("fluent-bit",)  # ships logs to a service that is not emulated

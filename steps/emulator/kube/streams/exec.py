@@ -7,11 +7,11 @@ import asyncio
 import msgspec
 from aiohttp import WSMsgType, web
 
+from grpo_wizard.steps.emulator.context import JSON
 from grpo_wizard.steps.emulator.kube.api import status
-from grpo_wizard.steps.emulator.kube.core import ClusterContext
+from grpo_wizard.steps.emulator.kube.context import ClusterContext
 from grpo_wizard.steps.emulator.kube.node import mounts, pod_status, shell
 from grpo_wizard.steps.emulator.kube.node.pod_files import PodFiles
-from grpo_wizard.steps.emulator.server.context import JSON
 
 PROTOCOLS = ("v5.channel.k8s.io", "v4.channel.k8s.io")
 _STDIN, _STDOUT, _STDERR, _ERROR, _CLOSE = 0, 1, 2, 3, 255

@@ -6,11 +6,11 @@ import asyncio
 
 from aiohttp import web
 
+from grpo_wizard.steps.emulator.context import JSON
 from grpo_wizard.steps.emulator.kube.api import kinds, status
-from grpo_wizard.steps.emulator.kube.core import ClusterContext
+from grpo_wizard.steps.emulator.kube.context import ClusterContext
 from grpo_wizard.steps.emulator.kube.node import pod_status
 from grpo_wizard.steps.emulator.kube.node.init_containers import HEAD_WAIT
-from grpo_wizard.steps.emulator.server.context import JSON
 
 _POLL_S = 0.2
 ContainerLogLine = tuple[str, str]  # time (RFC 3339), text
@@ -99,7 +99,7 @@ async def serve(kube: ClusterContext, pod: JSON, container: JSON, request: web.R
 
 
 async def _follow(
-    kube: ClusterContext, pod: JSON, container: JSON, response: web.StreamResponse, told: int
+    kube: ClusterContext, pod: JSON, container: JSON, response: web.StreamResponse, sent: int
 ) -> None:
     """Send new lines until the container ends or the pod is deleted."""
     meta = pod["metadata"]
@@ -111,7 +111,7 @@ async def _follow(
         state = pod_status.container_status(now, container["name"])["state"]
         if "waiting" not in state:
             found = log_lines(now, container)
-            await response.write("".join(f"{text}\n" for _, text in found[told:]).encode())
-            told = max(told, len(found))
+            await response.write("".join(f"{text}\n" for _, text in found[sent:]).encode())
+            sent = max(sent, len(found))
         if "terminated" in state or "waiting" in state or response.task is None or response.task.done():
             return

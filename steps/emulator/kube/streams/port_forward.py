@@ -10,13 +10,13 @@ import contextlib
 
 from aiohttp import WSMsgType, web
 
+from grpo_wizard.steps.emulator.context import JSON
 from grpo_wizard.steps.emulator.kube.api import kinds, status
-from grpo_wizard.steps.emulator.kube.core import ClusterContext
+from grpo_wizard.steps.emulator.kube.context import ClusterContext
 from grpo_wizard.steps.emulator.kube.node import environment, pod_status, sidecars
 from grpo_wizard.steps.emulator.kube.streams.pod_connection import PodConnection
 from grpo_wizard.steps.emulator.kube.streams.spdy import PROTOCOL as TUNNEL
 from grpo_wizard.steps.emulator.kube.streams.spdy import SpdyTunnel
-from grpo_wizard.steps.emulator.server.context import JSON
 
 CHANNEL_PROTOCOL = "v4.channel.k8s.io"
 CHUNK = 64 * 1024

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from aiohttp import web
 
+from grpo_wizard.steps.emulator.context import JSON
 from grpo_wizard.steps.emulator.kube.api import status
-from grpo_wizard.steps.emulator.kube.core import ClusterContext
+from grpo_wizard.steps.emulator.kube.context import ClusterContext
 from grpo_wizard.steps.emulator.kube.streams import exec, logs, port_forward
-from grpo_wizard.steps.emulator.server.context import JSON
 
 
 def container_of(pod: JSON, name: str) -> JSON:

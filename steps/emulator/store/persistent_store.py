@@ -15,8 +15,8 @@ from typing import Any
 
 import msgspec
 
-from grpo_wizard.steps.emulator.server.context import CLUSTERS, EVENT_HANDLERS, JSON, Clock, Record
-from grpo_wizard.steps.emulator.store import world_file
+from grpo_wizard.steps.emulator.context import CLUSTERS, EVENT_HANDLERS, JSON, Clock, Record
+from grpo_wizard.steps.emulator.store import state_file
 
 _log = logging.getLogger(__name__)
 _SAVE_DELAY_S = 0.05  # seconds between a change and its saving
@@ -201,7 +201,7 @@ class PersistentStore:
         self._encoded_number += 1
         return self._encoded_number, msgspec.json.encode(
             {
-                "version": world_file.VERSION,
+                "version": state_file.VERSION,
                 "serial": self.serial,
                 "events": list(self._events.values()),
                 "records": list(self._records.values()),
@@ -222,7 +222,7 @@ class PersistentStore:
     def _try_write(self, data: bytes, number: int) -> None:
         """Write the file; a full disk is logged once and retried: nothing is lost while the server runs."""
         try:
-            world_file.replace(self.path, data)
+            state_file.replace(self.path, data)
         except OSError as error:
             if not self.save_error:
                 _log.error(
@@ -237,11 +237,11 @@ class PersistentStore:
     def load(self) -> bool:
         """Read the file and schedule its events. Returns False if there is no file yet. Needs a running loop.
 
-        Raises world_file.StoreUnreadable.
+        Raises state_file.StoreUnreadable.
         """
         if not self.path.exists():
             return False
-        self.serial, records, events = world_file.read(self.path)
+        self.serial, records, events = state_file.read(self.path)
         for record in records:
             self._records[record.service, record.key] = record
             self._by_kind.setdefault((record.service, record.kind), {})[record.key] = record

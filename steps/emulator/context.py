@@ -208,7 +208,7 @@ class CloudBackend(Protocol):
 
 
 class KubeServer(Protocol):
-    """One cluster's Kubernetes (implemented in kube/server.py as EmulatedCluster)."""
+    """One cluster's Kubernetes (implemented in kube/cluster.py as EmulatedCluster)."""
 
     async def start(self) -> str: ...  # https://127.0.0.1:PORT
     async def stop(self) -> None: ...

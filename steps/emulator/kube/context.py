@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from grpo_wizard.steps.emulator.context import JSON, Clock, CloudBackend, RayHeadManager, lustre_folder
 from grpo_wizard.steps.emulator.kube.api import kinds
 from grpo_wizard.steps.emulator.kube.api.copies import deep_copy
 from grpo_wizard.steps.emulator.kube.api.defaults import random_suffix
 from grpo_wizard.steps.emulator.kube.api.kinds import Kind
 from grpo_wizard.steps.emulator.kube.api.store import ObjectStore, format_timestamp
-from grpo_wizard.steps.emulator.server.context import JSON, Clock, CloudBackend, RayHeadManager, lustre_folder
 
 
 @dataclass

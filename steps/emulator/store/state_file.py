@@ -9,8 +9,8 @@ from typing import Any
 
 import msgspec
 
+from grpo_wizard.steps.emulator.context import Record
 from grpo_wizard.steps.emulator.process import EmulatorError
-from grpo_wizard.steps.emulator.server.context import Record
 
 JSON = dict[str, Any]
 VERSION = 1  # a file of another version is rejected

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from grpo_wizard.steps.emulator.context import ResourceStore
 from grpo_wizard.steps.emulator.google.compute.reservations import add_reservation as seed_reservation
 from grpo_wizard.steps.emulator.google.shared.fixtures import load_fixtures
-from grpo_wizard.steps.emulator.server.context import ResourceStore
 
 
-def add_reservations(world: ResourceStore, project: str = "my-project") -> None:
+def add_reservations(store: ResourceStore, project: str = "my-project") -> None:
     """Add the fixtures' reservations to the initial state."""
     for one in load_fixtures()["reservations"]:
-        seed_reservation(world, project, one["name"], one["zone"], one["machine"], one["count"])
+        seed_reservation(store, project, one["name"], one["zone"], one["machine"], one["count"])

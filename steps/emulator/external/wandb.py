@@ -8,7 +8,7 @@ from __future__ import annotations
 import base64
 import re
 
-from grpo_wizard.steps.emulator.server.context import JSON, ApiCall, ApiError, handles
+from grpo_wizard.steps.emulator.context import JSON, ApiCall, ApiError, handles
 
 
 def _key(call: ApiCall) -> str:

@@ -12,13 +12,13 @@ from typing import Any
 
 from aiohttp import web
 
+from grpo_wizard.steps.emulator.context import JSON, Clock, CloudBackend, RayHeadManager
 from grpo_wizard.steps.emulator.kube.api import kinds, listing
 from grpo_wizard.steps.emulator.kube.api.http import ApiServer
 from grpo_wizard.steps.emulator.kube.api.kinds import kinds_for
 from grpo_wizard.steps.emulator.kube.api.store import ObjectStore
+from grpo_wizard.steps.emulator.kube.context import ClusterContext
 from grpo_wizard.steps.emulator.kube.controllers import default_objects, loop
-from grpo_wizard.steps.emulator.kube.core import ClusterContext
-from grpo_wizard.steps.emulator.server.context import JSON, Clock, CloudBackend, RayHeadManager
 
 _LOG = logging.getLogger(__name__)
 MAX_BODY = 3 * 1024 * 1024  # the limit of etcd and the API server

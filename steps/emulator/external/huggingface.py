@@ -7,7 +7,7 @@ Every token that starts with `hf_` (or the emulator's own) is valid. `hf_…inva
 
 from __future__ import annotations
 
-from grpo_wizard.steps.emulator.server.context import JSON, ApiCall, ApiError, handles, server_context
+from grpo_wizard.steps.emulator.context import JSON, ApiCall, ApiError, handles, server_context
 
 # Owners whose models are assumed to exist, and name prefixes of gated models (their model cards, 2026-11).
 _OWNERS = {

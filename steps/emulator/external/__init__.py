@@ -1,0 +1,1 @@
+"""The emulated services that are not Google's: Hugging Face and Weights & Biases."""

@@ -1,1 +1,0 @@
-"""The two services besides Google's that the wizard uses: Hugging Face and Weights & Biases."""
