@@ -1,4 +1,4 @@
-"""The road as a user walks it: the real command in a process of its own, against a rehearsal server of the test's own."""
+"""Run the real command, as a process of its own, against an emulator of the test's own."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ APPLY = ("apply", "--yes", "--until", "raycluster", "--json")
 DESTROY = ("destroy", "--confirm", NAME, "--json")
 _CREATE_METHODS = {"POST", "PUT"}
 _READ_ONLY_POSTS = (":testIamPermissions", ":getIamPolicy", ":setIamPolicy")
-# Of a resource's spec: who made it which when, and what the cloud counts. All else must be the same in every world.
+# Fields of a resource's spec that differ between two runs: ids, times, counters, owners. All others must be equal.
 _VOLATILE = {
     "id",
     "uid",
@@ -49,7 +49,7 @@ _VOLATILE = {
     "publicEndpoint",
     "controlPlaneEndpointsConfig",
     "instanceGroupUrls",
-    "clusterSecondaryRangeName",  # bears the cluster's id
+    "clusterSecondaryRangeName",  # contains the cluster's id
     "podRange",
     "address",
     "sourceRanges",
@@ -71,22 +71,22 @@ _VOLATILE = {
 
 
 def clean_environment(**more: str) -> dict[str, str]:
-    """This process's environment without what a developer may have set for the wizard or the rehearsal."""
+    """Return this process's environment without a developer's own settings for the wizard or the emulator."""
     kept = {
         k: v
         for k, v in os.environ.items()
         if not k.startswith(("GRPO_WIZARD_", "HF_", "WANDB_", "GOOGLE_", "CLOUDSDK_"))
-        and k not in ("COLUMNS", "LINES")  # a terminal's size is its own
+        and k not in ("COLUMNS", "LINES")  # a terminal has its own size
     }
     return kept | more
 
 
 @dataclass(frozen=True)
 class CliHarness:
-    """A home folder with its running rehearsal."""
+    """A home folder with a running emulator."""
 
     server: EmulatorServer
-    new_interpreter: bool = False  # every command in an interpreter of its own, as a user starts it
+    new_interpreter: bool = False  # start every command in a new interpreter, as a user does
 
     @property
     def home(self) -> Path:
@@ -98,7 +98,7 @@ class CliHarness:
     def run(
         self, *arguments: str, timeout: float = 240, **environment: str
     ) -> subprocess.CompletedProcess[str]:
-        """One command to its end, with no terminal."""
+        """Run one command to its end, without a terminal."""
         if self.new_interpreter or environment:
             command = [sys.executable, "-m", "grpo_wizard", *self.cli_args(*arguments)]
             return subprocess.run(
@@ -117,11 +117,11 @@ class CliHarness:
         )
 
     def start_forked(self, *arguments: str) -> ForkedCommand:
-        """One command, left running, without the time that imports take."""
+        """Start one command in a forked process, without the time that imports take."""
         return ForkedCommand(self.cli_args(*arguments), clean_environment(), self.home.parent)
 
     def start(self, *arguments: str) -> subprocess.Popen[str]:
-        """One command in an interpreter of its own, left running; stdout can be read line by line."""
+        """Start one command in a new interpreter; its stdout can be read line by line."""
         return subprocess.Popen(
             [sys.executable, "-m", "grpo_wizard", *self.cli_args(*arguments)],
             stdout=subprocess.PIPE,
@@ -137,14 +137,14 @@ class CliHarness:
         assert done.returncode == 0, done.stderr
 
     def json(self, *arguments: str, code: int = 0) -> JSON:
-        """The one document of a command that ends with `code`."""
+        """Run a command that exits with `code` and return its JSON document."""
         done = self.run(*arguments, "--json")
         assert done.returncode == code, (done.returncode, done.stdout[-2000:], done.stderr[-2000:])
         document: JSON = json.loads(done.stdout)
         return document
 
     def events(self, *arguments: str, code: int = 0) -> list[JSON]:
-        """The events of a command that ends with `code`."""
+        """Run a command that exits with `code` and return its events."""
         done = self.run(*arguments)
         assert done.returncode == code, (done.returncode, done.stdout[-3000:], done.stderr[-2000:])
         return [json.loads(line) for line in done.stdout.splitlines()]
@@ -154,7 +154,7 @@ class CliHarness:
         return found
 
     def mutating_requests(self, since: int = 0) -> list[JSON]:
-        """The recorded requests that may change something, from the `since`th request on."""
+        """Return the recorded requests that may change something, from the `since`th request on."""
         return [
             r
             for r in self.server.recorded_requests()[since:]
@@ -170,7 +170,10 @@ def cli_harness(
     ray: str = "none",
     new_interpreter: bool = False,
 ) -> Iterator[CliHarness]:
-    """A server on `home`, ended when the block ends. `faults` as in a fault file; `ray`: "real" for a training job."""
+    """An emulator on `home`, stopped when the block ends.
+
+    `faults` as in a fault file; `ray`: "real" for a training job.
+    """
     home.mkdir(parents=True, exist_ok=True)
     file = home / "faults.json"
     file.write_text(json.dumps(faults or []))
@@ -183,7 +186,7 @@ def cli_harness(
 
 @dataclass(frozen=True)
 class DeploymentRecord:
-    """A finished deployment whose server has ended, and all that was said while it was made."""
+    """A finished deployment whose emulator has stopped, with all output of its commands."""
 
     home: Path
     check: JSON
@@ -197,13 +200,13 @@ class DeploymentRecord:
     seconds: float  # of init, check, plan, apply and status together
 
     def copy(self, home: Path) -> Path:
-        """The same deployment in another home folder, with a record of its own."""
+        """Copy the deployment to another home folder, with a new request record."""
         shutil.copytree(self.home, home, ignore=shutil.ignore_patterns("requests.jsonl", "address.json"))
         return home
 
 
 def deploy(home: Path) -> DeploymentRecord:
-    """init, check, plan, apply and status on a fresh world."""
+    """Run init, check, plan, apply and status on a fresh emulator."""
     with cli_harness(home, new_interpreter=True) as walk:
         begun = time.monotonic()
         walk.init()
@@ -225,18 +228,18 @@ def deploy(home: Path) -> DeploymentRecord:
 
 
 def fault(service: str, method: str, path: str, nth: int | None = None, **do: Any) -> JSON:
-    """One entry of a fault file."""
+    """Return one entry of a fault file."""
     match = {"service": service, "method": method, "path": path} | ({"nth": nth} if nth else {})
     return {"match": match, "do": do}
 
 
 def remaining_resources(rows: list[JSON]) -> list[JSON]:
-    """Of a world: what must be gone after destroy, controllers' own and what stays by design left out."""
+    """Return the rows that must not exist after destroy: without derived rows and those kept by design."""
     return [row for row in rows if not row["kept_by_design"] and not row["derived"]]
 
 
 def normalized_resources(rows: list[JSON]) -> dict[str, JSON]:
-    """A world without ids, times and counters, by kind, place and name."""
+    """Return the rows without ids, times and counters, by kind, location and name."""
     return {
         f"{row['kind']} {row['project']}/{row['location']}/{row['name']}": {
             "state": row["state"],
@@ -258,13 +261,13 @@ def _without_volatile(value: Any) -> Any:
 
 
 def create_counts(writes: list[JSON]) -> dict[str, int]:
-    """How often each thing was made: successful creates by collection and name. A requestId sent twice is one create."""
+    """Count the successful creates by collection and name. A requestId sent twice counts once."""
     seen: dict[str, set[str]] = {}
     for number, row in enumerate(writes):
         if row["method"] in _CREATE_METHODS and row["status"] < 300:
             once = str(row["query"].get("requestId") or number)
             seen.setdefault(f"{row['service']}{row['path']} {_name(row)}", set()).add(once)
-    return {thing: len(times) for thing, times in seen.items()}
+    return {resource: len(times) for resource, times in seen.items()}
 
 
 def _name(row: JSON) -> str:

@@ -1,4 +1,7 @@
-"""A rehearsal server of a test's own, and how to ask it. Not in conftest.py: a second file of that name would hide it."""
+"""Start an emulator for a test, and send it requests.
+
+Not in conftest.py, which a second conftest.py would shadow.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,7 @@ _NO_PROXY = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 @dataclass(frozen=True)
 class EmulatorServer:
-    """A running server on a home folder of its own."""
+    """A running emulator with its own home folder."""
 
     address: process.ServerAddress
     home: Path
@@ -36,15 +39,15 @@ class EmulatorServer:
 
     @property
     def env(self) -> dict[str, str]:
-        """This process's environment with the server's on top."""
+        """Return this process's environment updated with the emulator's."""
         return {**os.environ, **self.address.env}
 
     def cloud_resources(self) -> list[JSON]:
-        """The rows of `/_rehearsal/world`."""
+        """Return the rows of `/_rehearsal/world`."""
         return process.list_resources(self.address)
 
     def recorded_requests(self) -> list[JSON]:
-        """Every request so far."""
+        """Return all requests so far."""
         return (
             [json.loads(line) for line in self.record.read_text().splitlines()]
             if self.record.exists()
@@ -54,7 +57,7 @@ class EmulatorServer:
     def call(
         self, method: str, path: str, body: Any = None, headers: dict[str, str] | None = None
     ) -> tuple[int, Any]:
-        """One plain request with the token: (status, JSON body)."""
+        """Send one request with the token; return (status, JSON body)."""
         data = None if body is None else json.dumps(body).encode()
         head = {
             "Authorization": f"Bearer {self.token}",
@@ -69,7 +72,7 @@ class EmulatorServer:
             return error.code, json.loads(error.read() or b"null")
 
     def enable(self, *services: str, project: str = "my-project") -> None:
-        """Enables APIs and waits until calls feel it (at once at speed max)."""
+        """Enable APIs and wait until they take effect (at once at speed max)."""
         _, operation = self.call(
             "POST",
             f"/serviceusage/v1/projects/{project}/services:batchEnable",
@@ -80,7 +83,7 @@ class EmulatorServer:
 
 
 def start_emulator(home: Path, speed: str = "max", **options: Any) -> EmulatorServer:
-    """Starts a server for tests that need their own options; the caller stops it with life.stop(home)."""
+    """Start an emulator with a test's own options; the caller stops it with process.stop(home)."""
     record = home / "requests.jsonl"
     home.mkdir(parents=True, exist_ok=True)
     fixed = {"record": record, "idle_minutes": 10, "check_answers": True}
@@ -89,7 +92,7 @@ def start_emulator(home: Path, speed: str = "max", **options: Any) -> EmulatorSe
 
 
 def stop_emulator(server: EmulatorServer) -> None:
-    """Stops a server, and fails where one of its answers broke Google's own schema of it."""
+    """Stop an emulator; fail if one of its responses violated Google's schema."""
     alive = process.find_own(server.home)
     violations = server.call("GET", "/_rehearsal/answers")[1]["violations"] if alive else []
     process.stop(server.home)
@@ -97,7 +100,7 @@ def stop_emulator(server: EmulatorServer) -> None:
 
 
 def wait_until(condition: Callable[[], Any], timeout: float = 20) -> Any:
-    """Waits for a true value; the last false one is shown when it never comes."""
+    """Wait for a true value and return it; the failure shows the last false one."""
     end = time.monotonic() + timeout
     while not (value := condition()):
         if time.monotonic() > end:

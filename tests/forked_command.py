@@ -36,7 +36,10 @@ _forkserver.set_forkserver_preload(_PRELOADED_MODULES)
 
 
 class ForkedCommand:
-    """One running command, with as much of Popen as tests need. Its pipe and its stderr lie below `folder`."""
+    """One running command with the parts of Popen's interface that tests need.
+
+    Its pipe and its stderr are below `folder`.
+    """
 
     def __init__(self, words: Sequence[str], environment: dict[str, str], folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
@@ -57,7 +60,7 @@ class ForkedCommand:
         self._process.kill()
 
     def wait(self, timeout: float) -> int:
-        """The exit code; raises TimeoutError, and ends the process, when there is none in time."""
+        """Return the exit code; on a timeout, kill the process and raise TimeoutError."""
         self._process.join(timeout)
         code = self._process.exitcode
         if code is None:

@@ -85,8 +85,7 @@ class Decision:
 def decide(
     settings: Settings, jobs: list[dict[str, Any]] | None, now: float, began: float
 ) -> Decision | None:
-    """Return None if there is nothing to do yet. `jobs` is Ray's list (None: Ray did not respond); times in
-    seconds.
+    """Return None if there is nothing to do yet. `jobs` is Ray's list (None: Ray did not respond); times in seconds.
 
     `began` is this pod's start, and the start of max_hours if no job is found: releasing early is better than
     paying.

@@ -1,5 +1,4 @@
-"""`uv run …` in a rehearsal: runs the command with this environment's Python. The shim first on PATH calls
-it.
+"""`uv run …` in a rehearsal: runs the command with this environment's Python. The shim first on PATH calls it.
 
 `uv run python -` reads a script from standard input; its arguments are mapped through the pod's mounts. The
 examples in NEMO_RL_HOME map paths themselves, so that their logs show the pod's paths. Like uv, it exits with

@@ -1,6 +1,4 @@
-"""The types that the emulator's parts share: calls, errors, records, handler registries, cloud and cluster
-interfaces.
-"""
+"""The types that the emulator's parts share: calls, errors, records, handler registries, cloud and cluster interfaces."""
 
 from __future__ import annotations
 
@@ -86,8 +84,7 @@ class ResourceStore(Protocol):
         location: str | None = None,
     ) -> list[Record]: ...
     def schedule(self, seconds: float, event: str, **args: Any) -> None:
-        """Call the handler registered with @on_event(event) after `seconds` of real duration, divided by the
-        speed.
+        """Call the handler registered with @on_event(event) after `seconds` of real duration, divided by the speed.
 
         Kept in the state file: survives restarts.
         """
@@ -237,8 +234,7 @@ RequestIdentifier = Callable[
 
 @dataclass
 class ServerContext:
-    """What the server process provides to its parts: the private folder, the token, TLS, recording, Ray
-    heads.
+    """What the server process provides to its parts: the private folder, the token, TLS, recording, Ray heads.
 
     Set before any handler runs.
     """

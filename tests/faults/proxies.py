@@ -1,4 +1,4 @@
-"""Proxies that break connections on their way to a real server: a network, not a stand-in for the server."""
+"""Proxies that break connections on their way to a real server: they replace the network, not the server."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ class CuttingProxy:
 
     def __init__(self, target_port: int, allow: int | None = None) -> None:
         self.target_port, self.allow = target_port, allow
-        self.refuse = False  # accepts and closes at once
-        self.swallow_answers = 0  # so many requests reach the server, and their answers nobody
+        self.refuse = False  # accept and close at once
+        self.swallow_answers = 0  # the number of requests whose answers are dropped
         self.cuts = 0
         self._open: set[asyncio.StreamWriter] = set()
         self._server: asyncio.Server | None = None
@@ -34,17 +34,17 @@ class CuttingProxy:
 
     @property
     def port(self) -> int:
-        """The local port."""
+        """Return the local port."""
         assert self._server
         return int(self._server.sockets[0].getsockname()[1])
 
     @property
     def url(self) -> str:
-        """Its address."""
+        """Return the proxy's address."""
         return f"http://127.0.0.1:{self.port}"
 
     def drop_connections(self) -> None:
-        """Resets every open connection."""
+        """Reset every open connection."""
         self.cuts += 1
         for writer in list(self._open):
             writer.transport.abort()

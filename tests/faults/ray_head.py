@@ -1,4 +1,4 @@
-"""A real Ray head on loopback for the tests: its own folder and ports, ended by its process tree."""
+"""A real Ray head on loopback for tests: with its own folder and ports, ended with its process tree."""
 
 from __future__ import annotations
 
@@ -19,14 +19,17 @@ from scratch_folder import create_scratch_folder
 
 
 def free_port() -> int:
-    """A TCP port of loopback that was free a moment ago."""
+    """Return a TCP port of loopback that was free a moment ago."""
     with socket.socket() as sock:
         sock.bind(("127.0.0.1", 0))
         return int(sock.getsockname()[1])
 
 
 class RayHead:
-    """Started by the constructor; `stop` leaves no process behind. `token`: Ray's token authentication."""
+    """A head that the constructor starts; `stop` leaves no process behind.
+
+    `token` enables Ray's token authentication.
+    """
 
     def __init__(self, token: str | None = None) -> None:
         # Ray's socket paths must stay below 107 characters, so not below pytest's own folder.
@@ -36,16 +39,16 @@ class RayHead:
 
     @property
     def url(self) -> str:
-        """The dashboard's address."""
+        """Return the dashboard's address."""
         return f"http://127.0.0.1:{self.dashboard}"
 
     @property
     def agent_url(self) -> str:
-        """The address of the head's agent, which serves the log folder."""
+        """Return the address of the head's agent, which serves the log folder."""
         return f"http://127.0.0.1:{self.agent}"
 
     def log_file(self, job_id: str) -> Path:
-        """The head's own file of a job's output."""
+        """Return the head's own file of a job's output."""
         return next(self.folder.glob(f"session_2*/logs/job-driver-{job_id}.log"))
 
     def _start(self) -> subprocess.Popen[bytes]:
@@ -82,7 +85,7 @@ class RayHead:
             return subprocess.Popen(argv, env=env, stdout=out, stderr=out, start_new_session=True)
 
     def wait_ready(self, seconds: float = 90) -> None:
-        """Returns when the dashboard and the agent answer."""
+        """Wait until the dashboard and the agent respond."""
         end = time.monotonic() + seconds
         while time.monotonic() < end:
             try:
@@ -106,18 +109,18 @@ class RayHead:
             return json.load(answer)
 
     def restart(self) -> None:
-        """As a head pod that was replaced: same addresses, nothing remembered."""
+        """Replace the head like a re-created head pod: same addresses, no state."""
         self._end()
         self.process = self._start()
         self.wait_ready()
 
     def stop(self) -> None:
-        """Ends the head and removes its folder."""
+        """End the head and delete its folder."""
         self._end()
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def _end(self) -> None:
-        """Ends the whole process tree, and what has left it but stands in its session."""
+        """End the process tree, and processes that left it but are in its session."""
         session = self.process.pid
         tree = [process for process in psutil.process_iter() if _in_session(process, session)]
         for process in tree:

@@ -23,7 +23,7 @@ ENDED = ("SUCCEEDED", "FAILED", "STOPPED")
 
 
 def tutorial_overrides(steps: int, seed: int = 42, where: str = "run") -> list[str]:
-    """The tutorial's overrides, for `steps` steps with `seed`; files go below /data/<where>."""
+    """Return the tutorial's overrides, for `steps` steps with `seed`; files go below /data/<where>."""
     return [
         "cluster.num_nodes=2",
         "cluster.gpus_per_node=8",
@@ -45,7 +45,7 @@ def tutorial_overrides(steps: int, seed: int = 42, where: str = "run") -> list[s
 
 
 def pod_view(root: Path, name: str = "ray-head", env: dict[str, str] | None = None) -> PodView:
-    """A head pod with /data and its Secret mounted from below `root`."""
+    """Return a head pod with /data and its Secret mounted from below `root`."""
     for folder in ("data", "tokens"):
         (root / folder).mkdir(parents=True, exist_ok=True)
     return PodView(
@@ -64,7 +64,7 @@ def pod_view(root: Path, name: str = "ray-head", env: dict[str, str] | None = No
 
 @dataclass
 class JobResult:
-    """A job at its end. `wall` is Ray's own, in seconds; `log` the bytes of its file on the head."""
+    """A finished job. `wall` is Ray's own duration in seconds; `log` the bytes of its file on the head."""
 
     info: dict[str, Any]
     wall: float
@@ -99,7 +99,7 @@ class RayJobsApi:
             return await answer.read() if answer.status == 200 else b""
 
     async def wait_for_log(self, job: str, word: bytes, limit: float = 60) -> bytes:
-        """The log as soon as `word` is in it."""
+        """Return the log as soon as it contains `word`."""
         for _ in range(int(limit / 0.3)):
             if word in (log := await self.log(job)):
                 return log
@@ -117,7 +117,7 @@ class RayJobsApi:
 
 @asynccontextmanager
 async def ray_jobs_api(heads: LocalRayHeadManager, view: PodView) -> AsyncIterator[RayJobsApi]:
-    """The head of `view`, started if need be."""
+    """The head of `view`, started if needed."""
     host, dashboard = await heads.connect(view, 8265)
     _, agent = await heads.connect(view, 52365)
     headers = {"Authorization": f"Bearer {view.token}"}

@@ -1,4 +1,6 @@
-"""`kill -9` of the rehearsal server in mid-deployment: it comes back on its port, what it answered is there, and the running command gets through."""
+"""`kill -9` of the emulator during a deployment: it restarts on its port with its state, and the running
+command completes.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""The rehearsal's world file on a bad day: cut short, of another version, on a full disk. It is refused by name and kept, or catches up."""
+"""The emulator's state file when truncated, of another version, or on a full disk: rejected and kept, or
+saved later.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Real GRPO on a real Ray head: it learns, says what NeMo RL says, resumes, and fails as real runs fail."""
+"""Real GRPO on a real Ray head: it learns, prints NeMo RL's output, resumes, and fails like real runs."""
 
 from __future__ import annotations
 

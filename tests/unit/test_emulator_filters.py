@@ -1,4 +1,4 @@
-"""The rehearsal's filters and links: text in, meaning out."""
+"""The emulator's filters, links, versions and durations."""
 
 from __future__ import annotations
 

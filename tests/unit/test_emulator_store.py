@@ -1,4 +1,4 @@
-"""The rehearsal's large worlds: encoding kept for each version, saves in a thread, collections that leave out what stays."""
+"""The emulator's store with many objects: cached encodings, saves in a thread, garbage collection."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Google's real Python clients, pointed at a rehearsal server."""
+"""Google's real Python clients with the emulator's endpoints."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ APIS = (
 
 
 class GoogleClients:
-    """One client of each kind, by attribute, made when first used."""
+    """One client of each service as an attribute, created on first use."""
 
     def __init__(self, server: EmulatorServer) -> None:
         self._server = server
@@ -33,7 +33,7 @@ class GoogleClients:
         }
 
     def compute(self, name: str) -> Any:
-        """compute_v1's client `name` ("Networks" -> NetworksClient)."""
+        """Return compute_v1's client `name` ("Networks" -> NetworksClient)."""
         if name not in self._cache:
             self._cache[name] = getattr(compute_v1, f"{name}Client")(**self._options(""))
         return self._cache[name]
@@ -49,7 +49,7 @@ class GoogleClients:
         return self._cache.setdefault("lustre", lustre_v1.LustreClient(**self._options("/lustre")))
 
     def wait_for_operation(self, operation: Any) -> Any:
-        """Waits for a compute operation given by an `*_unary` call; returns it done, failed or not."""
+        """Wait for a compute operation of an `*_unary` call; return it when done, failed or not."""
         where = operation.region or operation.zone
         if operation.region:
             return self.compute("RegionOperations").wait(
@@ -62,13 +62,13 @@ class GoogleClients:
         return self.compute("GlobalOperations").wait(project=PROJECT, operation=operation.name)
 
     def wait_for_success(self, operation: Any) -> Any:
-        """`settle`, and no error."""
+        """Like `wait_for_operation`; fails if the operation failed."""
         done = self.wait_for_operation(operation)
         assert done.status.name == "DONE" and not done.error.errors, done
         return done
 
     def wait_for_gke(self, operation: Any, location: str = REGION) -> Any:
-        """Polls a GKE operation to its end."""
+        """Poll a GKE operation until it is done."""
         import time
 
         name = f"projects/{PROJECT}/locations/{location}/operations/{operation.name}"
@@ -81,18 +81,18 @@ class GoogleClients:
 
 
 def network(clients: GoogleClients, name: str, **fields: Any) -> None:
-    """Makes a network; automatic where nothing else is said."""
+    """Create a network, by default in auto mode."""
     body = compute_v1.Network(name=name, **{"auto_create_subnetworks": True, **fields})
     clients.wait_for_success(clients.compute("Networks").insert_unary(project=PROJECT, network_resource=body))
 
 
 def link(kind: str, name: str) -> str:
-    """A global thing's partial link."""
+    """Return a global resource's partial link."""
     return f"projects/{PROJECT}/global/{kind}/{name}"
 
 
 def subnet(clients: GoogleClients, name: str, net: str, cidr: str, region: str = REGION) -> Any:
-    """Asks for a subnet; returns the operation."""
+    """Request a subnet; return the operation."""
     body = compute_v1.Subnetwork(name=name, network=link("networks", net), ip_cidr_range=cidr)
     return clients.compute("Subnetworks").insert_unary(
         project=PROJECT, region=region, subnetwork_resource=body
@@ -100,7 +100,7 @@ def subnet(clients: GoogleClients, name: str, net: str, cidr: str, region: str =
 
 
 def firewall(clients: GoogleClients, name: str, net: str, **more: Any) -> Any:
-    """Asks for a rule that allows TCP; returns the operation."""
+    """Request a rule that allows TCP; return the operation."""
     body = compute_v1.Firewall(
         name=name,
         network=link("networks", net),
@@ -112,7 +112,7 @@ def firewall(clients: GoogleClients, name: str, net: str, **more: Any) -> Any:
 
 
 def cluster(name: str = "nemo-cluster", net: str = "nemo-net", **fields: Any) -> container_v1.Cluster:
-    """The tutorial's cluster with a small first pool."""
+    """Return the tutorial's cluster with a small first pool."""
     pool = container_v1.NodePool(
         name="default-pool", initial_node_count=1, config=container_v1.NodeConfig(machine_type="n2-highmem-8")
     )
@@ -136,7 +136,7 @@ def cluster(name: str = "nemo-cluster", net: str = "nemo-net", **fields: Any) ->
 def gpu_pool(
     name: str = "gpu-pool", nodes: int = 0, reservation: str = "nemo-res", **fields: Any
 ) -> container_v1.NodePool:
-    """The tutorial's GPU pool without its additional networks."""
+    """Return the tutorial's GPU pool without its additional networks."""
     config = {
         "machine_type": "a4-highgpu-8g",
         "accelerators": [{"accelerator_type": "nvidia-b200", "accelerator_count": 8}],

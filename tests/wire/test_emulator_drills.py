@@ -1,4 +1,4 @@
-"""Drills: troubles by name, at the start or in a running world; what the server does while they run."""
+"""Drills: started by name, with the server or later; what the server does while they are active."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Why Google says no: APIs, quota projects, billing, IAM, policies; and what Compute refuses, in its words."""
+"""Google's error responses: APIs, quota projects, billing, IAM, policies, and Compute's own errors."""
 
 from __future__ import annotations
 

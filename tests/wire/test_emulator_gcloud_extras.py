@@ -1,4 +1,6 @@
-"""The real gcloud on what the recorded commands leave out: batches with errors inside, filters, policies, more quota."""
+"""The real gcloud on what the recorded commands leave out: batches with errors, filters, policies, quota
+requests.
+"""
 
 from __future__ import annotations
 

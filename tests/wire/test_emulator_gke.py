@@ -1,4 +1,4 @@
-"""GKE of the rehearsal, driven by Google's Python client over HTTP."""
+"""The emulator's GKE, used through Google's Python client over HTTP."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""GKE of the rehearsal while it works: what may run beside what, upgrades node by node, what a kill in the middle leaves."""
+"""The emulator's GKE during operations: which may run concurrently, upgrades node by node, kills in the
+middle.
+"""
 
 from __future__ import annotations
 

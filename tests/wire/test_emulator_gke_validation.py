@@ -1,4 +1,4 @@
-"""What GKE of the rehearsal refuses and how it counts: versions, zones, ranges, networks, pods, labels. Speed max, Google's Python client."""
+"""What the emulator's GKE rejects and computes: versions, zones, ranges, networks, pods, labels."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who may do what: permissions that are asked for, IAM policies, and organisation policies that forbid."""
+"""Permissions, IAM policies, and organization policies that deny."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is asked besides a method: filters, order, pages, parts of answers, parameters that every method takes, links."""
+"""Parameters common to methods: filters, order, pages, partial responses, links."""
 
 from __future__ import annotations
 

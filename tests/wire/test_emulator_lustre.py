@@ -1,4 +1,4 @@
-"""Managed Lustre of the rehearsal, driven by Google's Python client over HTTP."""
+"""The emulator's Managed Lustre, used through Google's Python client over HTTP."""
 
 from __future__ import annotations
 

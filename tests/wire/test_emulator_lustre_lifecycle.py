@@ -1,4 +1,6 @@
-"""A Lustre instance from CREATING to gone, at a pace that can be watched; what its nodes must speak, and who holds the peering."""
+"""A Lustre instance from CREATING to deleted at an observable speed; its LNet port, and who holds the
+peering.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Compute's operations: waited for, sent twice, listed, forgotten; how long they take; reservations that end by themselves."""
+"""Compute's operations: waiting, repeated requests, lists, deletion, durations; reservations that expire."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The rehearsal server's own life: one per home, found again, refused at another speed, killed and back."""
+"""The emulator's process: one per home, found again, rejected at another speed, killed and restarted."""
 
 from __future__ import annotations
 

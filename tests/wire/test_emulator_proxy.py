@@ -1,4 +1,4 @@
-"""The server as an HTTPS proxy: CONNECT, its private CA, and what it does not stand in for."""
+"""The server as an HTTPS proxy: CONNECT, its private CA, and hosts that it does not serve."""
 
 from __future__ import annotations
 

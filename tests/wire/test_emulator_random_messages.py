@@ -1,4 +1,4 @@
-"""Random messages that the documents allow, for things that are there and that are not: never an internal error."""
+"""Random messages that the documents allow, for existing and missing resources: never an internal error."""
 
 from __future__ import annotations
 

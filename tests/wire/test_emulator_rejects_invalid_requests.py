@@ -1,4 +1,6 @@
-"""Every served method of every Google document, asked wrongly in one point: refused with the words that name the point."""
+"""Every served method of every Google document, called with one error: rejected with words that name the
+error.
+"""
 
 from __future__ import annotations
 

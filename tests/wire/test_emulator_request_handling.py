@@ -1,4 +1,4 @@
-"""What the rehearsal does to any request: checks by Google's documents, `--record`, `--faults`."""
+"""What the emulator does with any request: validation against Google's documents, `--record`, `--faults`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reservations in every form, and operations that fail: what GKE and Compute then say and leave behind."""
+"""Reservations in every form, and failing operations: GKE's and Compute's errors and what they leave behind."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every answer of a whole round is held against Google's own discovery documents."""
+"""Validate every response of a whole deployment against Google's own discovery documents."""
 
 from __future__ import annotations
 

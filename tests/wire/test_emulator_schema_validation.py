@@ -1,4 +1,4 @@
-"""The checks against Google's documents, on generated messages."""
+"""Validation against Google's documents, on generated messages."""
 
 from __future__ import annotations
 

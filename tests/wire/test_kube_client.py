@@ -1,4 +1,4 @@
-"""The API server as the real Python client sees it."""
+"""The API server, used through the real Python client."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Many pods that wait: told once, told again together, forgotten when they go; and a crowded world that is killed while it is saved."""
+"""Many pending pods: events are reported once, repeated together, and dropped with the pods; kills during
+saves.
+"""
 
 from __future__ import annotations
 

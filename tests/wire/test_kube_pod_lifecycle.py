@@ -1,4 +1,4 @@
-"""Pods live and fail as they do on GKE: nodes, images, mounts, networks, KubeRay, drills."""
+"""Pods run and fail as on GKE: nodes, images, mounts, networks, KubeRay, drills."""
 
 from __future__ import annotations
 

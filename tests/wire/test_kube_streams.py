@@ -1,4 +1,4 @@
-"""Logs, exec and port-forward, by the real kubectl and the real Python client."""
+"""Logs, exec and port-forward, with the real kubectl and the real Python client."""
 
 from __future__ import annotations
 

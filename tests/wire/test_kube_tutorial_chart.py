@@ -1,4 +1,6 @@
-"""Our manifests and the tutorial's own chart in the same rehearsal: what ours carry, and what the chart's rendering loses on its way."""
+"""Our manifests and the tutorial's own chart in the same emulator: what ours contain, and what the chart
+loses.
+"""
 
 from __future__ import annotations
 

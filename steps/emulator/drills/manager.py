@@ -63,9 +63,7 @@ def end(store: ResourceStore, names: Iterable[str] | None = None) -> list[str]:
 
 
 def list_drills(store: ResourceStore) -> list[JSON]:
-    """Return every drill with its texts, `running`, and `since` (seconds since the epoch; null where
-    inactive).
-    """
+    """Return every drill with its texts, `running`, and `since` (seconds since the epoch; null where inactive)."""
     since = {record.name: record.body["since"] for record in store.all(_SERVICE, _KIND)}
     return [
         {**drill.to_json(), "running": drill.name in since, "since": since.get(drill.name)}

@@ -1,5 +1,4 @@
-"""Hugging Face as far as the wizard uses it: the token's account, a model's card, access to a model. No
-downloads.
+"""Hugging Face as far as the wizard uses it: the token's account, a model's card, access to a model. No downloads.
 
 Every token that starts with `hf_` (or the emulator's own) is valid. `hf_…invalid…` is rejected and
 `hf_…no-access…` has no access to gated models, so that both can be rehearsed.

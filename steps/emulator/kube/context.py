@@ -44,12 +44,11 @@ class ClusterContext:
 
     def controller_state_for(self, name: str) -> JSON:
         """Return a named section of the controller state."""
-        drawer: JSON = self.controller_state.setdefault(name, {})
-        return drawer
+        section: JSON = self.controller_state.setdefault(name, {})
+        return section
 
     def timer_expired(self, key: str, seconds: float, min_real_seconds: float = 0.0) -> bool:
-        """Start a timer of `seconds` of real duration (at least `min_real_seconds` of wall time) at the first
-        call.
+        """Start a timer of `seconds` of real duration (at least `min_real_seconds` of wall time) at the first call.
 
         Returns True once it has expired.
         """
@@ -68,9 +67,7 @@ class ClusterContext:
             del timers[key]
 
     def next_timer(self, last_reconciled_at: float) -> float:
-        """Return the seconds until the next timer that had not expired at the last reconciliation; otherwise
-        inf.
-        """
+        """Return the seconds until the next timer that had not expired at the last reconciliation; otherwise inf."""
         now = self.clock.now()
         return min(
             (
@@ -164,7 +161,5 @@ class ClusterContext:
         return format_timestamp(self.clock.now())
 
     def lustre_folder(self, handle: str) -> Path:
-        """Return the folder of a Lustre instance's data, outside the cluster's folder: it outlives pods and
-        clusters.
-        """
+        """Return the folder of a Lustre instance's data, outside the cluster's folder: it outlives pods and clusters."""
         return lustre_folder(self.root.parent, handle)

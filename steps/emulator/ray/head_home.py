@@ -1,6 +1,4 @@
-"""The files and environment of a head: NEMO_RL_HOME with the toy trainer and its recipes, the `uv` shim,
-variables.
-"""
+"""The files and environment of a head: NEMO_RL_HOME with the toy trainer and its recipes, the `uv` shim, variables."""
 
 from __future__ import annotations
 
@@ -121,9 +119,7 @@ def write_shims(folder: Path) -> Path:
 
 
 def container_environment(pod: PodView, folder: Path, tag: str) -> dict[str, str]:
-    """Return the environment of a pod's processes: the pod's variables with mapped paths, and PATH with the
-    shims first.
-    """
+    """Return the environment of a pod's processes: the pod's variables with mapped paths, and PATH with the shims first."""
     passed = {name: os.environ[name] for name in _INHERITED_ENV if name in os.environ}
     own = {name: map_path(value, pod.mounts) for name, value in pod.env.items()}
     path = os.pathsep.join(

@@ -81,9 +81,7 @@ class LocalRayHeadManager:
         return self._root / ".".join(part.replace("/", "_") for part in key)
 
     async def start_sidecar(self, pod: PodView, container: str, argv: list[str], env: dict[str, str]) -> None:
-        """Run a sidecar's Python script from a mounted volume; ignore other sidecars, whose images are not
-        available here.
-        """
+        """Run a sidecar's Python script from a mounted volume; ignore other sidecars, whose images are not available here."""
         key = (pod.cluster, pod.namespace, pod.name)
         sidecars = self._sidecars.setdefault(key, {})
         if not is_runnable(argv, pod) or container in sidecars:

@@ -13,9 +13,7 @@ _GRACE_PERIOD_S = 3.0
 
 
 def find_processes(tag: str, folder: str) -> list[psutil.Process]:
-    """Return the running processes with `tag` in their environment or `folder` in their command line, except
-    this one.
-    """
+    """Return the running processes with `tag` in their environment or `folder` in their command line, except this one."""
     return [
         process
         for process in psutil.process_iter()
@@ -75,9 +73,7 @@ def _descendants(roots: Iterable[int]) -> list[psutil.Process]:
 
 
 def is_alive(pid: int, created: float) -> bool:
-    """Return whether the process that was started at `created` is still running (its pid may have been
-    reused).
-    """
+    """Return whether the process that was started at `created` is still running (its pid may have been reused)."""
     try:
         process = psutil.Process(pid)
         return abs(process.create_time() - created) < 1.0 and process.status() != psutil.STATUS_ZOMBIE

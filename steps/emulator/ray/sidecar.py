@@ -1,6 +1,4 @@
-"""A sidecar's command, run next to the head as the kubelet would: restarted when it exits, ended with its
-pod.
-"""
+"""A sidecar's command, run next to the head as the kubelet would: restarted when it exits, ended with its pod."""
 
 from __future__ import annotations
 

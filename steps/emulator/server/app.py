@@ -92,9 +92,7 @@ class Application:
             return error_response(route.service, internal_error(request.method, route.path), pretty=pretty)
 
     def _authenticate(self, request: web.Request, route: Route) -> None:
-        """Raise 401 unless the token was sent as Bearer, as proxy password, in X-Rehearsal-Token or in the
-        path.
-        """
+        """Raise 401 unless the token was sent as Bearer, as proxy password, in X-Rehearsal-Token or in the path."""
         bearer = request.headers.get("Authorization", "")
         given = [
             bearer.removeprefix("Bearer ") if bearer.startswith("Bearer ") else None,

@@ -1,6 +1,4 @@
-"""Discovery documents derived from google-cloud packages: paths from REST transports, schemas from
-descriptors.
-"""
+"""Discovery documents derived from google-cloud packages: paths from REST transports, schemas from descriptors."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""The protocol of the listening socket: plain HTTP goes to aiohttp, CONNECT starts TLS, which makes it an
-HTTPS proxy.
+"""The protocol of the listening socket: plain HTTP goes to aiohttp, CONNECT starts TLS, which makes it an HTTPS proxy.
 
 aiohttp's own server does not support CONNECT, so the head of the request is read here first; then the
 connection is handed over within the process, without a second hop.

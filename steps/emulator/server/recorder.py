@@ -45,9 +45,7 @@ class RequestFault:
     match_count: int = 0
 
     def matches(self, service: str, method: str, path: str) -> bool:
-        """Return whether the entry applies to this request; counts the requests whose service, method and
-        path match.
-        """
+        """Return whether the entry applies to this request; counts the requests whose service, method and path match."""
         for value, wanted in ((service, self.match.get("service")), (path, self.match.get("path"))):
             if wanted is not None and not fnmatch.fnmatchcase(value, wanted):
                 return False

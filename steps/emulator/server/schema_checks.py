@@ -1,5 +1,4 @@
-"""Validate requests and responses against a document's schemas: unknown fields, types, missing parameters,
-enums.
+"""Validate requests and responses against a document's schemas: unknown fields, types, missing parameters, enums.
 
 Error texts follow protobuf's JSON reader (proto_writer.cc), which every Google API uses, and Compute's own.
 Stricter than Google in two cases, as the documents are: a single value in place of a list, and "true" in
@@ -327,9 +326,7 @@ def _parse_parameter(checker: _SchemaValidator, spec: JSON, values: list[str], a
 
 
 def drop_unknown_fields(document: Document, message: str | None, body: JSON) -> JSON:
-    """Remove the fields that a version of the API does not have (`imageSpaceGb` of v1 in beta, `folderMap` of
-    beta in v1).
-    """
+    """Remove the fields that a version of the API does not have (`imageSpaceGb` of v1 in beta, `folderMap` of beta in v1)."""
     if message not in document.schemas:
         return body
     kept: JSON = _SchemaValidator(document).validate_message(document.schemas[message], body, "")

@@ -180,9 +180,7 @@ async def _serve(options: ServerOptions, root: Path, out: TextIO) -> None:
 
 
 def _last_port(root: Path) -> int:
-    """The port that this home's server had before, negated (= only if it is free), so that addresses given
-    out stay valid.
-    """
+    """The port that this home's server had before, negated (= only if it is free), so that addresses given out stay valid."""
     with contextlib.suppress(OSError, ValueError):
         return -int((root / "port").read_text())
     return 0

@@ -254,9 +254,7 @@ class PersistentStore:
     # The rows of /_rehearsal/world
 
     def rows(self) -> Iterator[JSON]:
-        """Return the rows of `/_rehearsal/world`: the cloud's first, then each cluster's; initial state is
-        left out.
-        """
+        """Return the rows of `/_rehearsal/world`: the cloud's first, then each cluster's; initial state is left out."""
         for record in self._visible_records():
             yield {
                 "service": record.service,

@@ -39,8 +39,7 @@ def read(path: Path) -> tuple[int, list[Record], list[JSON]]:
 
 
 def replace(path: Path, data: bytes) -> None:
-    """Write a temporary file in the same folder, then rename it, so that neither a kill nor a full disk
-    truncates it.
+    """Write a temporary file in the same folder, then rename it, so that neither a kill nor a full disk truncates it.
 
     Raises OSError.
     """

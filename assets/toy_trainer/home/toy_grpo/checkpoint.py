@@ -124,9 +124,7 @@ class Keeper:
         return sorted(int(match[1]) for match in found if match)
 
     def _drop(self) -> None:
-        """Delete checkpoints by rank (metric, step), a missing metric last; the latest stays
-        (checkpoint.py:186-233).
-        """
+        """Delete checkpoints by rank (metric, step), a missing metric last; the latest stays (checkpoint.py:186-233)."""
         if self.keep is None:
             return
         steps = self._steps()

@@ -27,9 +27,7 @@ class Crew:
 
 
 def init_ray() -> None:
-    """Join the cluster with the whole environment as runtime_env, as NeMo RL v0.5.0 does
-    (virtual_cluster.py:94-101).
-    """
+    """Join the cluster with the whole environment as runtime_env, as NeMo RL v0.5.0 does (virtual_cluster.py:94-101)."""
     environment = dict(os.environ)
     ray.init(
         address="auto", log_to_driver=True, include_dashboard=False, runtime_env={"env_vars": environment}

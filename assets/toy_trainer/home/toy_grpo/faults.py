@@ -1,5 +1,4 @@
-"""Simulated failures of real runs: `+toy.fault=nan@5`, or {"fault": "nan@5"} in the file that
-TOY_FAULTS names.
+"""Simulated failures of real runs: `+toy.fault=nan@5`, or {"fault": "nan@5"} in the file that TOY_FAULTS names.
 
 zero_reward   every reward 0.0 from that step on      nan     loss and weights turn NaN (a learning rate
 without bounds)

@@ -1,6 +1,4 @@
-"""The GRPO algorithm: group-relative advantages, the clipped surrogate with a k3 penalty, and the update
-schedule.
-"""
+"""The GRPO algorithm: group-relative advantages, the clipped surrogate with a k3 penalty, and the update schedule."""
 
 from __future__ import annotations
 

@@ -27,9 +27,7 @@ VALIDATION = 10_000_000  # added to the step, so that validation and training dr
 
 
 def pace(max_num_steps: int) -> float:
-    """Return the seconds that a step's generation takes, so that a run lasts about half a minute and can be
-    watched.
-    """
+    """Return the seconds that a step's generation takes, so that a run lasts about half a minute and can be watched."""
     return min(1.5, max(0.3, 16.0 / max(1, max_num_steps)))
 
 

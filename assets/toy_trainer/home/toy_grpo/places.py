@@ -8,9 +8,7 @@ from pathlib import Path
 
 
 def local(path: str | Path) -> Path:
-    """Return the local path of a pod's path: below the longest matching mount of TOY_MOUNTS (JSON {mountPath:
-    folder}).
-    """
+    """Return the local path of a pod's path: below the longest matching mount of TOY_MOUNTS (JSON {mountPath: folder})."""
     text = str(path)
     mounts: dict[str, str] = json.loads(os.environ.get("TOY_MOUNTS", "{}"))
     for mount in sorted(mounts, key=len, reverse=True):

@@ -1,6 +1,4 @@
-"""A step's output: the lines of NeMo RL v0.5.0 (grpo.py:1560-1665, print_performance_metrics), labels and
-units alike.
-"""
+"""A step's output: the lines of NeMo RL v0.5.0 (grpo.py:1560-1665, print_performance_metrics), labels and units alike."""
 
 from __future__ import annotations
 

@@ -39,8 +39,7 @@ class VllmGenerationWorker:
     def generate(
         self, a: Ints, b: Ints, prompt_tokens: int, step: int, seconds: float, trouble: str = ""
     ) -> tuple[Ints, Ints, Floats]:
-        """Return (tokens, mask, log-probabilities), [n, tokens], after `seconds`, so that a run can be
-        watched.
+        """Return (tokens, mask, log-probabilities), [n, tokens], after `seconds`, so that a run can be watched.
 
         `trouble` makes it fail.
         """

@@ -57,8 +57,7 @@ def network_key(project: str, name: str) -> str:
 
 
 def network_from_body(store: ResourceStore, body: JSON, project: str) -> Record:
-    """Return the network that a body's `network` links to. Raises 404 if unknown, 400 while it is being
-    created.
+    """Return the network that a body's `network` links to. Raises 404 if unknown, 400 while it is being created.
 
     The text about another project's network: hashicorp/terraform-provider-google, "Error creating Firewall".
     """

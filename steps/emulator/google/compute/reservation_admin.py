@@ -56,8 +56,7 @@ def insert(call: ApiCall) -> JSON:
 
 
 def _deletion_time(store: ResourceStore, asked: JSON) -> float | None:
-    """Return when a reservation deletes itself: `deleteAtTime`, or `deleteAfterDuration` divided by the
-    speed.
+    """Return when a reservation deletes itself: `deleteAtTime`, or `deleteAfterDuration` divided by the speed.
 
     At infinite speed the duration is kept, because the reservation would otherwise disappear at once.
     """

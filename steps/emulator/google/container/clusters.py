@@ -149,8 +149,7 @@ def _create_record(call: ApiCall, project: str, key: str, asked: JSON) -> Record
 
 
 def _pod_range(store: ResourceStore, network: Record, asked: JSON, key: str) -> str:
-    """Return the range of a cluster's pods: the requested one, one of the requested length (`/17`), or a free
-    /14.
+    """Return the range of a cluster's pods: the requested one, one of the requested length (`/17`), or a free /14.
 
     The error texts are inferred.
     """

@@ -89,9 +89,7 @@ class EmulatedCloudBackend:
             self._store.put(record)
 
     def lustre_instance(self, volume_handle: str) -> JSON | None:
-        """Return the instance of a volume handle `project/zone/name` (or `zone/name`); None if it does not
-        exist.
-        """
+        """Return the instance of a volume handle `project/zone/name` (or `zone/name`); None if it does not exist."""
         parts = volume_handle.split("/")
         if len(parts) != 3:
             return None

@@ -121,9 +121,7 @@ def check_count(count: int) -> None:
 
 
 def check_max_pods(most: object) -> None:
-    """Reject a maximum outside 8 to 256 pods per node (GKE's documentation of flexible Pod CIDR, 2026-11;
-    text inferred).
-    """
+    """Reject a maximum outside 8 to 256 pods per node (GKE's documentation of flexible Pod CIDR, 2026-11; text inferred)."""
     if most is not None and not 8 <= int(str(most)) <= 256:
         raise _invalid_argument(f"Maximum number of pods per node must be between 8 and 256, not {most}.")
 

@@ -1,6 +1,4 @@
-"""Upgrades: the control plane's version changes when its operation ends; a pool's nodes are replaced one by
-one.
-"""
+"""Upgrades: the control plane's version changes when its operation ends; a pool's nodes are replaced one by one."""
 
 from __future__ import annotations
 

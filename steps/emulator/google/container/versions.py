@@ -82,8 +82,7 @@ def _is_full_version(asked: str) -> bool:
 
 
 def resolve_version(asked: Any, channel: str) -> str:
-    """Return the control plane version that `asked` selects on a channel; "" or "-" selects the channel's
-    default.
+    """Return the control plane version that `asked` selects on a channel; "" or "-" selects the channel's default.
 
     Error texts are GKE's: a prefix without a match (quoted 2025), a full version not on the channel
     (terraform-google-kubernetes-engine issue 2177, 2024-11), one on no channel (plural issue 1308, 2024-05).

@@ -1,5 +1,4 @@
-"""Managed Lustre instances: create, read, grow, delete, import, export; addresses from the private services
-range.
+"""Managed Lustre instances: create, read, grow, delete, import, export; addresses from the private services range.
 
 The service's error texts are not published: all are inferred.
 """

@@ -151,9 +151,7 @@ def on_connection_created(store: ResourceStore, project: str, network: str, rang
 
 
 def _missing_ranges(store: ResourceStore, project: str, network: str, ranges: list[str]) -> list[str]:
-    """Return the ranges that are not VPC_PEERING ranges of the network; one empty name if there are none at
-    all.
-    """
+    """Return the ranges that are not VPC_PEERING ranges of the network; one empty name if there are none at all."""
 
     def stands(name: str) -> bool:
         address = store.get(COMPUTE, f"projects/{project}/global/addresses/{name}")

@@ -74,9 +74,7 @@ def _check_quota_project(call: ApiCall, quota_project: str) -> None:
 
 
 def _no_quota_project(service: str) -> ApiError:
-    """Return the error of user credentials (ADC) without a quota project: the consumer is gcloud's own
-    project.
-    """
+    """Return the error of user credentials (ADC) without a quota project: the consumer is gcloud's own project."""
     text = (
         f"Your application is authenticating by using local Application Default Credentials. The {service} API requires a "
         "quota project, which is not set by default. To learn how to set your quota project, see "

@@ -47,9 +47,7 @@ def zones() -> dict[str, str]:
 
 
 def is_ai_zone(zone: str) -> bool:
-    """Return whether it is an AI zone: those have accelerators only, and GKE does not choose them
-    automatically.
-    """
+    """Return whether it is an AI zone: those have accelerators only, and GKE does not choose them automatically."""
     return zone.rsplit("-", 1)[-1].startswith("ai")
 
 

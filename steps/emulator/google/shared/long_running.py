@@ -1,6 +1,4 @@
-"""Long-running operations of the small services: google.longrunning.Operation with a flat name
-(`operations/acf.…`).
-"""
+"""Long-running operations of the small services: google.longrunning.Operation with a flat name (`operations/acf.…`)."""
 
 from __future__ import annotations
 
@@ -27,8 +25,7 @@ def start_operation(
     effect: str = "",
     args: JSON | None = None,
 ) -> JSON:
-    """Start an operation that ends after `seconds` of real duration, when EVENT_HANDLERS[effect](store,
-    **args) is called.
+    """Start an operation that ends after `seconds` of real duration, when EVENT_HANDLERS[effect](store, **args) is called.
 
     With a fault's `operation_error` it fails without an effect.
     """
@@ -114,7 +111,5 @@ def get(call: ApiCall) -> JSON:
 
 @handles("serviceusage.operations.list", "servicenetworking.operations.list")
 def list_all(call: ApiCall) -> JSON:
-    """List all operations of the called service, newest first; unfiltered (the services filter by a
-    consumer's name only).
-    """
+    """List all operations of the called service, newest first; unfiltered (the services filter by a consumer's name only)."""
     return {"operations": [r.body for r in reversed(call.store.all(call.service, "operation"))]}

@@ -27,9 +27,7 @@ class KubeCaller:
 
 @dataclass(frozen=True)
 class AccessRequest:
-    """One access: verb on group/resource[/subresource], in a namespace or cluster-wide (""), optionally by
-    name.
-    """
+    """One access: verb on group/resource[/subresource], in a namespace or cluster-wide (""), optionally by name."""
 
     verb: str
     group: str

@@ -78,9 +78,7 @@ def state(kind: Kind, obj: JSON) -> str:
 
 
 def rows(kube: ClusterContext) -> list[JSON]:
-    """Return one row per object, without events; objects that a cluster creates itself are marked derived or
-    left out.
-    """
+    """Return one row per object, without events; objects that a cluster creates itself are marked derived or left out."""
     found = []
     for kind, obj in kube.store.all_objects():
         if kind in _UNLISTED_KINDS:

@@ -98,9 +98,7 @@ def _write(document: Any, path: str, value: Any, what: str) -> Any:
 
 
 def strategic(node: JSON, target: Any, patch: Any) -> Any:
-    """Apply a strategic merge patch: maps merge, lists with a merge key merge by it, `$patch` directives
-    apply.
-    """
+    """Apply a strategic merge patch: maps merge, lists with a merge key merge by it, `$patch` directives apply."""
     if not isinstance(patch, dict):
         return patch
     if patch.get("$patch") == "replace":

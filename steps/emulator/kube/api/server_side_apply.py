@@ -126,9 +126,7 @@ def _remove(node: JSON, obj: Any, path: tuple[str, ...]) -> None:
 
 
 def _remove_unowned(node: JSON, result: JSON, lost: set[tuple[str, ...]], held: set[tuple[str, ...]]) -> None:
-    """Remove what a manager no longer applies: whole list items first, unless another manager owns a part of
-    one.
-    """
+    """Remove what a manager no longer applies: whole list items first, unless another manager owns a part of one."""
     for path in sorted(lost, key=lambda p: (p[-1] != ".", -len(p))):
         if path[-1] == "." and any(other[: len(path) - 1] == path[:-1] for other in held):
             continue

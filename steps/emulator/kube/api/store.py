@@ -1,5 +1,4 @@
-"""The objects of one cluster: versions, conflicts, finalizers, history for watches. One asyncio thread, no
-locks.
+"""The objects of one cluster: versions, conflicts, finalizers, history for watches. One asyncio thread, no locks.
 
 Stored objects are never modified in place: every write stores a new dict, so readers may keep theirs.
 """
@@ -222,9 +221,7 @@ class ObjectStore:
             yield from encoded.encode_pending()
 
     def dump(self) -> JSON:
-        """Return everything for the state file; objects as encoded JSON, so that only changes are encoded
-        again.
-        """
+        """Return everything for the state file; objects as encoded JSON, so that only changes are encoded again."""
         return {
             "version": self.version,
             "objects": [

@@ -52,9 +52,7 @@ def format_age(text: str, now: float) -> str:
 
 
 def pod_reason(pod: JSON) -> str:
-    """Return the STATUS column: init progress, the waiting or terminated reason, Terminating, otherwise the
-    phase.
-    """
+    """Return the STATUS column: init progress, the waiting or terminated reason, Terminating, otherwise the phase."""
     state = pod.get("status", {})
     reason: str = state.get("reason") or state.get("phase", "")
     if "deletionTimestamp" in pod["metadata"]:

@@ -50,9 +50,7 @@ class WatchRequest:
             self._queue.put_nowait(change if self._queue.qsize() < MAX_BACKLOG else _OVERFLOW)
 
     def _events(self, change: StoreEvent) -> list[tuple[str, JSON]]:
-        """Return a change as the selectors see it: objects that leave are DELETED, objects that enter are
-        ADDED.
-        """
+        """Return a change as the selectors see it: objects that leave are DELETED, objects that enter are ADDED."""
         now = change.type != "DELETED" and self.selector(change.object)
         before = change.previous is not None and self.selector(change.previous)
         if now:

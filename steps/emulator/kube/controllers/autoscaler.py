@@ -1,6 +1,4 @@
-"""The cluster autoscaler: adds nodes for pending pods, removes unneeded ones, and reports why it cannot scale
-up.
-"""
+"""The cluster autoscaler: adds nodes for pending pods, removes unneeded ones, and reports why it cannot scale up."""
 
 from __future__ import annotations
 
@@ -183,9 +181,7 @@ def _request_node(kube: ClusterContext, pool: JSON) -> str | None:
 
 
 def _in_backoff(why: str) -> str:
-    """The autoscaler's message about a pool after its failure was reported once (kubernetes/autoscaler issues
-    1607, 5692).
-    """
+    """The autoscaler's message about a pool after its failure was reported once (kubernetes/autoscaler issues 1607, 5692)."""
     failed = why.startswith(("scale.up.error", "Node scale up"))
     return "in backoff after failed scale-up" if failed else why
 

@@ -14,7 +14,7 @@ class EventThrottle:
     """One controller's repeated events during one pass over the pending pods."""
 
     def __init__(self, kube: ClusterContext, timer_prefix: str, seconds: float, waiting: int) -> None:
-        """`seconds` is the real interval between repetitions; `drawer` prefixes the timers' names."""
+        """`seconds` is the real interval between repetitions; `timer_prefix` prefixes the timers' names."""
         self._kube, self._timer_prefix, self._seconds = kube, timer_prefix, seconds
         self._min_real_seconds = max(_MIN_REAL_SECONDS, waiting / _MAX_REPEATS_PER_SECOND)
         self._due: dict[str, bool] = {}

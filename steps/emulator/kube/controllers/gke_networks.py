@@ -85,9 +85,7 @@ def _advertise_network(kube: ClusterContext, network: str, param: JSON) -> None:
 
 
 def interfaces(pod: JSON) -> list[JSON]:
-    """Return the interfaces a pod requests: [{interfaceName, network}]; empty for the default one or invalid
-    text.
-    """
+    """Return the interfaces a pod requests: [{interfaceName, network}]; empty for the default one or invalid text."""
     text = (pod["metadata"].get("annotations") or {}).get(INTERFACES, "")
     try:
         rows = json.loads(text) if text else []

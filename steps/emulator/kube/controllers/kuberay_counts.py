@@ -6,9 +6,7 @@ from grpo_wizard.steps.emulator.context import JSON
 
 
 def worker_totals(cluster: JSON) -> tuple[int, int, int]:
-    """Return the desired, minimum and maximum workers over all groups; the maximum is capped at int32, as by
-    KubeRay.
-    """
+    """Return the desired, minimum and maximum workers over all groups; the maximum is capped at int32, as by KubeRay."""
     from grpo_wizard.steps.emulator.kube.controllers.kuberay import desired_workers
 
     groups = cluster["spec"].get("workerGroupSpecs", ())

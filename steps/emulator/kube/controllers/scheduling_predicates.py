@@ -1,6 +1,4 @@
-"""Whether a pod may run on a node: selectors, affinity, taints, resources; reasons in the scheduler's own
-texts.
-"""
+"""Whether a pod may run on a node: selectors, affinity, taints, resources; reasons in the scheduler's own texts."""
 
 from __future__ import annotations
 
@@ -32,9 +30,7 @@ def pod_requests(pod: JSON) -> ResourceAmounts:
 
 
 def scheduling_key(pod: JSON) -> str:
-    """Return the pod's shape: pods of one shape are rejected by the same nodes for the same reasons and
-    evaluated once.
-    """
+    """Return the pod's shape: pods of one shape are rejected by the same nodes for the same reasons and evaluated once."""
     uid = pod["metadata"].get("uid", "")
     if uid not in _SCHEDULING_KEYS:
         if len(_SCHEDULING_KEYS) > 20000:

@@ -86,9 +86,7 @@ def needs_repair(kube: ClusterContext, node: JSON) -> bool:
 
 
 def _evict_pods(kube: ClusterContext, node: JSON) -> None:
-    """Evict the pods of an unreachable node: not ready at once, deleted after their toleration, gone with the
-    node.
-    """
+    """Evict the pods of an unreachable node: not ready at once, deleted after their toleration, gone with the node."""
     expired = kube.timer_expired(f"silent/{node['metadata']['uid']}", UNREACHABLE_TOLERATION_S)
     for pod in kube.store.list(kinds.POD):
         if pod["spec"].get("nodeName") != node["metadata"]["name"]:

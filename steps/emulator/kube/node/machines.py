@@ -33,9 +33,7 @@ def machine_size(machine: str) -> tuple[int, float]:
 
 
 def _reserved_cpu(cores: int) -> int:
-    """Return the millicores that GKE reserves: 6 % of the 1st, 1 % of the 2nd, 0.5 % of the next 2, 0.25 % of
-    the rest.
-    """
+    """Return the millicores that GKE reserves: 6 % of the 1st, 1 % of the 2nd, 0.5 % of the next 2, 0.25 % of the rest."""
     return int(60 + 10 * (cores > 1) + 5 * min(max(cores - 2, 0), 2) + 2.5 * max(cores - 4, 0))
 
 

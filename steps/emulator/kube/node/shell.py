@@ -1,6 +1,4 @@
-"""The commands that `kubectl exec` may run: reimplemented over the pod's own files, never run by a host
-shell.
-"""
+"""The commands that `kubectl exec` may run: reimplemented over the pod's own files, never run by a host shell."""
 
 from __future__ import annotations
 
