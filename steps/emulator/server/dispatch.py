@@ -45,7 +45,7 @@ class RawRequest:
 class Dispatcher:
     """Answers requests from one store.
 
-    `checked` counts responses by method id; `violations` lists those that violate their own schema.
+    `checked_counts` counts responses by method id; `violations` lists those that violate their own schema.
     """
 
     store: PersistentStore

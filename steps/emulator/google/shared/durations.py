@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class DurationRange:
-    """A triangular distribution of seconds with its source; occasionally up to `rare` seconds (0: never)."""
+    """A triangular distribution of seconds with its source; occasionally up to `rare_max` seconds (0: never)."""
 
     low: float
     typical: float

@@ -34,7 +34,7 @@ _UNAUTHENTICATED_PATHS = ("/healthz", "/livez", "/readyz")
 
 @dataclass(frozen=True)
 class RequestTarget:
-    """The target of a path. `name` is empty for collections, `sub` for the object itself."""
+    """The target of a path. `name` is empty for collections, `subresource` for the object itself."""
 
     kind: Kind
     namespace: str

@@ -25,7 +25,7 @@ _OVERFLOW = object()
 
 @dataclass
 class WatchRequest:
-    """One watch request. `shape` converts an object to what is sent (itself, or a one-row Table)."""
+    """One watch request. `render` converts an object to what is sent (itself, or a one-row Table)."""
 
     store: ObjectStore
     kind: Kind
