@@ -30,7 +30,7 @@ class Journal:
 
     def follow(
         self, since_offset: int = 0, *, interval: float = 0.2, ended: Callable[[], bool] = lambda: False
-    ) -> Iterator[dict[str, Any]]:
+    ) -> Iterator[dict[str, object]]:
         """Events as they come. Looks every `interval` seconds; the look after `ended()` is the last."""
         last = False
         while True:
@@ -44,7 +44,7 @@ class Journal:
 
     async def follow_async(
         self, since_offset: int = 0, *, interval: float = 0.2, ended: Callable[[], bool] = lambda: False
-    ) -> AsyncIterator[dict[str, Any]]:
+    ) -> AsyncIterator[dict[str, object]]:
         """The same as `follow` for an event loop."""
         last = False
         while True:

@@ -10,7 +10,7 @@ from grpo_wizard.state.errors import StateError, StateInvalid, StateNotSaved
 from grpo_wizard.state.home import make_folder
 
 
-def replace_non_finite(value: Any) -> Any:
+def replace_non_finite(value: object) -> object:
     """The value with numbers that are not finite as texts ("nan", "inf"): JSON has none."""
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
@@ -21,7 +21,7 @@ def replace_non_finite(value: Any) -> Any:
     return value
 
 
-def encode_line(record: dict[str, Any]) -> bytes:
+def encode_line(record: dict[str, object]) -> bytes:
     """One line, UTF-8. Raises StateInvalid for what JSON cannot hold, secrets among it."""
     try:
         return json.dumps(replace_non_finite(record), ensure_ascii=False, allow_nan=False).encode() + b"\n"
@@ -65,7 +65,7 @@ def _newline_if_torn(descriptor: int) -> bytes:
     return b"\n" if size and os.pread(descriptor, 1, size - 1) != b"\n" else b""
 
 
-def read_records(path: Path, offset: int = 0) -> tuple[list[dict[str, Any]], int]:
+def read_records(path: Path, offset: int = 0) -> tuple[list[dict[str, object]], int]:
     """Whole records from `offset` (bytes) on, and the offset to go on from.
 
     A last line without its end is left for the next time; a torn line in between is passed over. A file
@@ -93,7 +93,7 @@ def _bytes(path: Path, offset: int) -> tuple[bytes, int]:
         raise StateError(f"{path.name} cannot be read.", reason, "Give read access to it.") from error
 
 
-def _decode(line: bytes) -> dict[str, Any] | None:
+def _decode(line: bytes) -> dict[str, object] | None:
     try:
         record = json.loads(line)
     except (ValueError, RecursionError):

@@ -177,14 +177,16 @@ class Wizard(ThemedApp[int]):
 
     # --- deployments
 
-    def create_deployment(self, *, rehearsal: bool, prefill: dict[str, dict[str, Any]] | None = None) -> None:
+    def create_deployment(
+        self, *, rehearsal: bool, prefill: dict[str, dict[str, object]] | None = None
+    ) -> None:
         """Ask for a name, create the deployment, and open step 1."""
         from grpo_wizard.steps.core.validators import deployment_name
         from grpo_wizard.tui.screens.dialogs import NamePrompt
 
         existing = self.home.deployments()
 
-        def parse_unused_name(raw: Any) -> str:
+        def parse_unused_name(raw: object) -> str:
             name = deployment_name(raw)
             if name in existing:
                 raise ValueError(_("{name} already exists").format(name=name))
@@ -231,7 +233,7 @@ class Wizard(ThemedApp[int]):
         *,
         create: bool = False,
         rehearsal: bool | None = None,
-        prefill: dict[str, dict[str, Any]] | None = None,
+        prefill: dict[str, dict[str, object]] | None = None,
     ) -> None:
         """Open a deployment at `screen_name`, by default at the screen where it was left."""
         try:
@@ -325,7 +327,7 @@ def _open_controller(
     speed: str | None,
     create: bool,
     rehearsal: bool,
-    prefill: dict[str, dict[str, Any]] | None,
+    prefill: dict[str, dict[str, object]] | None,
 ) -> DeploymentController:
     from grpo_wizard.state.store import StateStore
     from grpo_wizard.tui.controllers.deployment import DeploymentController

@@ -80,7 +80,7 @@ def audit_session(session: Any, audit: RequestAudit) -> None:
     """Audit what a requests session sends: each hop and each retry, whatever adapters are mounted now or later."""
     send = session.send
 
-    def audited_send(request: Any, **options: Any) -> Any:
+    def audited_send(request: Any, **options: Any) -> object:
         with audit(request.method, request.url, "") as sent:
             answer = send(request, **options)
             sent.status = answer.status_code

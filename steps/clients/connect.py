@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from grpo_wizard.state.errors import CommandUsageError
 from grpo_wizard.state.secret import Secret
@@ -45,7 +44,7 @@ def connect_emulator(
     )
 
 
-def _refreshable_credentials(address: process.ServerAddress) -> Any:
+def _refreshable_credentials(address: process.ServerAddress) -> object:
     """Credentials that google-auth refreshes at the emulator's token service, as it refreshes a user's at Google's."""
     from google.oauth2.credentials import Credentials
 

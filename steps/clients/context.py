@@ -45,14 +45,14 @@ class CloudContext:
         prefix = _PREFIX.get(service, f"/{service}")
         return f"{self.base_url}{prefix}" if self.base_url else ""
 
-    def singleton(self, name: str, build: Callable[[], Any]) -> Any:
+    def singleton(self, name: str, build: Callable[[], object]) -> Any:
         """Build a client once and share it; its session may be used from several threads."""
         with self._lock:
             if name not in self._clients:
                 self._clients[name] = build()
             return self._clients[name]
 
-    def cached(self, name: str, fetch: Callable[[], Any], ttl: float) -> Any:
+    def cached(self, name: str, fetch: Callable[[], object], ttl: float) -> Any:
         """Fetch a value unless it is younger than `ttl` seconds; concurrent threads share one fetch."""
         with self._lock:
             gate = self._cache_locks.setdefault(name, threading.Lock())
@@ -67,7 +67,7 @@ class CloudContext:
         """A google-cloud-* client over REST, e.g. rest_client("compute", "google.cloud.compute_v1", "NetworksClient")."""
         return self.singleton(f"{module}.{client}", lambda: self._build(service, module, client))
 
-    def _build(self, service: str, module: str, client: str) -> Any:
+    def _build(self, service: str, module: str, client: str) -> object:
         from importlib import import_module
 
         options = {"api_endpoint": self.endpoint(service)} if self.base_url else {}
@@ -77,7 +77,7 @@ class CloudContext:
         self.prepare_session(built.transport._session)
         return built
 
-    def prepare_session(self, session: Any) -> None:
+    def prepare_session(self, session: object) -> None:
         """Set up the requests session of a Google client: keep colons in paths, and audit writes."""
         _mount_colon_adapter(session)
         audit_session(session, self.audit_request)
@@ -119,7 +119,7 @@ def _mount_colon_adapter(session: Any) -> None:
             session.mount(scheme, ColonAdapter())
 
 
-def call(service: str, function: Callable[..., Any], **arguments: Any) -> Any:
+def call(service: str, function: Callable[..., object], **arguments: object) -> Any:
     """Call an SDK method without its own retries (the engine reads before it retries). Raises CloudError."""
     from grpo_wizard.steps.clients.errors import translate
 
@@ -129,7 +129,7 @@ def call(service: str, function: Callable[..., Any], **arguments: Any) -> Any:
         raise translate(f"{service}.googleapis.com", error) from error
 
 
-def get_or_none(function: Callable[..., Any], service: str, request: JSON) -> JSON | None:
+def get_or_none(function: Callable[..., object], service: str, request: JSON) -> JSON | None:
     """Read one resource as the API's JSON; None if it does not exist."""
     from grpo_wizard.steps.clients.errors import CloudError
 

@@ -87,7 +87,7 @@ class CredentialsInfo:
         }
 
 
-def load_credentials() -> tuple[Any, CredentialsInfo]:
+def load_credentials() -> tuple[object, CredentialsInfo]:
     """Load credentials that hold a token, and the account they belong to. Raises CloudError with a fix."""
     import google.auth
     from google.auth.transport.requests import Request

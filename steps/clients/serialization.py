@@ -29,7 +29,7 @@ def to_json(message: Any) -> JSON:
     return found
 
 
-def with_owner(body: Mapping[str, Any], owner: str, field_path: str) -> JSON:
+def with_owner(body: Mapping[str, object], owner: str, field_path: str) -> JSON:
     """Add the owner label at `field_path`: `description`, or a dotted path to a map of labels. Unchanged without an owner."""
     if not owner:
         return dict(body)
@@ -43,7 +43,7 @@ def with_owner(body: Mapping[str, Any], owner: str, field_path: str) -> JSON:
     return copy
 
 
-def owner_of(body: Mapping[str, Any], *field_paths: str) -> str:
+def owner_of(body: Mapping[str, object], *field_paths: str) -> str:
     """The owner in the first of the fields that has one; empty without an owner label."""
     for field_path in field_paths:
         at: Any = body
@@ -56,7 +56,7 @@ def owner_of(body: Mapping[str, Any], *field_paths: str) -> str:
     return ""
 
 
-def diff(desired: Any, actual: Any, path: str = "") -> Iterator[Drift]:
+def diff(desired: object, actual: object, path: str = "") -> Iterator[Drift]:
     """Where `actual` differs from `desired`. Only fields in `desired` are compared.
 
     Links are compared by their last part if one side is a bare name, numbers and strings by their text, lists of named objects by
@@ -87,13 +87,13 @@ def _diff_lists(desired: list[Any], actual: list[Any], path: str) -> Iterator[Dr
             yield from diff(left, right, f"{path}.{index}")
 
 
-def _normalize(value: Any) -> str:
+def _normalize(value: object) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     return _HOST.sub("", str(value)) if value is not None else ""
 
 
-def _equal(desired: Any, actual: Any, path: str) -> bool:
+def _equal(desired: object, actual: object, path: str) -> bool:
     left, right = _normalize(desired), _normalize(actual)
     if left == right or (left in ("", "0", "false") and right in ("", "0", "false")):
         return True

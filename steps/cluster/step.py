@@ -104,7 +104,7 @@ def _cluster(answers: Answers) -> Resource:
     )
 
 
-def _node_identity(answers: Answers) -> dict[str, Any]:
+def _node_identity(answers: Answers) -> dict[str, object]:
     """Whom the nodes act as, and how far: an account of one's own is limited by its roles, as gcloud has it."""
     account = answers.cluster.node_service_account
     return (

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import FrozenInstanceError, dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar, cast, dataclass_transform
+from typing import TYPE_CHECKING, ClassVar, Literal, TypeVar, cast, dataclass_transform
 
 if TYPE_CHECKING:
     from grpo_wizard.state.model import Value
@@ -126,7 +126,7 @@ class StepAnswers:
             setattr(cls, name, field)
         cls.step, cls.fields = step, tuple(named.values())
 
-    def __init__(self, **values: Any) -> None:
+    def __init__(self, **values: object) -> None:
         names = [field.name for field in self.fields if field.kind != "secret"]
         if unknown := values.keys() - set(names):
             raise TypeError(f"{self.step} has no answer {', '.join(sorted(unknown))}")

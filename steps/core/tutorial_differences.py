@@ -267,7 +267,7 @@ def rows(answers: Answers) -> list[dict[str, Any]]:
     ]
 
 
-def opt_out_answers() -> dict[str, dict[str, Any]]:
+def opt_out_answers() -> dict[str, dict[str, object]]:
     """Return answers that turn off every difference that can be turned off."""
     answers: dict[str, dict[str, Any]] = {}
     for difference in DIFFERENCES:

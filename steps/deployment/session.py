@@ -6,7 +6,7 @@ import json
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from grpo_wizard.state.model import Deployment, ResourceRecord
 from grpo_wizard.state.store import StateStore
@@ -90,7 +90,7 @@ class Session:
         self.deployment.resources.pop(id, None)
 
 
-def _deletion_spec(resource: Resource) -> dict[str, Any]:
+def _deletion_spec(resource: Resource) -> dict[str, object]:
     """As much of a spec as deleting needs: which object it is. Never a secret, never a large script."""
     spec = resource.spec
     if "apiVersion" in spec:

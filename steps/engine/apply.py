@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 from collections.abc import AsyncIterator, Sequence
-from typing import Any
 
 from grpo_wizard.state.errors import WizardError
 from grpo_wizard.steps.core import events
@@ -218,7 +217,7 @@ async def _reconcile_one(
     return True
 
 
-def plan_data(decisions: Sequence[Decision]) -> dict[str, Any]:
+def plan_data(decisions: Sequence[Decision]) -> dict[str, object]:
     """The data of the plan event: what happens to which resource, and what each waits for."""
     ids = {r.id for r in topological_order([d.resource for d in decisions if d.action != "delete"])}
     rows = [

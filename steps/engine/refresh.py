@@ -24,7 +24,7 @@ _NO_RESPONSE_DELAY = 2.0  # seconds at least before a new try of what had no ans
 _READ_RETRIES = 3  # tries of one reading before the last: 7 s in real life
 
 
-def resolve(value: Any, outputs: Mapping[str, Mapping[str, str]]) -> Any:
+def resolve(value: object, outputs: Mapping[str, Mapping[str, str]]) -> Any:
     """A spec with its Facts filled in. What is not known yet is left out, so that it is not compared either."""
     if isinstance(value, Mapping):
         filled = {key: resolve(item, outputs) for key, item in value.items()}
@@ -41,7 +41,7 @@ def resolve(value: Any, outputs: Mapping[str, Mapping[str, str]]) -> Any:
     return value
 
 
-def output_refs(value: Any) -> set[str]:
+def output_refs(value: object) -> set[str]:
     """Ids of the resources that a spec takes Facts from."""
     if isinstance(value, Mapping):
         return set().union(*map(output_refs, value.values())) if value else set()

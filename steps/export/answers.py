@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from grpo_wizard.steps.core.answers import Field
 from grpo_wizard.steps.core.model import Step
@@ -27,7 +27,7 @@ def answers_toml(answers: Answers) -> str:
     return tomlkit.dumps(document)
 
 
-def _table(step: Step, answers: Answers) -> Any:
+def _table(step: Step, answers: Answers) -> object:
     import tomlkit
 
     table = tomlkit.table()

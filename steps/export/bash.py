@@ -70,7 +70,7 @@ def to_yaml(document: Mapping[str, Any]) -> str:
     class Dumper(library.SafeDumper):
         """Blocks for long texts, no anchors: a repeated part is written out."""
 
-        def ignore_aliases(self, data: Any) -> bool:
+        def ignore_aliases(self, data: object) -> bool:
             return True
 
     def text(dumper: Any, value: str) -> Any:

@@ -52,7 +52,7 @@ def _manifest(resource: Resource, context: ExportContext) -> dict[str, Any]:
     return with_owner(plain, context.owner_label, "metadata.labels")
 
 
-def _with_placeholders(value: Any) -> Any:
+def _with_placeholders(value: object) -> Any:
     """A spec with `@VARIABLE@` where only the cloud knows the value."""
     if isinstance(value, Mapping):
         return {key: _with_placeholders(item) for key, item in value.items()}

@@ -87,7 +87,7 @@ def is_reserved(answers: Answers) -> bool:
     return bool(answers.quotas.capacity == "reservation")
 
 
-def pool_config(answers: Answers) -> dict[str, Any]:
+def pool_config(answers: Answers) -> dict[str, object]:
     """Return the part of the node pool's config that selects the model, as GKE JSON."""
     if not is_reserved(answers):
         return dict(provisioning_model(answers).node_config)

@@ -81,7 +81,7 @@ class NemoConfig:
     values: Mapping[str, Any]
     overridden: frozenset[str] = field(default_factory=frozenset)
 
-    def __getitem__(self, key: str) -> Any:
+    def __getitem__(self, key: str) -> object:
         return self.values.get(key)
 
     def number(self, key: str, default: int = 1) -> int:
@@ -128,7 +128,7 @@ def _generation_resources(mine: GrpoAnswers, nodes: int) -> list[tuple[str, Any]
     ]
 
 
-def tensor_parallel_key(row: Mapping[str, Any]) -> str:
+def tensor_parallel_key(row: Mapping[str, object]) -> str:
     """Which key parts the model while training: each backend has its own."""
     if row["backend"] == "mcore":
         return "policy.megatron_cfg.tensor_model_parallel_size"

@@ -35,7 +35,7 @@ def recipes_by_name() -> dict[str, dict[str, Any]]:
     return {row["recipe"]: row for row in ordered}
 
 
-def parse_recipe(raw: Any) -> str:
+def parse_recipe(raw: object) -> str:
     """A recipe's name, with or without its folder and `.yaml`."""
     name = str(raw).strip().rpartition("/")[2].removesuffix(".yaml")
     if name not in recipes_by_name():

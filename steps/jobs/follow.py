@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from typing import Any
 
 from grpo_wizard.steps.core.events import Event
 from grpo_wizard.steps.jobs.watch import JobWatcher
@@ -20,7 +19,7 @@ async def job_events(watcher: JobWatcher) -> AsyncIterator[Event]:
         yield Event("job", "grpo.job", job_event_data(watcher))
 
 
-def job_event_data(watcher: JobWatcher) -> dict[str, Any]:
+def job_event_data(watcher: JobWatcher) -> dict[str, object]:
     """The data of a job event: the status and the last training step."""
     rows = watcher.reader.rows
     last = rows[-1].to_json() if rows else {}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from grpo_wizard.state.journal import Journal
 from grpo_wizard.state.model import JobRecord
@@ -95,7 +95,7 @@ def _status_in_log(session: Session, id: str) -> str:
     return "SUCCEEDED" if parse_log(spool.read_bytes()).run_info.end_reason in _COMPLETED else ""
 
 
-def record_end(session: Session, id: str, status: str, rows: Sequence[Mapping[str, Any]]) -> None:
+def record_end(session: Session, id: str, status: str, rows: Sequence[Mapping[str, object]]) -> None:
     """Into the journal, once, where an end is seen by somebody who only looks and may not write the state."""
     if status not in TERMINAL_STATUSES or recorded_end(session, id) == status:
         return

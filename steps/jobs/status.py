@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from grpo_wizard.steps.clients.errors import CloudError
 from grpo_wizard.steps.clients.ray.jobs_api import RayError
 from grpo_wizard.steps.core.model import ObservedState
@@ -12,7 +10,7 @@ from grpo_wizard.steps.jobs.history import final_status
 from grpo_wizard.steps.jobs.watch import JobNotFound, JobWatcher, is_destroyed
 
 
-async def describe_job(session: Session, sight: ObservedState) -> dict[str, Any] | None:
+async def describe_job(session: Session, sight: ObservedState) -> dict[str, object] | None:
     """{"id", "status", "step", "total_steps", …}; LOST when a job was submitted that the head does not know any more; None: no job."""
     watch = JobWatcher(session)
     if "job_id" in sight.outputs:

@@ -15,7 +15,7 @@ SECRETS_PATH = "/etc/grpo-wizard/secrets"
 RELEASE_PATH = "/etc/grpo-wizard/release"
 
 
-def _metadata(name: str, answers: Answers) -> dict[str, Any]:
+def _metadata(name: str, answers: Answers) -> dict[str, object]:
     return {"name": name, "namespace": answers.raycluster.namespace}
 
 
@@ -27,7 +27,7 @@ def service_account_name(answers: Answers) -> str:
     return f"{answers.raycluster.raycluster_name}-release"
 
 
-def token_secret(answers: Answers) -> dict[str, Any]:
+def token_secret(answers: Answers) -> dict[str, object]:
     """Mounted as files, never as environment: NeMo RL copies os.environ into Ray's runtime_env (tutorial-defects 25)."""
     return {
         "apiVersion": "v1",
@@ -41,7 +41,7 @@ def token_secret(answers: Answers) -> dict[str, Any]:
     }
 
 
-def release_config_map(answers: Answers) -> dict[str, Any]:
+def release_config_map(answers: Answers) -> dict[str, object]:
     """The sidecar's script, and what it is asked to do. The settings are a file, so that they may change under a running head."""
     job = answers.grpo
     asked = {
@@ -57,7 +57,7 @@ def release_config_map(answers: Answers) -> dict[str, Any]:
     }
 
 
-def service_account(answers: Answers) -> dict[str, Any]:
+def service_account(answers: Answers) -> dict[str, object]:
     return {
         "apiVersion": "v1",
         "kind": "ServiceAccount",
@@ -81,7 +81,7 @@ def role(answers: Answers) -> dict[str, Any]:
     }
 
 
-def role_binding(answers: Answers) -> dict[str, Any]:
+def role_binding(answers: Answers) -> dict[str, object]:
     name = service_account_name(answers)
     return {
         "apiVersion": "rbac.authorization.k8s.io/v1",
@@ -92,7 +92,7 @@ def role_binding(answers: Answers) -> dict[str, Any]:
     }
 
 
-def network_policy(answers: Answers) -> dict[str, Any]:
+def network_policy(answers: Answers) -> dict[str, object]:
     """Ray 2.49 has no authentication of its own: only this RayCluster's pods may reach this RayCluster's pods."""
     mine = {"matchLabels": {"ray.io/cluster": answers.raycluster.raycluster_name}}
     return {

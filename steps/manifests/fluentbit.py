@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from grpo_wizard.steps.answers import Answers
@@ -37,7 +37,7 @@ def fluentbit_name(answers: Answers) -> str:
     return f"{answers.raycluster.raycluster_name}-fluentbit-config"
 
 
-def fluentbit_config(answers: Answers) -> dict[str, Any]:
+def fluentbit_config(answers: Answers) -> dict[str, object]:
     return {
         "apiVersion": "v1",
         "kind": "ConfigMap",
@@ -46,7 +46,7 @@ def fluentbit_config(answers: Answers) -> dict[str, Any]:
     }
 
 
-def fluentbit_container(answers: Answers, group: dict[str, Any]) -> list[dict[str, Any]]:
+def fluentbit_container(answers: Answers, group: dict[str, object]) -> list[dict[str, object]]:
     """The sidecar, in no pod unless it is asked for. `group` is the pod's own RAY_GROUP."""
     if not answers.raycluster.fluentbit:
         return []
@@ -57,7 +57,7 @@ def fluentbit_container(answers: Answers, group: dict[str, Any]) -> list[dict[st
     return [{"name": "fluent-bit", "image": _IMAGE, "env": [group], "volumeMounts": mounts}]
 
 
-def fluentbit_volumes(answers: Answers) -> list[dict[str, Any]]:
+def fluentbit_volumes(answers: Answers) -> list[dict[str, object]]:
     if not answers.raycluster.fluentbit:
         return []
     return [{"name": "fluentbit-config-volume", "configMap": {"name": fluentbit_name(answers)}}]

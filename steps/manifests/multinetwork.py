@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from grpo_wizard.steps.core.model import Resource
 from grpo_wizard.steps.gcp.naming import resource_id
@@ -65,7 +65,7 @@ def device_networks(answers: Answers, parent: Mapping[str, str], cluster: str) -
     return made
 
 
-def _params(name: str, network: str, subnet: str) -> dict[str, Any]:
+def _params(name: str, network: str, subnet: str) -> dict[str, object]:
     mode = "RDMA" if name.startswith("rdma") else "NetDevice"
     return {
         "apiVersion": "networking.gke.io/v1",
@@ -75,7 +75,7 @@ def _params(name: str, network: str, subnet: str) -> dict[str, Any]:
     }
 
 
-def _network(name: str) -> dict[str, Any]:
+def _network(name: str) -> dict[str, object]:
     reference = {"group": "networking.gke.io", "kind": "GKENetworkParamSet", "name": name}
     return {
         "apiVersion": "networking.gke.io/v1",

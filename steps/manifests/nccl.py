@@ -32,7 +32,7 @@ def nccl_installer() -> dict[str, Any]:
     }
 
 
-def _pod() -> dict[str, Any]:
+def _pod() -> dict[str, object]:
     wanted = {
         "key": "cloud.google.com/gke-accelerator",
         "operator": "In",

@@ -85,7 +85,7 @@ def _token_file_env() -> list[dict[str, str]]:
     ]
 
 
-def _common_mounts() -> list[dict[str, Any]]:
+def _common_mounts() -> list[dict[str, object]]:
     return [
         {"name": "lustre-data", "mountPath": "/data"},
         {"name": "tokens", "mountPath": SECRETS_PATH, "readOnly": True},
@@ -93,7 +93,7 @@ def _common_mounts() -> list[dict[str, Any]]:
     ]
 
 
-def _common_volumes(answers: Answers) -> list[dict[str, Any]]:
+def _common_volumes(answers: Answers) -> list[dict[str, object]]:
     return [
         {"name": "lustre-data", "persistentVolumeClaim": {"claimName": PVC_NAME}},
         {"name": "tokens", "secret": {"secretName": token_secret_name(answers), "optional": True}},
@@ -102,7 +102,7 @@ def _common_volumes(answers: Answers) -> list[dict[str, Any]]:
     ]
 
 
-def _head_pod_spec(answers: Answers) -> dict[str, Any]:
+def _head_pod_spec(answers: Answers) -> dict[str, object]:
     mine = answers.raycluster
     resources = {
         "limits": {**_HEAD_RESOURCES, "nvidia.com/gpu": 0},
@@ -128,7 +128,7 @@ def _head_pod_spec(answers: Answers) -> dict[str, Any]:
     }
 
 
-def _release_sidecar(answers: Answers) -> dict[str, Any]:
+def _release_sidecar(answers: Answers) -> dict[str, object]:
     """Asks Ray on 127.0.0.1 whether the job has ended, and then lets the GPU nodes go. The same file runs in a rehearsal."""
     mine = answers.raycluster
     return {
@@ -162,7 +162,7 @@ def _worker_template(answers: Answers) -> dict[str, Any]:
     } | pod
 
 
-def _worker_env(answers: Answers) -> list[dict[str, Any]]:
+def _worker_env(answers: Answers) -> list[dict[str, object]]:
     nccl = {
         "NCCL_NET": "gIB",
         "NCCL_IB_GID_INDEX": "3",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from grpo_wizard.steps.core.model import OutputRef
 
@@ -17,7 +17,7 @@ def storage_class(answers: Answers) -> str:
     return f"lustre-rwx-{answers.lustre.per_unit_storage_throughput}mbps-per-tib"
 
 
-def persistent_volume(answers: Answers, lustre_id: str) -> dict[str, Any]:
+def persistent_volume(answers: Answers, lustre_id: str) -> dict[str, object]:
     place, mine = answers.project, answers.lustre
     return {
         "apiVersion": "v1",
@@ -39,7 +39,7 @@ def persistent_volume(answers: Answers, lustre_id: str) -> dict[str, Any]:
     }
 
 
-def persistent_volume_claim(answers: Answers) -> dict[str, Any]:
+def persistent_volume_claim(answers: Answers) -> dict[str, object]:
     return {
         "apiVersion": "v1",
         "kind": "PersistentVolumeClaim",

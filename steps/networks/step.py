@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from grpo_wizard.steps.core.model import DurationEstimate, Resource, Step
 from grpo_wizard.steps.gcp.cidr import GVNIC_RANGE, rdma_range
@@ -20,7 +20,11 @@ _NETWORK_DURATION = DurationEstimate(10, 90, "gcloud's own waits; no published f
 
 
 def _network(
-    name: str, answers: Answers, spec: dict[str, Any], flags: dict[str, Any], adopt_paths: tuple[str, ...]
+    name: str,
+    answers: Answers,
+    spec: dict[str, object],
+    flags: dict[str, object],
+    adopt_paths: tuple[str, ...],
 ) -> Resource:
     project = answers.project.project_id
     return Resource(

@@ -89,7 +89,7 @@ class PriceBook:
     read_at: str = ""
 
     @classmethod
-    def from_catalog(cls, rows: Iterable[Mapping[str, Any]], read_at: str) -> PriceBook:
+    def from_catalog(cls, rows: Iterable[Mapping[str, object]], read_at: str) -> PriceBook:
         return cls(tuple(sku for sku in map(parse_sku, rows) if sku is not None), read_at)
 
     def machine_price(

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from grpo_wizard.state.errors import WizardError
 from grpo_wizard.steps.clients.google.billing_catalog import CACHE_FILE, list_skus, read_cache, write_cache
@@ -101,5 +101,5 @@ def _describe(book: PriceBook) -> str:
     return f"prices read {book.read_at}" if book.skus else "the built-in price list"
 
 
-def _price_book(rows: Iterable[Mapping[str, Any]], read_at: float) -> PriceBook:
+def _price_book(rows: Iterable[Mapping[str, object]], read_at: float) -> PriceBook:
     return PriceBook.from_catalog(rows, datetime.fromtimestamp(read_at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ"))

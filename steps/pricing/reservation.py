@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
 
 from grpo_wizard.state.errors import WizardError
 from grpo_wizard.steps.clients.queries.cached import CachedCloudReader
@@ -11,7 +10,7 @@ from grpo_wizard.steps.deployment.session import Session
 from grpo_wizard.steps.gcp.reservations import parse_reservation
 
 
-async def reservation_bill(session: Session) -> dict[str, Any] | None:
+async def reservation_bill(session: Session) -> dict[str, object] | None:
     """Return {name, project, machines, machine_type, ends, usd_per_hour}; None when no reservation is used.
 
     A value that could not be read, or a price that is not known, is None.
@@ -41,7 +40,7 @@ async def reservation_bill(session: Session) -> dict[str, Any] | None:
     }
 
 
-def format_reservation_bill(bill: dict[str, Any]) -> str:
+def format_reservation_bill(bill: dict[str, object]) -> str:
     """Return the bill as a sentence."""
     size = f"{bill['machines']} x {bill['machine_type']}" if bill["machines"] else "size unknown"
     cost = f"{bill['usd_per_hour']:.2f} USD/h" if bill["usd_per_hour"] else "at an unknown price"

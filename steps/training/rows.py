@@ -39,7 +39,7 @@ class StepMetrics:
         return {key: json_safe(value) for key, value in vars(self).items()}
 
 
-def json_safe(value: Any) -> Any:
+def json_safe(value: object) -> object:
     """The value with numbers that JSON cannot hold as strings: "nan", "inf", "-inf"."""
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)

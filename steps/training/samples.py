@@ -35,7 +35,7 @@ class GroupStats:
         return {key: json_safe(value) for key, value in vars(self).items()}
 
 
-def parse_rows(text: str) -> list[dict[str, Any]]:
+def parse_rows(text: str) -> list[dict[str, object]]:
     """The rows of a JSONL text; a last line that is cut short is left out."""
     rows: list[dict[str, Any]] = []
     for line in text.splitlines():
@@ -78,14 +78,14 @@ def group_stats(
     )
 
 
-def _reward(row: Mapping[str, Any]) -> float | None:
+def _reward(row: Mapping[str, object]) -> float | None:
     value = row.get("rewards")
     if isinstance(value, list):
         value = value[0] if value else None
     return float(value) if isinstance(value, (int, float)) else None
 
 
-def _prob_error(rows: list[Mapping[str, Any]]) -> float | None:
+def _prob_error(rows: list[Mapping[str, object]]) -> float | None:
     """NeMo RL's measure of how far training's and generation's probabilities are apart, over generated
     tokens."""
     total = count = 0.0

@@ -35,7 +35,7 @@ class EventRenderer:
         for line in _LINES.get(event.event, _no_lines)(event, data):
             print(line, flush=True)
 
-    def _already_reported(self, data: dict[str, Any]) -> bool:
+    def _already_reported(self, data: dict[str, object]) -> bool:
         """Why, fix and command of one cause are told once, however many things it hits."""
         cause = tuple(str(data.get(key, "")) for key in ("title", "detail", "fix", "command"))
         known = cause in self._causes
@@ -43,7 +43,7 @@ class EventRenderer:
         return known
 
 
-def _no_lines(event: Event, data: dict[str, Any]) -> list[str]:
+def _no_lines(event: Event, data: dict[str, object]) -> list[str]:
     return []
 
 
@@ -51,11 +51,11 @@ def _plan(event: Event, data: dict[str, Any]) -> list[str]:
     return [f"plan: {format_plan_counts(data['resources'])}"]
 
 
-def _started(event: Event, data: dict[str, Any]) -> list[str]:
+def _started(event: Event, data: dict[str, object]) -> list[str]:
     return [f"{status_glyph('work')} start   {event.id}"]
 
 
-def _waiting(event: Event, data: dict[str, Any]) -> list[str]:
+def _waiting(event: Event, data: dict[str, object]) -> list[str]:
     return [f"{status_glyph('look')} waiting {event.id}: {data['detail']}"]
 
 
@@ -65,7 +65,7 @@ def _done(event: Event, data: dict[str, Any]) -> list[str]:
     ]
 
 
-def _failed(event: Event, data: dict[str, Any]) -> list[str]:
+def _failed(event: Event, data: dict[str, object]) -> list[str]:
     lines = [f"{status_glyph('block')} failed  {event.id}: {data['title']}"]
     return lines + [
         f"          {name}: {data[key]}"

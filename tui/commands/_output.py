@@ -9,7 +9,6 @@ import shlex
 import shutil
 import sys
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 from grpo_wizard.state.errors import WizardError
 from grpo_wizard.tui.style.text import wrap_text
@@ -24,7 +23,7 @@ def print_wrapped(text: str, hanging: int = 0) -> None:
     print(text, flush=True)
 
 
-def json_safe(value: Any) -> Any:
+def json_safe(value: object) -> object:
     """Replace numbers that JSON cannot express (NaN, infinity) by strings."""
     if isinstance(value, float) and not math.isfinite(value):
         return "nan" if math.isnan(value) else ("inf" if value > 0 else "-inf")
@@ -33,12 +32,12 @@ def json_safe(value: Any) -> Any:
     return [json_safe(item) for item in value] if isinstance(value, list | tuple) else value
 
 
-def envelope(mode: str, deployment: str | None) -> dict[str, Any]:
+def envelope(mode: str, deployment: str | None) -> dict[str, object]:
     """Return the keys that every document starts with."""
     return {"schema": SCHEMA, "mode": mode, "deployment": deployment}
 
 
-def print_json(mode: str, deployment: str | None, document: Mapping[str, Any]) -> None:
+def print_json(mode: str, deployment: str | None, document: Mapping[str, object]) -> None:
     """Print one line and flush it, so that a reader sees events as they happen."""
     write_data(json.dumps(json_safe(envelope(mode, deployment) | dict(document)), ensure_ascii=False) + "\n")
 
@@ -111,7 +110,7 @@ def resource_label(id: str) -> str:
     return f"{kind.replace('_', ' ')} {name}".strip()
 
 
-def format_plan_counts(rows: Iterable[Mapping[str, Any]]) -> str:
+def format_plan_counts(rows: Iterable[Mapping[str, object]]) -> str:
     """Return `48 to delete, 1 already gone, 9 to keep` for the rows of a plan."""
     counts: dict[str, int] = {}
     for row in rows:

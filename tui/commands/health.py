@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 from collections.abc import Sequence
-from typing import Any
 
 from grpo_wizard.steps.jobs.watch import load_job
 from grpo_wizard.steps.training.health import HealthReport, diagnose
@@ -40,7 +39,7 @@ def run(args: argparse.Namespace) -> int:
     return 1 if verdict.verdict in ("warning", "critical") else 0
 
 
-def _print_verdict(verdict: HealthReport, rows: Sequence[dict[str, Any]], facts: RunInfo) -> None:
+def _print_verdict(verdict: HealthReport, rows: Sequence[dict[str, object]], facts: RunInfo) -> None:
     print(f"health: {verdict.verdict}")
     rewards = [row["avg_reward"] for row in rows if isinstance(row.get("avg_reward"), float)]
     if rewards:

@@ -193,7 +193,9 @@ def _as_utf8(value: str) -> str:
         return value
 
 
-def _merge(below: Mapping[str, Mapping[str, Any]], above: Mapping[str, Mapping[str, Any]]) -> RawAnswers:
+def _merge(
+    below: Mapping[str, Mapping[str, object]], above: Mapping[str, Mapping[str, object]]
+) -> RawAnswers:
     merged: RawAnswers = {step: dict(values) for step, values in below.items()}
     for step, values in above.items():
         merged.setdefault(step, {}).update(values)
@@ -235,7 +237,7 @@ def _choose_name(args: argparse.Namespace, given: RawAnswers, store: StateStore)
     return valid_name(str(cluster)) if cluster else valid_name("nemo-cluster")
 
 
-def _is_valid_name(value: Any) -> bool:
+def _is_valid_name(value: object) -> bool:
     try:
         return bool(valid_name(str(value)))
     except InvalidName:

@@ -73,7 +73,7 @@ def _print(args: argparse.Namespace, deployment: str | None, document: dict[str,
         _print_table(document["rows"])
 
 
-def _print_table(rows: Sequence[dict[str, Any]]) -> None:
+def _print_table(rows: Sequence[dict[str, object]]) -> None:
     if not rows:
         print("no step is complete yet")
         return
@@ -83,5 +83,5 @@ def _print_table(rows: Sequence[dict[str, Any]]) -> None:
         print("  ".join(f"{_format_cell(row.get(key), form):>9}" for _, key, form in shown))
 
 
-def _format_cell(value: Any, form: str) -> str:
+def _format_cell(value: object, form: str) -> str:
     return "-" if value is None else form.format(value) if isinstance(value, int | float) else str(value)

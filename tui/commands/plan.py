@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 from collections.abc import Sequence
-from typing import Any
 
 from grpo_wizard.steps.core.tutorial_differences import rows
 from grpo_wizard.steps.deployment.session import Session
@@ -38,13 +37,13 @@ def run(args: argparse.Namespace) -> int:
     return 1 if any(d.action == "conflict" for d in decisions) else 0
 
 
-async def _read_plan(session: Session) -> tuple[list[Decision], dict[str, Any] | None, str]:
+async def _read_plan(session: Session) -> tuple[list[Decision], dict[str, object] | None, str]:
     """The plan at today's prices, the reservation, and why these are not today's prices."""
     why = await refresh_prices(session)
     return await plan(session, ApplyOptions()), await reservation_bill(session), why
 
 
-def plan_document(session: Session, decisions: Sequence[Decision]) -> dict[str, Any]:
+def plan_document(session: Session, decisions: Sequence[Decision]) -> dict[str, object]:
     known, unknown = hourly_cost([d.resource for d in decisions if d.action != "delete"])
     return {
         "resources": [_resource_row(d) for d in decisions],
@@ -56,7 +55,7 @@ def plan_document(session: Session, decisions: Sequence[Decision]) -> dict[str, 
     }
 
 
-def _resource_row(decision: Decision) -> dict[str, Any]:
+def _resource_row(decision: Decision) -> dict[str, object]:
     r = decision.resource
     return {
         "id": r.id,
@@ -103,7 +102,7 @@ def print_plan(session: Session, decisions: Sequence[Decision]) -> None:
 
 
 def _print_costs(
-    session: Session, decisions: Sequence[Decision], bill: dict[str, Any] | None, why: str
+    session: Session, decisions: Sequence[Decision], bill: dict[str, object] | None, why: str
 ) -> None:
     """Where prices are from, what the whole may come to, and what bills whatever is done."""
     print("\nprices:")

@@ -6,7 +6,6 @@ import argparse
 import asyncio
 import time
 from collections.abc import Sequence
-from typing import Any
 
 from grpo_wizard.steps.core.model import ABSENT
 from grpo_wizard.steps.deployment.session import Session
@@ -45,7 +44,7 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def resource_row(decision: Decision) -> dict[str, Any]:
+def resource_row(decision: Decision) -> dict[str, object]:
     r, seen = decision.resource, decision.observed
     return {
         "id": r.id,
@@ -63,14 +62,14 @@ def resource_row(decision: Decision) -> dict[str, Any]:
 
 async def _read_status(
     session: Session,
-) -> tuple[list[Decision], dict[str, Any] | None, dict[str, Any] | None]:
+) -> tuple[list[Decision], dict[str, object] | None, dict[str, object] | None]:
     """Every resource, the job as Ray tells it now with the step that its log has come to, and the reservation."""
     decisions = await plan(session, ApplyOptions(), strict=True)
     sight = next((d.observed for d in decisions if d.resource.kind == "job"), ABSENT)
     return decisions, await describe_job(session, sight), await reservation_bill(session)
 
 
-def print_status(decisions: Sequence[Decision], job: dict[str, Any] | None) -> None:
+def print_status(decisions: Sequence[Decision], job: dict[str, object] | None) -> None:
     for d in decisions:
         detail = f"  {d.observed.detail}" if d.observed.detail and d.observed.state != "ready" else ""
         print(
@@ -89,7 +88,7 @@ def print_status(decisions: Sequence[Decision], job: dict[str, Any] | None) -> N
         print(f"job {job['id']}: {job['status']}{step}")
 
 
-def _print_cost_to_date(session: Session, so_far: CostToDate, bill: dict[str, Any] | None) -> None:
+def _print_cost_to_date(session: Session, so_far: CostToDate, bill: dict[str, object] | None) -> None:
     more = f", and {len(so_far.unpriced)} parts without a known price" if so_far.unpriced else ""
     notional = " (a rehearsal: nothing is billed)" if session.deployment.mode == "rehearsal" else ""
     if so_far.since:

@@ -64,7 +64,7 @@ class Draft:
         answer = answers.of(step_name).get(field.name)
         return self.working_answers[step_name].get(field.name, "") if answer is None else answer
 
-    def set(self, step_name: str, field: Field, raw: Any) -> str:
+    def set(self, step_name: str, field: Field, raw: object) -> str:
         """Set a field from raw input. Returns why it is invalid, or an empty string."""
         key = f"{step_name}.{field.name}"
         self.invalid_values.pop(key, None)

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 
-async def in_thread(function: Callable[..., T], *arguments: Any) -> T:
+async def in_thread(function: Callable[..., T], *arguments: object) -> T:
     """Run `function(*arguments)` in a daemon thread; if cancelled, its result is dropped."""
     loop = asyncio.get_running_loop()
     future: asyncio.Future[T] = loop.create_future()
@@ -59,7 +59,7 @@ class LoopThread:
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
 
-    def post(self, function: Callable[..., None], *arguments: Any) -> None:
+    def post(self, function: Callable[..., None], *arguments: object) -> None:
         """Call `function` in the creator's loop; do nothing if that loop is closed."""
         try:
             self._owner_loop.call_soon_threadsafe(function, *arguments)

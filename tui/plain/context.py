@@ -49,7 +49,7 @@ class PlainSession:
         self._unexpected_errors: list[BaseException] = []
         self.runner.get_loop().set_exception_handler(self._on_loop_exception)
 
-    def _on_loop_exception(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    def _on_loop_exception(self, loop: asyncio.AbstractEventLoop, context: dict[str, object]) -> None:
         if isinstance(error := context.get("exception"), BaseException):
             self._unexpected_errors.append(error)
 

@@ -33,7 +33,7 @@ class EventPrinter(RunProgress):
         self.is_quiet = False
         """Takes events in without a word: a story of before is told by `so_far`."""
 
-    def apply_event(self, document: Mapping[str, Any]) -> None:
+    def apply_event(self, document: Mapping[str, object]) -> None:
         """Takes it in, then says it."""
         super().apply_event(document)
         now = parse_time(str(document["time"]))
@@ -85,7 +85,7 @@ class EventPrinter(RunProgress):
         self._last_printed[key] = (text, now)
         return True
 
-    def _estimate_text(self, document: Mapping[str, Any]) -> str:
+    def _estimate_text(self, document: Mapping[str, object]) -> str:
         usual = self.estimates.get(str(document.get("id")))
         if usual is None or usual[1] < _MIN_ESTIMATE_SECONDS or document.get("action") == "delete":
             return ""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from grpo_wizard.state.errors import WizardError
 from grpo_wizard.steps.core.durations import format_duration
@@ -190,7 +190,7 @@ def confirm_and_stop_job(ui: PlainSession) -> None:
     from grpo_wizard.steps.jobs.stop import stop_job
     from grpo_wizard.steps.jobs.watch import JobWatcher
 
-    async def work() -> Any:
+    async def work() -> object:
         return await stop_job(JobWatcher(await ui.active_controller.session()))
 
     if not ui.console.confirm(_("Stop the job? The machines stay and cost on.")):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from typing import Any
 
 from grpo_wizard.state.errors import WizardError
 from grpo_wizard.steps.core.answers import Field, InvalidValue
@@ -144,7 +143,7 @@ class FieldPrompt:
         )
 
 
-def as_typed(value: Any) -> str:
+def as_typed(value: object) -> str:
     """A value as one would type it."""
     if isinstance(value, bool):
         return _("yes") if value else _("no")

@@ -17,7 +17,7 @@ def active_keys(screen: Screen[Any]) -> list[tuple[str, str, str, str]]:
     return list(_visible_bindings(screen))
 
 
-def _visible_bindings(screen: Screen[Any]) -> Iterator[tuple[str, str, str, str]]:
+def _visible_bindings(screen: Screen[object]) -> Iterator[tuple[str, str, str, str]]:
     seen: set[str] = set()
     for _node, binding, enabled, tooltip in screen.active_bindings.values():
         name = binding.action.rpartition(".")[2]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from rich.table import Table
 from rich.text import Text
@@ -84,7 +84,7 @@ class ErrorDialog(Dialog[None]):
 class NamePrompt(Dialog[str | None]):
     """A text field; `parse` rejects a value by raising ValueError with one sentence."""
 
-    def __init__(self, title: str, text: str, value: str, parse: Callable[[Any], Any]) -> None:
+    def __init__(self, title: str, text: str, value: str, parse: Callable[[object], object]) -> None:
         super().__init__()
         self.title_text, self._text, self._value, self._parse = title, text, value, parse
 

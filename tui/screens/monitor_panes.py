@@ -199,7 +199,7 @@ class _PollingPane(Pane):
         """Show `content`."""
         self.query_one(".pane-text", Static).update(content)
 
-    async def load_content(self, session: Any) -> RenderableType:
+    async def load_content(self, session: object) -> RenderableType:
         """Read what the pane shows."""
         raise NotImplementedError
 
@@ -207,7 +207,7 @@ class _PollingPane(Pane):
 class NodesPane(_PollingPane):
     """The RayCluster's pods, the nodes they run on, and why one is pending."""
 
-    async def load_content(self, session: Any) -> RenderableType:
+    async def load_content(self, session: object) -> RenderableType:
         """Read the pods: one table row each."""
         rows, problem = await in_thread(_pods, session)
         if rows is None:

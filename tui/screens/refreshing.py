@@ -24,7 +24,7 @@ class RefreshingScreen(WizardScreen):
         """Draw what is known now."""
         raise NotImplementedError
 
-    def action_refresh(self) -> Any:
+    def action_refresh(self) -> object:
         """Read the cloud again."""
         raise NotImplementedError
 

@@ -99,7 +99,7 @@ class TeardownScreen(RefreshingScreen):
         self.draw()
         self.wizard.show_error(error)
 
-    def _show_result(self, result: tuple[Sequence[Decision], dict[str, Any] | None]) -> None:
+    def _show_result(self, result: tuple[Sequence[Decision], dict[str, object] | None]) -> None:
         from grpo_wizard.steps.pricing.reservation import format_reservation_bill
 
         decisions, bill = result

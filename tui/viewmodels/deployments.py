@@ -6,7 +6,6 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from grpo_wizard.state.errors import WizardError
 from grpo_wizard.state.home import Home
@@ -86,7 +85,7 @@ def deployment_summary(home: Home, name: str, now: float) -> DeploymentSummary:
     )
 
 
-def _last_events(home: Home, name: str) -> dict[str, Mapping[str, Any]]:
+def _last_events(home: Home, name: str) -> dict[str, Mapping[str, object]]:
     """The newest event of each sort in the journal's tail."""
     file = home.journal_file(name)
     size = file.stat().st_size if file.exists() else 0
@@ -95,7 +94,7 @@ def _last_events(home: Home, name: str) -> dict[str, Mapping[str, Any]]:
 
 
 def _status_of(
-    home: Home, deployment: Deployment, last: Mapping[str, Mapping[str, Any]], now: float
+    home: Home, deployment: Deployment, last: Mapping[str, Mapping[str, object]], now: float
 ) -> tuple[str, str, str]:
     ended = last.get("summary", {})
     if is_busy(home, deployment.name, last):
@@ -121,7 +120,7 @@ def _status_of(
     )
 
 
-def is_busy(home: Home, name: str, last: Mapping[str, Mapping[str, Any]] | None = None) -> bool:
+def is_busy(home: Home, name: str, last: Mapping[str, Mapping[str, object]] | None = None) -> bool:
     """Whether a process works on the deployment now. `last`: the journal's newest events, where they were read already."""
     last = _last_events(home, name) if last is None else last
     planned, ended = (str(last.get(event, {}).get("time", "")) for event in ("plan", "summary"))
@@ -144,7 +143,7 @@ def is_owner_working(owner: LockOwner | None, started_at: float | None, ended: b
     return owner.command != WIZARD_LOCK_COMMAND
 
 
-def _job(deployment: Deployment, event: Mapping[str, Any], now: float) -> tuple[str, str, str]:
+def _job(deployment: Deployment, event: Mapping[str, object], now: float) -> tuple[str, str, str]:
     """What files say of a job that lives is old as soon as nobody looks: then it is told when it was seen."""
     record = deployment.job
     assert record is not None
@@ -166,7 +165,7 @@ def _job(deployment: Deployment, event: Mapping[str, Any], now: float) -> tuple[
     return ("look", _("last seen"), detail) if old else (key, status_icon(key).label, detail)
 
 
-def _job_status(record: JobRecord, event: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
+def _job_status(record: JobRecord, event: Mapping[str, object]) -> tuple[str, Mapping[str, object]]:
     """Ray's word as it was heard last, and the event that told it; an event of another job tells nothing."""
     if event.get("job_id", record.submission_id) != record.submission_id:
         event = {}

@@ -156,7 +156,7 @@ def _answers(draft: Draft, check_results: Sequence[CheckResult] | None) -> Itera
         )
 
 
-def _format_value(field: Field, value: Any) -> str:
+def _format_value(field: Field, value: object) -> str:
     """A value with the unit or label that makes it clear on its own."""
     if field.kind == "switch":
         return field.label if value else ""

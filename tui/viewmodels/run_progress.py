@@ -69,7 +69,7 @@ class RunProgress:
     is_destroy_plan: bool = False
     """Whether the plan is one of `destroy`: every row is delete or keep, with the observed state."""
 
-    def apply_event(self, document: Mapping[str, Any]) -> None:
+    def apply_event(self, document: Mapping[str, object]) -> None:
         """Apply one event, as a JSON document of the journal."""
         now = parse_time(str(document["time"]))
         self.last_event_at = max(self.last_event_at, now)
@@ -124,35 +124,35 @@ class RunProgress:
         resource.action = document.get("action", resource.action)
         self._append_log(document, "work", _("started"))
 
-    def _resource_waiting(self, document: Mapping[str, Any], now: float) -> None:
+    def _resource_waiting(self, document: Mapping[str, object], now: float) -> None:
         resource, detail = self._resource(document), str(document.get("detail", ""))
         if _COUNTER.search(resource.detail) and _COUNTER.search(detail) and resource.counter_line in self.log:
             self.log.remove(resource.counter_line)
         resource.detail = detail
         resource.counter_line = self._append_log(document, "look", detail)
 
-    def _resource_done(self, document: Mapping[str, Any], now: float) -> None:
+    def _resource_done(self, document: Mapping[str, object], now: float) -> None:
         resource = self._resource(document)
         deleted = resource.action == "delete"
         resource.status, resource.ended, resource.detail = "gone" if deleted else "done", now, ""
         self._append_log(document, resource.status, _("deleted") if deleted else _("done"))
 
-    def _resource_failed(self, document: Mapping[str, Any], now: float) -> None:
+    def _resource_failed(self, document: Mapping[str, object], now: float) -> None:
         resource = self._resource(document)
         resource.status, resource.ended, resource.detail = "failed", now, str(document.get("title", ""))
         self.failures.append(_failure(document))
         self._append_log(document, "failed", str(document.get("title", "")))
 
-    def _retry(self, document: Mapping[str, Any], now: float) -> None:
+    def _retry(self, document: Mapping[str, object], now: float) -> None:
         self._append_log(document, "warn", _("{reason}: retrying").format(reason=document.get("detail", "")))
 
-    def _notice(self, document: Mapping[str, Any], now: float) -> None:
+    def _notice(self, document: Mapping[str, object], now: float) -> None:
         resource = self.resources.get(str(document.get("id") or ""))
         if resource is not None and resource.action == "delete" and resource.status == "wait":
             resource.status = "kept"  # destroy sends a notice for what it keeps
         self._append_log(document, "info", str(document.get("detail", "")))
 
-    def _job(self, document: Mapping[str, Any], now: float) -> None:
+    def _job(self, document: Mapping[str, object], now: float) -> None:
         self.job = document
         step = (
             f" {document['step']}/{document.get('total_steps')}" if document.get("step") is not None else ""
@@ -178,11 +178,11 @@ class RunProgress:
             )
         )
 
-    def _resource(self, document: Mapping[str, Any]) -> ResourceProgress:
+    def _resource(self, document: Mapping[str, object]) -> ResourceProgress:
         id = str(document.get("id", ""))
         return self.resources.setdefault(id, ResourceProgress(id, str(document.get("action", "create"))))
 
-    def _append_log(self, document: Mapping[str, Any], status: str, text: str) -> tuple[str, str, str]:
+    def _append_log(self, document: Mapping[str, object], status: str, text: str) -> tuple[str, str, str]:
         name = resource_label(str(document.get("id") or ""))
         line = text if text.startswith(name) else f"{name}  {text}"
         self.log.append((clock_time(document), status, line))
@@ -287,12 +287,12 @@ def _scaled_estimate(resource: Resource, time_scale: float) -> tuple[float, floa
     return low, high
 
 
-def clock_time(document: Mapping[str, Any]) -> str:
+def clock_time(document: Mapping[str, object]) -> str:
     """hh:mm:ss (UTC) of a journal event."""
     return str(document["time"])[11:19]
 
 
-def _failure(entry: Mapping[str, Any]) -> ResourceFailure:
+def _failure(entry: Mapping[str, object]) -> ResourceFailure:
     return ResourceFailure(
         *(str(entry.get(key) or "") for key in ("id", "title", "detail", "fix", "command"))
     )

@@ -45,11 +45,11 @@ class FieldRow(Vertical):
     class AnswerChanged(Message):
         """The user typed or chose a value."""
 
-        def __init__(self, row: FieldRow, raw: Any) -> None:
+        def __init__(self, row: FieldRow, raw: object) -> None:
             self.row, self.raw = row, raw
             super().__init__()
 
-    def __init__(self, field: Field, value: Any, note: str = "") -> None:
+    def __init__(self, field: Field, value: object, note: str = "") -> None:
         """`note`: the placeholder of a secret, where its value comes from."""
         super().__init__(id=f"row-{field.name}")
         self.field, self._value, self._note, self._error = field, value, note, ""
@@ -100,7 +100,7 @@ class FieldRow(Vertical):
         control = self.control
         return control.value if isinstance(control, TextField | SwitchField | ChoiceField) else ""
 
-    def set_value(self, value: Any) -> None:
+    def set_value(self, value: object) -> None:
         """Set the value without posting a message; ignored while the user is typing in it."""
         control = self.control
         with self.prevent(Input.Changed):
@@ -148,7 +148,7 @@ class FieldRow(Vertical):
         self.call_after_refresh(self.scroll_visible, animate=False)
 
 
-def format_for_input(value: Any) -> str:
+def format_for_input(value: object) -> str:
     """Format a value as the user would type it."""
     if isinstance(value, list):
         return " ".join(map(str, value))

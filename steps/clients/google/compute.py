@@ -149,7 +149,7 @@ def _operation_progress(operation: Any) -> Progress:
     return Progress(True)
 
 
-def _comparable_spec(spec: Mapping[str, Any]) -> JSON:
+def _comparable_spec(spec: Mapping[str, object]) -> JSON:
     """The part of a spec that Compute Engine returns: it accepts a range's ipVersion and does not return it."""
     return {key: value for key, value in spec.items() if key != "ipVersion"}
 

@@ -49,7 +49,7 @@ def fetch_cluster(cloud: CloudContext, project: str, location: str, name: str) -
     return get_or_none(container_client(cloud).get_cluster, "container", request)
 
 
-def _operation_name(function: Callable[..., Any], request: Any) -> str:
+def _operation_name(function: Callable[..., object], request: object) -> str:
     """Call a method; return the name of the operation that it starts."""
     return str(call("container", function, request=request).name)
 
@@ -104,7 +104,7 @@ class _GkeDriver(Driver):
         return Progress(status.get("status") == "DONE", _progress_counter(metrics))
 
 
-def _progress_counter(metrics: dict[str, Any]) -> str:
+def _progress_counter(metrics: dict[str, object]) -> str:
     """`CLUSTER_CONFIGURING 5 of 12` from GKE's pairs NAME and NAME_TOTAL."""
     pairs = [
         (name, metrics[name], metrics[f"{name}_TOTAL"]) for name in metrics if f"{name}_TOTAL" in metrics

@@ -49,7 +49,7 @@ def execute(cloud: CloudContext, request: Callable[[Any], Any]) -> JSON:
     return found
 
 
-def _client(cloud: CloudContext) -> Any:
+def _client(cloud: CloudContext) -> object:
     def build() -> Any:
         from googleapiclient import discovery
 

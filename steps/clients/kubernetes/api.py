@@ -7,7 +7,6 @@ import json
 import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 from urllib.parse import urlencode
 
 from grpo_wizard.steps.clients.context import CloudContext
@@ -92,7 +91,7 @@ class KubeClient:
         self,
         method: str,
         path: str,
-        body: Mapping[str, Any] | None = None,
+        body: Mapping[str, object] | None = None,
         query: Mapping[str, str] | None = None,
     ) -> JSON:
         """Send one request. Raises CloudError."""

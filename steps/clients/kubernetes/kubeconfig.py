@@ -41,7 +41,9 @@ def path(environment: Mapping[str, str]) -> Path:
     return Path.home() / ".kube" / "config"
 
 
-def merge(existing: Mapping[str, Any], name: str, server: str, ca: str, user: Mapping[str, Any]) -> JSON:
+def merge(
+    existing: Mapping[str, object], name: str, server: str, ca: str, user: Mapping[str, object]
+) -> JSON:
     """Add this cluster, user and context to `existing` and make the context current. `ca`: base64, as GKE returns it."""
     entries: dict[str, JSON] = {
         "clusters": {"cluster": {"certificate-authority-data": ca, "server": server}},
@@ -84,7 +86,7 @@ def read(file: Path) -> JSON:
     return found or {}
 
 
-def write(file: Path, name: str, server: str, ca: str, user: Mapping[str, Any]) -> None:
+def write(file: Path, name: str, server: str, ca: str, user: Mapping[str, object]) -> None:
     """Write the entry into the file (0600) atomically; all other entries stay. Raises WizardError."""
     import yaml
 

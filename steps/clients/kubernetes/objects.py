@@ -77,7 +77,7 @@ class KubeDriver(Driver):
     def outputs(self, live: JSON) -> dict[str, str]:
         return {}
 
-    def comparable_spec(self, context: ResourceContext) -> Mapping[str, Any]:
+    def comparable_spec(self, context: ResourceContext) -> Mapping[str, object]:
         return context.spec
 
     def body(self, cloud: CloudContext, context: ResourceContext) -> JSON:
@@ -123,7 +123,7 @@ class SecretDriver(KubeDriver):
         drift = tuple(Drift(f"tokens.{key}", "the token given now", "another token") for key in stale)
         return replace(observed, drift=observed.drift + drift)
 
-    def comparable_spec(self, context: ResourceContext) -> Mapping[str, Any]:
+    def comparable_spec(self, context: ResourceContext) -> Mapping[str, object]:
         return {key: value for key, value in context.spec.items() if key != "stringData"}
 
     def body(self, cloud: CloudContext, context: ResourceContext) -> JSON:

@@ -111,7 +111,7 @@ def is_scaled_down(live: Mapping[str, Any]) -> bool:
     return bool(live.get("metadata", {}).get("annotations", {}).get(RELEASED_ANNOTATION))
 
 
-def head_is_ready(live: Mapping[str, Any]) -> bool:
+def head_is_ready(live: Mapping[str, object]) -> bool:
     return _condition_status(live, "HeadPodReady") == "True"
 
 

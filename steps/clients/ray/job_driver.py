@@ -149,7 +149,7 @@ class JobDriver(Driver):
     def _raycluster_path(self, context: ResourceContext) -> str:
         return f"/apis/ray.io/v1/namespaces/{context.location('namespace')}/rayclusters/{context.location('raycluster')}"
 
-    def _fetch_raycluster(self, cloud: CloudContext, context: ResourceContext) -> Mapping[str, Any] | None:
+    def _fetch_raycluster(self, cloud: CloudContext, context: ResourceContext) -> Mapping[str, object] | None:
         kube = connect_cluster(
             cloud, context.location("project"), context.location("location"), context.location("cluster")
         )

@@ -192,14 +192,14 @@ class RayJobsClient:
         answer = await self._json("GET", "/api/cluster_status")
         return dict(answer.get("data", {}).get("clusterStatus") or {})
 
-    async def _json(self, method: str, path: str, job_id: str = "", **more: Any) -> Any:
+    async def _json(self, method: str, path: str, job_id: str = "", **more: object) -> Any:
         """Send a request and decode the answer. `job_id`: the job that a write concerns, for the audit."""
         with self._audit(method, f"ray:{path}", job_id) as sent:
             async with self.request(method, self.base_url + path, **more) as answer:
                 sent.status = answer.status
                 return await self._decode(answer, method, path)
 
-    async def _decode(self, answer: aiohttp.ClientResponse, method: str, path: str) -> Any:
+    async def _decode(self, answer: aiohttp.ClientResponse, method: str, path: str) -> object:
         await self.raise_for_status(answer)
         try:
             return await answer.json(content_type=None)
