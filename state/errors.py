@@ -1,16 +1,22 @@
-"""The one family of errors: a title, a detail, one fix and, where there is one, the command that does it.
+"""The errors that users see: a title, a detail, one fix and, if there is one, the command for it.
 
-The whole product raises these. SDK exceptions are translated in `steps/clients` only.
+Titles are short sentences without a final period, because callers put them into longer lines; details and fixes are whole
+sentences. SDK exceptions are translated in `steps/clients` only.
 """
 
 import shlex
 from pathlib import Path
 
 
-class WizardError(Exception):
-    """Something the user is told about: what happened, why, the one fix, and the command that does it.
+def end_with_period(text: str) -> str:
+    """Add a period, unless the text already ends a sentence or a clause."""
+    return text if not text or text[-1] in ".!?:" else text + "."
 
-    `exit_code` is what a headless command ends with: 1 refused or failed, 2 wrong usage.
+
+class WizardError(Exception):
+    """An error for the user: what failed, why, one fix, and the command for it.
+
+    `exit_code` is the exit code of a headless command: 1 rejected or failed, 2 wrong usage.
     """
 
     exit_code: int = 1
@@ -23,7 +29,8 @@ class WizardError(Exception):
         self.command = command
 
     def __str__(self) -> str:
-        return " ".join(part for part in (self.title, self.detail, self.fix) if part)
+        parts = [part for part in (self.title, self.detail, self.fix) if part]
+        return " ".join([*(end_with_period(part) for part in parts[:-1]), *parts[-1:]])
 
     def to_json(self) -> dict[str, str]:
         """The four texts, for JSON."""
@@ -31,47 +38,47 @@ class WizardError(Exception):
 
 
 class CommandUsageError(WizardError):
-    """The command was called wrongly: unknown key, unreadable file, wrong mode, no terminal."""
+    """The command line is wrong: unknown key, unreadable file, wrong mode, no terminal."""
 
     exit_code = 2
 
 
 class InvalidInput(WizardError):
-    """A value that the user gave breaks a rule. The detail is one sentence that says what is allowed."""
+    """A value from the user is not allowed. The detail is one sentence that states what is allowed."""
 
 
 class InvalidName(InvalidInput):
-    """Not a deployment's name."""
+    """The name is not a valid deployment name."""
 
 
 class InvalidSecret(InvalidInput):
-    """A token that cannot be right. The text never holds the token."""
+    """The token is malformed. The text never contains the token."""
 
 
 class StateError(WizardError):
-    """What is remembered cannot be read, written or locked."""
+    """The saved state cannot be read, written or locked."""
 
 
 class HomeUnusable(StateError):
-    """The home folder cannot be made or used."""
+    """The home folder cannot be created or used."""
 
     def __init__(self, root: Path, reason: str) -> None:
         super().__init__(
-            "The home folder cannot be used.",
+            "The home folder cannot be used",
             f"{root}: {reason}.",
-            "Name another folder with --home or GRPO_WIZARD_HOME.",
+            "Choose another folder with --home or GRPO_WIZARD_HOME.",
         )
         self.root = root
 
 
 class StateMissing(StateError):
-    """There is no deployment of this name in this home folder."""
+    """This home folder has no deployment of this name."""
 
     def __init__(self, name: str, file: Path) -> None:
         super().__init__(
-            f"There is no deployment {name}.",
+            f"Deployment {name} does not exist",
             f"{file} does not exist.",
-            "Begin one with init, or name another.",
+            "Create it with init, or choose another with --deployment.",
             "grpo-wizard init",
         )
         self.name = name
@@ -79,13 +86,13 @@ class StateMissing(StateError):
 
 
 class StateExists(StateError):
-    """`create` met a deployment of the same name."""
+    """A deployment of this name already exists."""
 
     def __init__(self, name: str, file: Path) -> None:
         super().__init__(
-            f"The deployment {name} is there already.",
+            f"Deployment {name} already exists",
             f"Its state is in {file}.",
-            "Go on with it, or choose another name.",
+            "Continue with it, or choose another name.",
             f"grpo-wizard status --deployment {name}",
         )
         self.name = name
@@ -93,9 +100,9 @@ class StateExists(StateError):
 
 
 class StateUnreadable(StateError):
-    """The state file is empty, cut short, damaged or gone. It is never taken for "nothing deployed".
+    """The state file is empty, truncated, damaged or missing. This never counts as "nothing deployed".
 
-    `file` stays as it is; `copy` holds its bytes too (None if there was nothing to copy);
+    `file` is left unchanged; `copy` holds the same bytes (None if there was nothing to copy);
     `backup` is the last good state before it (None if that cannot be read either).
     """
 
@@ -105,13 +112,13 @@ class StateUnreadable(StateError):
             fix, command = f"Restore the last good state from {backup.name}.", _shell("cp", backup, file)
         else:
             fix = (
-                "Take it over with the same answers: what bears our mark is found by looking at the cloud, "
-                "and the file is moved aside."
+                "Recover it with the same answers: resources are found by their ownership labels, and the damaged "
+                "file is kept beside the new one."
             )
             command = _shell("grpo-wizard", "init", "--take-over", "--deployment", file.parent.name)
         super().__init__(
-            "The state file cannot be read.",
-            f"{file}: {reason}.{kept} Resources may still be there and cost money.",
+            "The state file cannot be read",
+            f"{file}: {reason}.{kept} Resources may still exist and be billed.",
             fix,
             command,
         )
@@ -122,12 +129,12 @@ class StateUnreadable(StateError):
 
 
 class StateNewer(StateError):
-    """The state was written by a newer release, whose fields this one does not know."""
+    """The state was written by a newer release, with fields that this one does not know."""
 
     def __init__(self, file: Path, version: int, tool: str = "") -> None:
         super().__init__(
-            f"The state is of version {version}, newer than this release knows.",
-            f"{file} was written by {tool or 'a newer grpo-wizard'}. It was left as it is.",
+            f"The state has version {version}, which is newer than this release supports",
+            f"{file} was written by {tool or 'a newer grpo-wizard'}. The file is unchanged.",
             "Upgrade grpo-wizard.",
             "pip install --upgrade grpo-wizard",
         )
@@ -136,14 +143,14 @@ class StateNewer(StateError):
 
 
 class StateNotSaved(StateError):
-    """The disk refused the new state (full, quota, read-only). The old one is intact, byte for byte."""
+    """The new state could not be written (disk full, quota, read-only). The old one is intact, byte for byte."""
 
     def __init__(self, file: Path, reason: str, since: str = "") -> None:
-        lost = f" What happened since {since} is not saved." if since else ""
+        lost = f" Changes since {since} are not saved." if since else ""
         super().__init__(
-            "The state could not be saved.",
+            "The state could not be saved",
             f"{file}: {reason}.{lost}",
-            "Make room or give write access, then run the command again.",
+            "Free disk space or grant write access, then run the command again.",
             _shell("df", "-h", file.parent),
         )
         self.file = file
@@ -152,19 +159,19 @@ class StateNotSaved(StateError):
 
 
 class StateInvalid(StateError):
-    """A value that must not be remembered: a number that is not finite, broken text, a secret."""
+    """A value that must not be saved: a number that is not finite, invalid Unicode, a secret."""
 
     def __init__(self, reason: str) -> None:
-        super().__init__("A value cannot be written to the state.", reason, "Correct the value.")
+        super().__init__("A value cannot be written to the state", reason, "Correct the value.")
         self.reason = reason
 
 
 class StateChanged(StateError):
-    """Another process saved in between, so that saving now would undo its work."""
+    """Another process saved the state in the meantime; saving now would undo its changes."""
 
     def __init__(self, file: Path, loaded: int, found: int) -> None:
         super().__init__(
-            "The state was changed by another process.",
+            "The state was changed by another process",
             f"{file} is at serial {found}; this process read {loaded}.",
             "Run the same command again.",
         )
@@ -174,17 +181,21 @@ class StateChanged(StateError):
 
 
 class LockHeld(StateError):
-    """Another process works on this deployment: pid, host, since (UTC, ISO 8601) and `holder_command`.
+    """Another process has locked this deployment: pid, host, since (UTC, ISO 8601) and `owner_command`.
 
-    Parts that are not known are "" and 0.
+    Unknown parts are "" and 0.
     """
 
     def __init__(self, name: str, pid: int, host: str, since: str, command: str) -> None:
-        who = f"{command or 'A process'} (pid {pid} on {host or 'an unknown host'})"
+        owner = f"{command or 'A process'} (pid {pid} on {host or 'an unknown host'})"
         super().__init__(
-            f"Another process works on {name}.",
-            f"{who} has held it since {since or 'just now'}.",
-            f"Wait for it, or end process {pid} there." if pid else "Wait for it.",
+            f"Another process is working on {name}",
+            f"{owner} has held the lock since {since or 'just now'}."
+            if pid
+            else "The lock's owner is unknown.",
+            f"Wait for it to finish, or stop process {pid} on that host."
+            if pid
+            else "Wait for it to finish.",
         )
         self.pid = pid
         self.host = host

@@ -14,12 +14,12 @@ _NAME = re.compile(r"[a-z][-a-z0-9]{0,39}")
 
 
 def valid_name(name: str) -> str:
-    """The name itself. Raises NameRefused when it is not a deployment's name."""
+    """The name itself. Raises InvalidName."""
     if _NAME.fullmatch(name):
         return name
     raise InvalidName(
-        f"{name[:60]!r} is not a deployment's name.",
-        "A name has 1 to 40 lower-case letters, digits and hyphens, and begins with a letter.",
+        f"{name[:60]!r} is not a valid deployment name",
+        "A name has 1 to 40 lowercase letters, digits and hyphens, and starts with a letter.",
         "Choose another name.",
     )
 
@@ -54,7 +54,7 @@ class Home:
         return exists(self.state_file(name)) or exists(self.backup_file(name))
 
     def folder(self, name: str) -> Path:
-        """The deployment's own folder. Raises NameRefused."""
+        """The deployment's own folder. Raises InvalidName."""
         return self.root / "deployments" / valid_name(name)
 
     def state_file(self, name: str) -> Path:

@@ -90,7 +90,7 @@ def _bytes(path: Path, offset: int) -> tuple[bytes, int]:
         return b"", 0
     except OSError as error:
         reason = f"{path}: {error.strerror or error}."
-        raise StateError(f"{path.name} cannot be read.", reason, "Give read access to it.") from error
+        raise StateError(f"{path.name} cannot be read", reason, "Grant read access to it.") from error
 
 
 def _decode(line: bytes) -> dict[str, object] | None:

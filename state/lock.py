@@ -123,9 +123,9 @@ def _try_flock(descriptor: int, kind: int, path: Path) -> bool:
 
 def _lock_error(path: Path, error: OSError) -> StateError:
     return StateError(
-        "The deployment cannot be locked.",
+        "The deployment cannot be locked",
         f"{path}: {error.strerror or error}.",
-        "Name a home folder on another disk with --home.",
+        "Choose a home folder on another disk with --home.",
     )
 
 

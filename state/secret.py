@@ -14,7 +14,7 @@ from grpo_wizard.state.errors import InvalidSecret
 MASK = "********"
 _VISIBLE_CHARS = 4
 _MAX_LENGTH = 4096
-_TRIMMED_NOTE = "Blanks or line breaks at the ends of the token were left out."
+_TRIMMED_NOTE = "Leading and trailing whitespace was removed from the token."
 _RULE = f"A token is one word of at most {_MAX_LENGTH} visible ASCII characters."
 
 
@@ -77,54 +77,54 @@ def _refuse_to_serialise(_: Secret) -> NoReturn:
 
 
 def parse_secret(raw: str) -> tuple[Secret, str | None]:
-    """The token without blanks at its ends, and a note if some were taken away.
+    """The token without leading and trailing whitespace, and a note if some was removed.
 
-    Raises SecretRefused for blanks inside, invisible and non-ASCII characters: they fail later, deep in the
+    Raises InvalidSecret for blanks inside, invisible and non-ASCII characters: they fail later, deep in the
     job, as a bad HTTP header.
     """
     token = raw.strip()
     wrong, note = _secret_error(token), None if token == raw else _TRIMMED_NOTE
     if wrong:
         raw = token = MASK  # tracebacks that print local variables (Textual's do) must not show it
-        raise InvalidSecret(wrong, _RULE, "Copy it again, without what stands around it.")
+        raise InvalidSecret(wrong, _RULE, "Copy it again, without any surrounding text.")
     return Secret(token), note
 
 
 def from_environment(name: str) -> tuple[Secret, str | None] | None:
-    """The token in an environment variable, cleaned; None if unset or blank. Raises SecretRefused."""
+    """The token in an environment variable, cleaned; None if unset or blank. Raises InvalidSecret."""
     return parse_secret(os.environ[name]) if os.environ.get(name, "").strip() else None
 
 
 def from_file(path: Path) -> tuple[Secret, str | None]:
-    """The token in a file that holds nothing else, cleaned. Raises SecretRefused."""
+    """The token in a file that holds nothing else, cleaned. Raises InvalidSecret."""
     try:
         with path.open("rb") as file:
             return parse_secret(file.read(4 * _MAX_LENGTH).decode("utf-8"))
     except OSError as error:
-        title = f"The token file {path} cannot be read."
-        raise InvalidSecret(title, f"{error.strerror}.", "Name another file.") from None
+        title = f"The token file {path} cannot be read"
+        raise InvalidSecret(title, f"{error.strerror}.", "Choose another file.") from None
     except UnicodeDecodeError:
         # Its text and its `object` hold the bytes of the token: not chained.
-        title = f"The token file {path} is not UTF-8 text."
+        title = f"The token file {path} is not UTF-8 text"
     raise InvalidSecret(title, _RULE, "Save it as plain text.")
 
 
 def _secret_error(token: str) -> str:
-    """What is wrong with it, in words that do not show it; "" if nothing."""
+    """Why the token is malformed, without showing it; "" if it is not."""
     if not token:
-        return "The token is empty."
+        return "The token is empty"
     if len(token) > _MAX_LENGTH:
-        return "The token is too long."
-    odd = next((place for place, sign in enumerate(token) if not "!" <= sign <= "~"), None)
+        return "The token is too long"
+    odd = next((index for index, char in enumerate(token) if not "!" <= char <= "~"), None)
     return (
-        ""
-        if odd is None
-        else f"The token holds {_describe_character(token[odd])} as its character {odd + 1}."
+        "" if odd is None else f"The token contains {_describe_character(token[odd])} as character {odd + 1}"
     )
 
 
-def _describe_character(sign: str) -> str:
-    if sign.isalnum():
-        return "a letter or digit beyond ASCII"
-    kind = "a blank" if sign.isspace() else unicodedata.name(sign, "a control character").lower()
-    return f"{kind} (U+{ord(sign):04X})"
+def _describe_character(char: str) -> str:
+    if char.isalnum():
+        return "a non-ASCII letter or digit"
+    kind = (
+        "a whitespace character" if char.isspace() else unicodedata.name(char, "a control character").lower()
+    )
+    return f"{kind} (U+{ord(char):04X})"

@@ -85,7 +85,7 @@ def test_every_refused_value_is_named_at_once_with_its_rule_and_nothing_is_writt
         "project.project_id",
     ):
         assert field in done.stderr
-    assert "lower-case letters, digits and hyphens" in done.stderr
+    assert "lowercase letters, digits and hyphens" in done.stderr
     assert deployments(tmp_path) == []
 
 

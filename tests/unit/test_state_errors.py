@@ -16,7 +16,7 @@ ALL = [
     errors.StateUnreadable(FILE, "it is empty", Path("/c"), FILE.with_name("state.json.bak")),
     errors.StateNewer(FILE, 9),
     errors.StateNotSaved(FILE, "No space left on device", "2026-01-31T09:30:00Z"),
-    errors.StateInvalid("nan"),
+    errors.StateInvalid("nan is not finite."),
     errors.StateChanged(FILE, 1, 2),
     errors.LockHeld("a", 12, "host", "now", "apply"),
 ]
@@ -32,7 +32,8 @@ def test_every_state_error_says_what_why_and_how_to_go_on(error: errors.WizardEr
         "fix": error.fix,
         "command": error.command,
     }
-    assert error.title in str(error) and error.fix in str(error)
+    assert not error.title.endswith(".") and error.detail.endswith(".") and error.fix.endswith(".")
+    assert str(error) == f"{error.title}. {error.detail} {error.fix}"
     shlex.split(error.command)
 
 

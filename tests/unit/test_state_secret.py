@@ -72,12 +72,12 @@ def test_blanks_at_the_ends_are_trimmed_with_a_note(raw: str) -> None:
 @pytest.mark.parametrize(
     ("raw", "said"),
     [
-        ("hf_EX AMPLE", "a blank (U+0020) as its character 6"),
+        ("hf_EX AMPLE", "a whitespace character (U+0020) as character 6"),
         ("hf_EX\nAMPLE", "U+000A"),
         ("hf_EXAMPLE\u200b", "zero width space (U+200B)"),
         ("\ufeffhf_EXAMPLE", "zero width no-break space (U+FEFF)"),
-        ("hf_EX\u00a0AMPLE", "a blank (U+00A0)"),
-        ("hf_EXÄMPLE", "beyond ASCII"),
+        ("hf_EX\u00a0AMPLE", "a whitespace character (U+00A0)"),
+        ("hf_EXÄMPLE", "non-ASCII"),
         ("hf_EX\x00AMPLE", "U+0000"),
         ("hf_EX\udcffAMPLE", "U+DCFF"),
         ("", "empty"),

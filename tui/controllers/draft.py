@@ -90,7 +90,7 @@ class Draft:
         try:
             self.secrets[field.name] = parse_secret(raw)[0]
         except InvalidSecret as error:
-            reason = f"{error.title} {error.detail}"
+            reason = f"{error.title}. {error.detail}"
             self.invalid_values[key] = ("", reason)  # the input is not kept: it may contain a token
             return reason
         return ""

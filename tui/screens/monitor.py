@@ -234,7 +234,7 @@ class MonitorScreen(WizardScreen):
         if shown.phase and not shown.ended:
             text.append(f" · {shown.phase}", colours["muted"])
         if self.error is not None and not shown.ended:
-            text.append(f"  {self.error.title} {self.error.fix}".rstrip(), colours["warning"])
+            text.append(f"  {self.error.title}. {self.error.fix}".rstrip(), colours["warning"])
         elif shown.detail and shown.status in ("FAILED", "LOST"):
             text.append(f"  {shown.detail}", colours["error"])
         self.query_one("#status-line", Static).update(text)
