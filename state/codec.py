@@ -35,7 +35,7 @@ def decode(data: bytes, name: str) -> Deployment:
     except UnicodeDecodeError:
         raise ValueError("it is not UTF-8 text") from None
     except json.JSONDecodeError as error:
-        raise ValueError(f"it is cut short or damaged at line {error.lineno}, column {error.colno}") from None
+        raise ValueError(f"it is truncated or damaged at line {error.lineno}, column {error.colno}") from None
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
     if not isinstance(document, dict):

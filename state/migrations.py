@@ -21,7 +21,7 @@ class NewerVersion(ValueError):
     """The document is newer than this release; `tool` is what wrote it, as it says."""
 
     def __init__(self, version: int, tool: str = "") -> None:
-        super().__init__(f"its version {version} is newer than this release knows")
+        super().__init__(f"its version {version} is newer than this release supports")
         self.version = version
         self.tool = tool
 
@@ -30,7 +30,7 @@ def version_of(document: Document) -> int:
     """The document's version. Raises ValueError if it names none."""
     version = document.get("version")
     if isinstance(version, bool) or not isinstance(version, int):
-        raise ValueError("it names no version")  # noqa: TRY004 - the one error of a bad document
+        raise ValueError("it has no version")  # noqa: TRY004 - the one error of a bad document
     return version
 
 

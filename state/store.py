@@ -59,7 +59,7 @@ class StateStore:
         try:
             return decode(file.read_bytes(), name)
         except FileNotFoundError:
-            raise self._unreadable(name, "the file is gone, but its backup is there") from None
+            raise self._unreadable(name, "the file is missing, but its backup exists") from None
         except OSError as error:
             raise self._unreadable(name, error.strerror or str(error)) from error
         except NewerVersion as error:
@@ -94,7 +94,7 @@ class StateStore:
             except (OSError, ValueError) as error:
                 raise self._unreadable(name, f"its backup cannot be read either: {error}") from None
             if exists(file) and _copy_unreadable(file) is None:
-                raise StateNotSaved(file, "no copy of the damaged file could be made")
+                raise StateNotSaved(file, "the damaged file could not be copied")
             deployment.serial += 1  # the state that was lost had this serial; the next must be higher
             self._write(deployment, file, keep_backup=True)
         return deployment

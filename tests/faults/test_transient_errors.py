@@ -221,7 +221,7 @@ def test_a_cluster_that_is_busy_is_waited_for_with_a_word(destroyed: Run) -> Non
 def test_rules_that_gke_left_on_our_network_go_and_are_named(destroyed: Run) -> None:
     told = destroyed.about("networks.network.nemo-net", "notice")
     assert len([text for text in told if "GKE left firewall rule k8s-" in text]) == 1
-    assert any("still used" in text for text in destroyed.about("networks.network.nemo-net", "retry"))
+    assert any("Still in use" in text for text in destroyed.about("networks.network.nemo-net", "retry"))
 
 
 def test_a_peering_that_producers_hold_is_removed_from_this_side_after_a_while(destroyed: Run) -> None:
@@ -229,6 +229,9 @@ def test_a_peering_that_producers_hold_is_removed_from_this_side_after_a_while(d
     assert len(destroyed.about(id, "retry")) == 1
     tries = [row for row in destroyed.writes if row["service"] == PEERING]
     assert len(tries) > 3
-    assert len([text for text in destroyed.about(id, "notice") if "removing it from this side" in text]) == 1
+    assert (
+        len([text for text in destroyed.about(id, "notice") if "removing it from the consumer side" in text])
+        == 1
+    )
     cuts = [row for row in destroyed.writes if row["path"].endswith("/nemo-net/removePeering")]
     assert [row["status"] for row in cuts] == [200]

@@ -159,7 +159,7 @@ class JobDriver(Driver):
 def ended_job_state(deployment_id: str, id: str, status: str, same_parameters: bool) -> ObservedState:
     """The state of a job that has ended and that the head no longer knows."""
     facts = {"job_id": id, "status": status}
-    detail = f"{status}; the Ray head was re-created since and lost the job's record"
+    detail = f"{status}; the Ray head has since been re-created and lost the job's record"
     if status in _FAILED_STATUSES:
         return ObservedState("failed", deployment_id, id, detail=detail, outputs=facts)
     if not same_parameters:
