@@ -6,11 +6,13 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from grpo_wizard.state.model import Deployment, ResourceRecord
-from grpo_wizard.steps.answers import Answers
 from grpo_wizard.steps.core.model import ObservedState, Resource
+
+if TYPE_CHECKING:
+    from grpo_wizard.steps.answers import Answers
 
 WARNING_FRACTION = 0.8  # of the limit: a warning is shown from here on
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from typing import TYPE_CHECKING
 
 from grpo_wizard.state.errors import WizardError
 from grpo_wizard.steps.clients.queries.cached import CachedCloudReader
-from grpo_wizard.steps.deployment.session import Session
 from grpo_wizard.steps.gcp.reservations import parse_reservation
+
+if TYPE_CHECKING:
+    from grpo_wizard.steps.deployment.session import Session
 
 
 async def reservation_bill(session: Session) -> dict[str, object] | None:

@@ -11,7 +11,7 @@ import json_schemas
 import pytest
 from cli_harness import DESTROY, JSON, DeploymentRecord, cli_harness, create_counts, remaining_resources
 
-from grpo_wizard.tui.commands._output import format_plan_counts
+from grpo_wizard.tui.viewmodels.labels import format_plan_counts
 
 LIMIT_S = 60.0  # of the whole road at speed max, on two cores that do nothing else
 _BUSY = 4  # how much longer it may take where they do

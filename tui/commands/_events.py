@@ -6,15 +6,9 @@ from typing import Any
 
 from grpo_wizard.steps.core.durations import format_duration
 from grpo_wizard.steps.core.events import Event
-from grpo_wizard.tui.commands._output import (
-    deployment_flags,
-    format_hourly_price,
-    format_plan_counts,
-    print_json,
-    resource_label,
-    status_glyph,
-)
+from grpo_wizard.tui.commands._output import deployment_flags, print_json, status_glyph
 from grpo_wizard.tui.viewmodels.failures import group_by_cause, join_names
+from grpo_wizard.tui.viewmodels.labels import format_hourly_price, format_plan_counts, resource_label
 
 
 class EventRenderer:

@@ -8,7 +8,7 @@ import math
 import shlex
 import shutil
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 from grpo_wizard.state.errors import WizardError
 from grpo_wizard.tui.style.text import wrap_text
@@ -92,30 +92,3 @@ def status_glyph(key: str) -> str:
 
     glyph = status_icon(key).glyph
     return glyph if terminal_supports_unicode() else to_ascii(glyph)
-
-
-def format_hourly_price(known: float, unknown: int = 0) -> str:
-    """Format a price per hour. Resources without a known price are counted, never estimated."""
-    return f"{known:.2f} USD/h" + (f" + {count_unpriced(unknown)}" if unknown else "")
-
-
-def count_unpriced(count: int) -> str:
-    """`1 resource with unknown price`"""
-    return f"{count} {'resource' if count == 1 else 'resources'} with unknown price"
-
-
-def resource_label(id: str) -> str:
-    """Return `node pool gpu-pool` for `cluster.node_pool.gpu-pool`."""
-    kind, _dot, name = id.partition(".")[2].partition(".")
-    return f"{kind.replace('_', ' ')} {name}".strip()
-
-
-def format_plan_counts(rows: Iterable[Mapping[str, object]]) -> str:
-    """Return `48 to delete, 1 already gone, 9 to keep` for the rows of a plan."""
-    counts: dict[str, int] = {}
-    for row in rows:
-        absent = row["action"] == "delete" and row.get("state") == "absent"
-        label = "already gone" if absent else f"to {row['action']}"
-        counts[label] = counts.get(label, 0) + 1
-    ordered = sorted(counts, key=["to keep", "already gone"].__contains__)
-    return ", ".join(f"{counts[label]} {label}" for label in ordered) or "nothing"

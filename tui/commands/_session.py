@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import os
 import shlex
 import sys
 from collections.abc import Iterator
@@ -14,7 +13,7 @@ from typing import TYPE_CHECKING
 from grpo_wizard.state.errors import CommandUsageError, WizardError
 from grpo_wizard.state.home import Home
 from grpo_wizard.state.store import StateStore
-from grpo_wizard.steps.emulator.process import URL_ENV
+from grpo_wizard.tui.controllers.emulator_shell import real_in_emulator_shell_warning
 
 if TYPE_CHECKING:
     from grpo_wizard.state.model import Deployment, Mode
@@ -73,13 +72,6 @@ def wrong_mode_error(deployment: Deployment) -> CommandUsageError:
         f"{name} lives in Google Cloud.",
         "leave out --rehearse; for a rehearsal name another one: --deployment NAME --rehearse",
     )
-
-
-def real_in_emulator_shell_warning(mode: str) -> str:
-    """A sentence for whoever works on a real deployment in a shell whose gcloud uses a rehearsal; else nothing."""
-    if mode != "real" or not os.environ.get(URL_ENV):
-        return ""
-    return f"this shell points at a rehearsal ({URL_ENV}); this is a real deployment: add --rehearse for the rehearsal"
 
 
 def warn_real_in_emulator_shell(mode: str) -> None:

@@ -17,6 +17,7 @@ from grpo_wizard.state.store import StateStore
 from grpo_wizard.steps.registry import ValidationErrors, fields, validate
 from grpo_wizard.tui.commands._output import deployment_flags
 from grpo_wizard.tui.commands._session import home_of, mode_of, warn_real_in_emulator_shell, wrong_mode_error
+from grpo_wizard.tui.controllers.prefill import as_utf8, from_environment
 
 if TYPE_CHECKING:
     from grpo_wizard.state.model import Deployment
@@ -172,25 +173,7 @@ def _parse_set_option(item: str) -> RawAnswers:
         raise CommandUsageError(
             f"--set {item}", "it is step.field=value", "for instance --set networks.network=my-net"
         )
-    return {step: {field: _as_utf8(value)}}
-
-
-def from_environment(environment: Mapping[str, str]) -> RawAnswers:
-    """The tutorial's own variables. Tokens are read where they are needed and are no answers."""
-    given: RawAnswers = {}
-    for step, field in fields():
-        value = next((environment[name] for name in field.env if environment.get(name)), None)
-        if value is not None and field.kind != "secret":
-            given.setdefault(step.name, {})[field.name] = _as_utf8(value)
-    return given
-
-
-def _as_utf8(value: str) -> str:
-    """What was typed, also where the locale knows only ASCII and Python left the other bytes as they came (PEP 383)."""
-    try:
-        return os.fsencode(value).decode("utf-8")
-    except UnicodeError:
-        return value
+    return {step: {field: as_utf8(value)}}
 
 
 def _merge(

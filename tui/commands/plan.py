@@ -18,8 +18,9 @@ from grpo_wizard.steps.pricing.book import hourly_cost, price_sources
 from grpo_wizard.steps.pricing.budget import BudgetGuard, SpendingLimits, spending_limit
 from grpo_wizard.steps.pricing.refresh import refresh_prices
 from grpo_wizard.steps.pricing.reservation import format_reservation_bill, reservation_bill
-from grpo_wizard.tui.commands._output import format_hourly_price, print_json
+from grpo_wizard.tui.commands._output import print_json
 from grpo_wizard.tui.commands._session import open_session
+from grpo_wizard.tui.viewmodels.labels import format_hourly_price
 
 
 def run(args: argparse.Namespace) -> int:

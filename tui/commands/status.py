@@ -17,8 +17,9 @@ from grpo_wizard.steps.jobs.status import describe_job
 from grpo_wizard.steps.pricing.book import hourly_cost
 from grpo_wizard.steps.pricing.budget import BudgetGuard, CostToDate, cost_to_date, spending_limit
 from grpo_wizard.steps.pricing.reservation import format_reservation_bill, reservation_bill
-from grpo_wizard.tui.commands._output import format_hourly_price, print_json, status_glyph
+from grpo_wizard.tui.commands._output import print_json, status_glyph
 from grpo_wizard.tui.commands._session import open_session
+from grpo_wizard.tui.viewmodels.labels import format_hourly_price
 
 _STATE_ICONS = {"ready": "pass", "creating": "work", "absent": "todo", "failed": "failed", "deleting": "work"}
 

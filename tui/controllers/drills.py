@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from grpo_wizard.state.errors import CommandUsageError
+from grpo_wizard.state.home import Home
 from grpo_wizard.steps.emulator import process
 from grpo_wizard.steps.emulator.drills import client
 from grpo_wizard.steps.emulator.drills.catalog import unknown_drill_error
-from grpo_wizard.tui.commands._session import home_of
 from grpo_wizard.tui.style.i18n import _, ngettext
 
 JSON = dict[str, Any]
@@ -25,7 +25,7 @@ def start_requested_drills(args: argparse.Namespace) -> None:
         raise CommandUsageError(
             "--drill requires a rehearsal", "Drills exist in the emulator only.", "Add --rehearse."
         )
-    update_drills(Path(home_of(args).root), args.speed, begin=args.drill)
+    update_drills(Path(Home.choose(args.home).root), args.speed, begin=args.drill)
 
 
 def validate_drill_names(names: Iterable[str]) -> None:

@@ -8,11 +8,11 @@ from typing import Any
 
 from grpo_wizard.steps.core.durations import format_duration, format_duration_range
 from grpo_wizard.steps.core.text import end_with_period
-from grpo_wizard.tui.commands._output import format_hourly_price, format_plan_counts
-from grpo_wizard.tui.commands._output import resource_label as thing_name
 from grpo_wizard.tui.style.i18n import _
 from grpo_wizard.tui.viewmodels import failures
 from grpo_wizard.tui.viewmodels.deployments import parse_time
+from grpo_wizard.tui.viewmodels.labels import format_hourly_price, format_plan_counts
+from grpo_wizard.tui.viewmodels.labels import resource_label as thing_name
 from grpo_wizard.tui.viewmodels.run_progress import ResourceProgress, RunProgress
 
 _MAX_NAMED = 3

@@ -9,9 +9,9 @@ from grpo_wizard.state.store import StateStore
 from grpo_wizard.steps.core.answers import InvalidValue
 from grpo_wizard.steps.core.text import end_with_period
 from grpo_wizard.steps.core.validators import deployment_name
-from grpo_wizard.tui.commands._session import real_in_emulator_shell_warning
 from grpo_wizard.tui.controllers.deployment import DeploymentController
 from grpo_wizard.tui.controllers.draft import AnswersByStep
+from grpo_wizard.tui.controllers.emulator_shell import real_in_emulator_shell_warning
 from grpo_wizard.tui.controllers.prefill import environment_answers, prefill_for_mode, tutorial_variables
 from grpo_wizard.tui.plain import drills
 from grpo_wizard.tui.plain.console import HELP

@@ -16,11 +16,11 @@ from grpo_wizard.steps.engine.preflight import CheckResult, run_checks
 from grpo_wizard.steps.pricing.book import hourly_cost
 from grpo_wizard.steps.pricing.refresh import refresh_prices
 from grpo_wizard.steps.registry import STEP_NAMES, STEPS, all_resources
-from grpo_wizard.tui.commands._output import format_hourly_price
 from grpo_wizard.tui.plain import drills
 from grpo_wizard.tui.plain.context import PlainSession, Quit
 from grpo_wizard.tui.plain.step import LEVEL_LABELS
 from grpo_wizard.tui.style.i18n import _
+from grpo_wizard.tui.viewmodels.labels import format_hourly_price
 from grpo_wizard.tui.viewmodels.navigation import adjacent_screen
 from grpo_wizard.tui.viewmodels.review import (
     ReviewOptions,

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from grpo_wizard.tui.controllers.deployment import DeploymentController
 from grpo_wizard.tui.style.i18n import _, ngettext
 
 if TYPE_CHECKING:
     from grpo_wizard.steps.engine.plan import Decision
+    from grpo_wizard.tui.controllers.deployment import DeploymentController
 
 
 @dataclass(frozen=True)

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from grpo_wizard.steps.registry import STEP_NAMES, STEPS
-from grpo_wizard.tui.controllers.deployment import DeploymentController
 from grpo_wizard.tui.style.i18n import _
 from grpo_wizard.tui.viewmodels.deployments import has_billable_resources, job_icon_key
 from grpo_wizard.tui.widgets.stepper import StepperItem
+
+if TYPE_CHECKING:
+    from grpo_wizard.tui.controllers.deployment import DeploymentController
 
 SCREEN_ORDER = (*STEP_NAMES, "review", "run", "monitor", "teardown")
 

@@ -18,7 +18,6 @@ from grpo_wizard.steps.engine.options import ApplyOptions
 from grpo_wizard.steps.engine.preflight import CheckResult, blocking
 from grpo_wizard.steps.pricing.book import PriceBook
 from grpo_wizard.steps.registry import STEPS, step
-from grpo_wizard.tui.controllers.draft import Draft
 from grpo_wizard.tui.style.i18n import _, ngettext
 from grpo_wizard.tui.style.icons import status_icon, truncate
 from grpo_wizard.tui.viewmodels.spending import SpendingReview, review_spending
@@ -27,6 +26,7 @@ if TYPE_CHECKING:
     from grpo_wizard.state.errors import WizardError
     from grpo_wizard.steps.engine.plan import Decision
     from grpo_wizard.tui.controllers.deployment import DeploymentController
+    from grpo_wizard.tui.controllers.draft import Draft
 
 
 _TITLE_WIDTH, _GAP = 12, "  "

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from grpo_wizard.steps.core.model import Resource
-from grpo_wizard.tui.commands._output import resource_label
 from grpo_wizard.tui.style.i18n import _
 from grpo_wizard.tui.viewmodels.deployments import parse_time
+from grpo_wizard.tui.viewmodels.labels import resource_label
 from grpo_wizard.tui.viewmodels.lanes import LaneGroup, lane_groups, lane_key
 from grpo_wizard.tui.widgets.lane import LaneState
 

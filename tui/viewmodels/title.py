@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from grpo_wizard.tui.controllers.deployment import DeploymentController
+from typing import TYPE_CHECKING
+
 from grpo_wizard.tui.viewmodels.deployments import cost_to_date, hourly_price
 from grpo_wizard.tui.widgets.title_bar import TitleState
+
+if TYPE_CHECKING:
+    from grpo_wizard.tui.controllers.deployment import DeploymentController
 
 
 def deployment_title(
