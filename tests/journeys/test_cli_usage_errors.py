@@ -18,7 +18,7 @@ from cli_harness import ANSWERS, NAME, CliHarness, clean_environment, cli_harnes
 
 from grpo_wizard.state.home import Home
 from grpo_wizard.state.lock import Lock
-from grpo_wizard.tui.cli import COMMANDS
+from grpo_wizard.tui.commands._arguments import COMMANDS
 
 TUTORIAL = {
     "PROJECT_ID": "my-project",
@@ -319,7 +319,10 @@ def test_letters_beyond_ascii_are_neither_refused_nor_changed_whatever_the_local
 def test_a_price_above_the_limit_is_refused_before_anything_is_made(walk: CliHarness) -> None:
     before = len(walk.mutating_requests())
     ended = walk.events("apply", "--yes", "--max-usd-per-hour", "1", "--json", code=1)[-1]
-    assert "USD an hour" in ended["failed"][0]["title"] and "--max-usd-per-hour" in ended["failed"][0]["fix"]
+    assert (
+        "exceeds the limit of 1.00 USD/h" in ended["failed"][0]["title"]
+        and "--max-usd-per-hour" in ended["failed"][0]["fix"]
+    )
     assert walk.mutating_requests()[before:] == []
 
 

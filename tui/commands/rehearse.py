@@ -9,6 +9,7 @@ from importlib.resources import files
 from pathlib import Path
 
 from grpo_wizard.steps.emulator import process
+from grpo_wizard.tui.commands._parser import parse
 from grpo_wizard.tui.commands._session import home_of
 
 _NAME = "rehearsal"
@@ -54,8 +55,6 @@ def demo_stages(args: argparse.Namespace) -> list[tuple[str, list[str]]]:
 
 def _run_stage(args: argparse.Namespace, arguments: list[str]) -> int:
     """One stage in this process, through the parser as if it had been typed."""
-    from grpo_wizard.tui.cli import parse
-
     typed = parse(arguments)
     typed.home, typed.speed = args.home, args.speed
     if hasattr(typed, "json"):

@@ -6,44 +6,11 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from grpo_wizard.state.errors import WizardError
-from grpo_wizard.steps.project.permissions import APIS
 from grpo_wizard.tui.controllers.threads import in_thread
-from grpo_wizard.tui.style.i18n import _
 
 if TYPE_CHECKING:
     from grpo_wizard.steps.deployment.session import Session
     from grpo_wizard.tui.controllers.deployment import DeploymentController
-    from grpo_wizard.tui.screens.dialogs import ChoiceDialog
-
-_NOW, _LATER = "now", "later"
-
-
-def confirmation_dialog(project: str) -> ChoiceDialog:
-    """Ask first: this is the wizard's first change in the project."""
-    from grpo_wizard.tui.screens.dialogs import ChoiceDialog
-
-    text = _(
-        "{n} APIs are required. Enabling them is free; they stay enabled after destroy because other workloads "
-        "may use them."
-    ).format(n=len(APIS))
-    choices = (
-        (
-            _NOW,
-            _("Enable now"),
-            _("Checks of reservation, quotas and versions can then run while you fill in the steps."),
-        ),
-        (
-            _LATER,
-            _("Not now"),
-            _("Launch enables them and runs all checks before creating billable resources."),
-        ),
-    )
-    return ChoiceDialog(_("Enable the APIs of {project}?").format(project=project), text, choices)
-
-
-def is_confirmed(choice: str | None) -> bool:
-    """Whether the user chose to enable the APIs now."""
-    return choice == _NOW
 
 
 async def enable(controller: DeploymentController) -> None:

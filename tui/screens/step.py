@@ -19,6 +19,7 @@ from grpo_wizard.steps.registry import STEP_NAMES, step
 from grpo_wizard.tui.controllers import enable_apis
 from grpo_wizard.tui.controllers.live_checks import LiveChecks
 from grpo_wizard.tui.screens.base import WizardScreen
+from grpo_wizard.tui.screens.enable_apis_dialog import confirmation_dialog, is_confirmed
 from grpo_wizard.tui.style.i18n import _
 from grpo_wizard.tui.viewmodels.navigation import adjacent_screen, stepper_items
 from grpo_wizard.tui.widgets.checks import Checks
@@ -256,9 +257,7 @@ class StepScreen(WizardScreen):
     async def action_enable_apis(self) -> None:
         """Ask, enable the APIs, and rerun the checks until the APIs take effect."""
         project = self.controller.draft.validate()[0].project.project_id
-        if not enable_apis.is_confirmed(
-            await self.app.push_screen_wait(enable_apis.confirmation_dialog(project))
-        ):
+        if not is_confirmed(await self.app.push_screen_wait(confirmation_dialog(project))):
             return
         self.checks.set_activity(_("Enabling the APIs of {project}").format(project=project))
         try:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from grpo_wizard.steps.clients.errors import CloudError
 from grpo_wizard.steps.clients.kubernetes.port_forward import head_pod_selector
-from grpo_wizard.steps.clients.ray.head import RayHeadConnection
 from grpo_wizard.steps.clients.serialization import JSON
+
+if TYPE_CHECKING:
+    from grpo_wizard.steps.clients.ray.head import RayHeadConnection
 
 _STDOUT, _STDERR, _STATUS = 1, 2, 3
 

@@ -10,6 +10,7 @@ from grpo_wizard.steps.emulator.kube.api import defaults, kinds
 from grpo_wizard.steps.emulator.kube.api.copies import deep_copy
 from grpo_wizard.steps.emulator.kube.context import ClusterContext
 from grpo_wizard.steps.emulator.kube.controllers import daemonsets, ray_pods, ray_status
+from grpo_wizard.steps.emulator.kube.controllers.kuberay_spec import desired_workers, service_name
 
 _SOURCE = "raycluster-controller"
 PORTS = (("gcs-server", 6379), ("dashboard", 8265), ("client", 10001), ("metrics", 8080), ("serve", 8000))
@@ -66,14 +67,6 @@ def _cluster(kube: ClusterContext, cluster: JSON, pods: list[JSON]) -> None:
     ray_status.update_status(kube, cluster, live)
 
 
-def desired_workers(group: JSON) -> int:
-    """Return a group's workers: replicas within its bounds, times hosts; none while suspended."""
-    if group.get("suspend"):
-        return 0
-    least, most = int(group.get("minReplicas") or 0), int(group.get("maxReplicas") or 0)
-    return max(least, min(int(group.get("replicas") or 0), most)) * int(group.get("numOfHosts") or 1)
-
-
 def _group(kube: ClusterContext, cluster: JSON, group: JSON, live: list[JSON]) -> None:
     for name in (group.get("scaleStrategy") or {}).get("workersToDelete", ()):
         for pod in [p for p in live if p["metadata"]["name"] == name]:
@@ -114,11 +107,6 @@ def _delete(kube: ClusterContext, cluster: JSON, pod: JSON) -> None:
         f"Deleted {what.lower()} Pod {meta['namespace']}/{meta['name']}",
         _SOURCE,
     )
-
-
-def service_name(cluster: str) -> str:
-    """Return KubeRay's name of the head's service, truncated as by the operator (50 characters)."""
-    return f"{cluster[:41]}-head-svc"
 
 
 def _service(kube: ClusterContext, cluster: JSON) -> None:

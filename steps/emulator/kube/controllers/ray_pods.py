@@ -7,6 +7,7 @@ from grpo_wizard.steps.emulator.drills import kubernetes
 from grpo_wizard.steps.emulator.kube.api import defaults, kinds
 from grpo_wizard.steps.emulator.kube.api.copies import deep_copy
 from grpo_wizard.steps.emulator.kube.controllers import daemonsets
+from grpo_wizard.steps.emulator.kube.controllers.kuberay_spec import service_name
 from grpo_wizard.steps.emulator.kube.node import init_containers
 
 OVERWRITE_CMD_ANNOTATION = "ray.io/overwrite-container-cmd"
@@ -63,8 +64,6 @@ def build_pod(cluster: JSON, group: JSON | None) -> JSON:
 
 
 def _head_address(cluster: JSON) -> str:
-    from grpo_wizard.steps.emulator.kube.controllers.kuberay import service_name
-
     return f"{service_name(cluster['metadata']['name'])}.{cluster['metadata']['namespace']}.svc.cluster.local"
 
 

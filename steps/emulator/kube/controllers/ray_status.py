@@ -8,7 +8,11 @@ from grpo_wizard.steps.emulator.context import JSON
 from grpo_wizard.steps.emulator.kube.api import kinds, quantities
 from grpo_wizard.steps.emulator.kube.context import ClusterContext
 from grpo_wizard.steps.emulator.kube.controllers import daemonsets
-from grpo_wizard.steps.emulator.kube.controllers.kuberay_counts import worker_totals
+from grpo_wizard.steps.emulator.kube.controllers.kuberay_spec import (
+    desired_workers,
+    service_name,
+    worker_totals,
+)
 from grpo_wizard.steps.emulator.kube.node import machines
 
 _ALL_PODS_READY_FIRST_TIME = "AllPodRunningAndReadyFirstTime"
@@ -64,8 +68,6 @@ def _counts(cluster: JSON, live: list[JSON]) -> JSON:
 
 def _resources(cluster: JSON) -> JSON:
     """Return desiredCPU and the like: limits of the head and of the desired workers."""
-    from grpo_wizard.steps.emulator.kube.controllers.kuberay import desired_workers
-
     total: dict[str, Fraction] = {}
     groups = [
         (cluster["spec"]["headGroupSpec"], 1),
@@ -88,8 +90,6 @@ def _resources(cluster: JSON) -> JSON:
 
 
 def _head(kube: ClusterContext, cluster: JSON, head: JSON | None) -> JSON:
-    from grpo_wizard.steps.emulator.kube.controllers.kuberay import service_name
-
     ip = (head or {}).get("status", {}).get("podIP", "")
     found = {
         "podIP": ip,
