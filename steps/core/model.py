@@ -168,6 +168,7 @@ class ObservedState:
     outputs: Mapping[str, str] = field(default_factory=dict)
     diagnosis: Diagnosis | None = None  # what keeps it from getting ready, where that is known
     resume_step: int | None = None  # the last complete checkpoint that a new job resumes from
+    retryable: bool = False  # it failed for a temporary reason: apply re-creates it in the same run
 
 
 ABSENT = ObservedState()

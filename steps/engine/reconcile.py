@@ -22,6 +22,7 @@ from grpo_wizard.steps.engine.plan import Decision, foreign_drift, ownership_of
 from grpo_wizard.steps.engine.refresh import read, resource_context
 from grpo_wizard.steps.jobs.history import record_job
 
+_MAX_RECREATIONS = 2
 Outcome = Literal["created", "adopted", "kept"]  # what the summary counts a resource as
 
 
@@ -76,6 +77,7 @@ class _ResourceReconciler(ResourceLoop):
         super().__init__(reconciler.session, resource, emit)
         self.reconciler, self.started, self.update_pending = reconciler, started, change
         self.created = False  # our own create succeeded
+        self.recreated = 0  # how often it was re-created after a failure of a temporary kind
         self.retried_after_exists = False  # the create answered "already exists": read before judging
         self.diagnosis: Diagnosis | None = None  # what the last read found wrong, and since when
         self.diagnosed_at = started
@@ -135,7 +137,11 @@ class _ResourceReconciler(ResourceLoop):
         return False
 
     async def _recreate_or_raise(self, observed: ObservedState) -> None:
-        if self.driver.recreate_on_failure and not self.created:
+        retry = self.created and observed.retryable and self.recreated < _MAX_RECREATIONS
+        if self.driver.recreate_on_failure and (retry or not self.created):
+            if retry:
+                self.recreated += 1
+                self.emit(events.retry(self.resource.id, observed.detail, 0.0))
             self.record.origin = "created"  # the failed one is finished: the next create is a new request
             await self._create()
             return

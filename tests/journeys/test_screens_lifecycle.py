@@ -94,11 +94,6 @@ def test_lifecycle_from_setup_to_rising_rewards_to_destroy(tmp_path: Path) -> No
             await _through_the_steps(pilot)
             await _launch(pilot)
             screen = await wait_for_run_end(pilot, 240)
-            for _again in range(3):  # a head on a busy machine may refuse its first job
-                if screen.progress.ok:
-                    break
-                await pilot.press("r")
-                screen = await wait_for_run_end(pilot, 240)
             assert screen.progress.ok, screen.progress.failures
             await pilot.press("m")
             await wait_until(pilot, lambda: is_screen(pilot, MonitorScreen), "Monitor")

@@ -67,8 +67,9 @@ class JobDriver(Driver):
         facts = {"job_id": job.id, "status": job.status, "message": job.message[-400:]}
         lineage = job.metadata[OWNER_KEY]
         if job.status in _FAILED_STATUSES:
+            detail = f"{job.status}: {_last_line(job.message)}"
             return ObservedState(
-                "failed", lineage, job.id, detail=f"{job.status}: {_last_line(job.message)}", outputs=facts
+                "failed", lineage, job.id, detail=detail, outputs=facts, retryable=job.failed_to_start
             )
         if not same and job.status == "SUCCEEDED":
             return ObservedState(detail=_NEW_PARAMETERS, outputs=facts)

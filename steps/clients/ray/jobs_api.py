@@ -23,6 +23,32 @@ if TYPE_CHECKING:
     import aiohttp
 
 TERMINAL = frozenset({"SUCCEEDED", "FAILED", "STOPPED", "LOST"})
+# Ray could not start its job supervisor, or lost it: JobErrorType, and the messages, which older releases
+# send without a type. https://github.com/ray-project/ray/blob/master/python/ray/dashboard/modules/job/job_manager.py
+_START_ERRORS = frozenset(
+    {
+        "RUNTIME_ENV_SETUP_FAILURE",
+        "JOB_SUPERVISOR_ACTOR_START_TIMEOUT",
+        "JOB_SUPERVISOR_ACTOR_START_FAILURE",
+        "JOB_SUPERVISOR_ACTOR_UNSCHEDULABLE",
+        "JOB_SUPERVISOR_ACTOR_UNKNOWN_FAILURE",
+        "JOB_SUPERVISOR_ACTOR_DIED",
+    }
+)
+_START_MESSAGES = (
+    "Failed to start supervisor actor",
+    "Job supervisor actor",
+    "runtime_env setup failed",
+    "Unexpected error occurred",
+)
+# A 500 with one of these: the head's agent has not joined yet, restarts, or is too busy to accept a connection.
+_AGENT_ERRORS = (
+    "TimeoutError",
+    "No available agent",
+    "ClientConnectorError",
+    "ClientOSError",
+    "ServerDisconnectedError",
+)
 LOST = "LOST"
 
 
@@ -54,6 +80,7 @@ class Job:
     status: str
     entrypoint: str
     message: str = ""
+    error_type: str = ""
     metadata: dict[str, str] = field(default_factory=dict)
     started_at: float | None = None
     ended_at: float | None = None
@@ -64,6 +91,13 @@ class Job:
     def ended(self) -> bool:
         """Whether its status is final."""
         return self.status in TERMINAL
+
+    @property
+    def failed_to_start(self) -> bool:
+        """Whether Ray failed to run the entrypoint, as a busy head may; not whether the entrypoint failed."""
+        return self.status == "FAILED" and (
+            self.error_type in _START_ERRORS or self.message.startswith(_START_MESSAGES)
+        )
 
 
 def new_job_id(prefix: str = "grpo") -> str:
@@ -252,9 +286,7 @@ def _error_from_response(status: int, detail: str, text: str) -> RayError:
             detail,
             "The head was restarted, or the job was deleted. Run apply again to resume from the last checkpoint.",
         )
-    # 500 with these messages: the head has just started and its agent has not joined yet.
-    starting = status == 500 and ("TimeoutError" in text or "No available agent" in text)
-    if status in (502, 503, 504) or starting:
+    if status in (502, 503, 504) or (status == 500 and any(name in text for name in _AGENT_ERRORS)):
         return RayUnreachable(
             "The Ray head is not ready",
             detail,
@@ -270,6 +302,7 @@ def _parse_job(body: dict[str, Any]) -> Job:
         status=str(body["status"]),
         entrypoint=str(body.get("entrypoint") or ""),
         message=str(body.get("message") or ""),
+        error_type=str(body.get("error_type") or ""),
         metadata=dict(body.get("metadata") or {}),
         started_at=started / 1000 if started else None,
         ended_at=ended / 1000 if ended else None,
