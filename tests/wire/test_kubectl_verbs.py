@@ -154,7 +154,7 @@ def test_nodes_cordon_and_drain(it: KubeTestServer) -> None:
 def test_the_record_of_a_session_holds_no_secret(tmp_path: Path) -> None:
     wire = RecorderMiddleware(Recorder(tmp_path / "record"), [])
     watching = wire.build(lambda request: ("kubernetes", request.path), lambda request: None)
-    with kube_test_server(fault=watching) as it:
+    with kube_test_server(fault_middleware=watching) as it:
         it.kubectl("create", "secret", "generic", "one", "--from-literal=token=canary")
         it.kubectl("patch", "secret", "one", "-p", '{"stringData":{"more":"canary"}}')
         add = '[{"op":"add","path":"/data/x","value":"Y2FuYXJ5"}]'
