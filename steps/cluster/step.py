@@ -82,16 +82,18 @@ def _cluster(answers: Answers) -> Resource:
     spec |= {"locations": [place.zone]} if mine.one_cpu_node else {}
     spec |= {"initialClusterVersion": mine.version} if mine.version else {}
     return Resource(
-        "cluster",
-        "cluster",
-        mine.cluster_name,
-        spec,
-        {"project": place.project_id, "location": place.region},
-        _cluster_dependencies(answers),
-        _cluster_command(answers),
-        DurationEstimate(480, 1560, "9 m 07 s and 26 m seen in public reports (google-cloud.md §5)"),
-        0.0 if mine.use_existing else _cluster_price(answers),
-        "named by you: used, never changed and never deleted" if mine.use_existing else "",
+        step="cluster",
+        kind="cluster",
+        name=mine.cluster_name,
+        spec=spec,
+        parent={"project": place.project_id, "location": place.region},
+        depends_on=_cluster_dependencies(answers),
+        command=_cluster_command(answers),
+        expected_duration=DurationEstimate(
+            480, 1560, "9 m 07 s and 26 m seen in public reports (google-cloud.md §5)"
+        ),
+        usd_per_hour=0.0 if mine.use_existing else _cluster_price(answers),
+        note="named by you: used, never changed and never deleted" if mine.use_existing else "",
         data_source=mine.use_existing,
         adopt_paths=(
             "network",
@@ -203,16 +205,18 @@ def _gpu_pool(answers: Answers) -> Resource:
     listed = catalog.list_price(quotas.machine_type, place.region)
     price = listed if chosen.billed_at_list_price else None
     return Resource(
-        "cluster",
-        "node_pool",
-        mine.gpu_pool,
-        spec,
-        {"project": place.project_id, "location": place.region, "cluster": mine.cluster_name},
-        (cluster, *subnet_ids(answers)),
-        _pool_command(answers, networks),
-        DurationEstimate(240, 2100, "4 m and 35 m seen in public reports (google-cloud.md §5)"),
-        None if price is None else round(price * quotas.gpu_nodes, 4),
-        "starts with 0 nodes; the workers ask for them"
+        step="cluster",
+        kind="node_pool",
+        name=mine.gpu_pool,
+        spec=spec,
+        parent={"project": place.project_id, "location": place.region, "cluster": mine.cluster_name},
+        depends_on=(cluster, *subnet_ids(answers)),
+        command=_pool_command(answers, networks),
+        expected_duration=DurationEstimate(
+            240, 2100, "4 m and 35 m seen in public reports (google-cloud.md §5)"
+        ),
+        usd_per_hour=None if price is None else round(price * quotas.gpu_nodes, 4),
+        note="starts with 0 nodes; the workers ask for them"
         + ("" if provisioning.is_reserved(answers) else f" ({quotas.capacity}: {chosen.price})"),
         adopt_paths=(
             "config.machineType",
@@ -251,13 +255,13 @@ def _resources(answers: Answers) -> Sequence[Resource]:
     cluster = resource_id("cluster", "cluster", mine.cluster_name)
     installer = nccl_installer()
     daemonset = Resource(
-        "cluster",
-        "daemonset",
-        installer["metadata"]["name"],
-        installer,
-        where | {"namespace": installer["metadata"]["namespace"]},
-        (cluster,),
-        "kubectl apply -f nccl-rdma-installer.yaml",
+        step="cluster",
+        kind="daemonset",
+        name=installer["metadata"]["name"],
+        spec=installer,
+        parent=where | {"namespace": installer["metadata"]["namespace"]},
+        depends_on=(cluster,),
+        command="kubectl apply -f nccl-rdma-installer.yaml",
     )
     return [_cluster(answers), _gpu_pool(answers), daemonset, *device_networks(answers, where, cluster)]
 

@@ -85,7 +85,7 @@ class SecretValue:
     optional: bool = False
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Resource:
     """One thing that shall exist.
 

@@ -106,12 +106,12 @@ def _deletion_spec(resource: Resource) -> dict[str, object]:
 def _resource_from_record(record: ResourceRecord) -> Resource:
     noted = record.facts
     return Resource(
-        record.step,
-        record.kind,
-        record.name,
-        json.loads(noted.get("spec", "{}")),
-        json.loads(noted.get("where", "{}")),
-        tuple(json.loads(noted.get("needs", "[]"))),
+        step=record.step,
+        kind=record.kind,
+        name=record.name,
+        spec=json.loads(noted.get("spec", "{}")),
+        parent=json.loads(noted.get("where", "{}")),
+        depends_on=tuple(json.loads(noted.get("needs", "[]"))),
         retain_on_destroy=bool(noted.get("kept")),
         note="no longer among the answers",
     )

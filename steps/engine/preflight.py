@@ -105,7 +105,7 @@ def run_check(step: str, check: Check, answers: Answers, reader: CloudReader) ->
     if probe.project_missing():
         pending = Pending("project")
     if pending:
-        findings = [CheckFinding("info", check.title, pending.detail)]
+        findings = [CheckFinding("info", check.title, detail=pending.detail)]
     return [CheckResult(step, check, finding, pending) for finding in findings]
 
 
@@ -118,10 +118,10 @@ def _inconclusive_finding(title: str, error: WizardError) -> CheckFinding:
     kind = getattr(error, "kind", "")
     detail = " ".join(end_with_period(text) for text in (error.title, error.detail) if text)
     if kind in _BLOCKING_CAUSES:
-        return CheckFinding("block", _BLOCKING_CAUSES[kind], detail, error.command or error.fix)
+        return CheckFinding("block", _BLOCKING_CAUSES[kind], detail=detail, fix=error.command or error.fix)
     # If a permission is missing, the fix would be to run `check`, which is what is running.
     fix = "" if kind == "denied" else error.fix
-    return CheckFinding("warn", title, f"Could not be checked: {detail}", fix)
+    return CheckFinding("warn", title, detail=f"Could not be checked: {detail}", fix=fix)
 
 
 def _deduplicate(results: Iterable[CheckResult]) -> list[CheckResult]:

@@ -33,7 +33,7 @@ _LOGIT_COPIES, _LOGIT_BYTES = 3, 4
 _FIT_ORDER: tuple[MemoryFit, ...] = ("ok", "unknown", "tight", "oom")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class GpuWorkload:
     """What a run holds in GPU memory, in the units of its configuration."""
 
@@ -49,7 +49,7 @@ class GpuWorkload:
     cache_bytes: int = 2
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class MemoryEstimate:
     """Memory of one GPU in GB. None where the model's shape is unknown."""
 
@@ -90,7 +90,17 @@ def estimate_gpu(load: GpuWorkload, gpu_type: str) -> MemoryEstimate:
     gpu, size = catalog.gpu_spec(gpu_type), load.model.params_b
     memory = float(gpu["memory_gb"])
     if size is None or load.train_gpus < 1:
-        return MemoryEstimate(gpu["title"], memory, None, None, None, None, None, "unknown", "unknown")
+        return MemoryEstimate(
+            gpu=gpu["title"],
+            memory_gb=memory,
+            state_gb=None,
+            logits_gb=None,
+            weights_gb=None,
+            cache_gb=None,
+            sequences=None,
+            training="unknown",
+            generation="unknown",
+        )
     state = _STATE_BYTES * size / load.train_gpus
     logits = None
     if load.model.vocab is not None:
@@ -106,15 +116,15 @@ def estimate_gpu(load: GpuWorkload, gpu_type: str) -> MemoryEstimate:
     cache, each = load.gpu_memory_utilization * memory - weights, _sequence_gb(load)
     sequences = None if each is None else max(0, int(cache / each))
     return MemoryEstimate(
-        gpu["title"],
-        memory,
-        round(state, 2),
-        None if logits is None else round(logits, 2),
-        round(weights, 2),
-        round(cache, 2),
-        sequences,
-        classify_share((state + (logits or 0)) / memory),
-        _generation_fit(load, cache, sequences),
+        gpu=gpu["title"],
+        memory_gb=memory,
+        state_gb=round(state, 2),
+        logits_gb=None if logits is None else round(logits, 2),
+        weights_gb=round(weights, 2),
+        cache_gb=round(cache, 2),
+        sequences=sequences,
+        training=classify_share((state + (logits or 0)) / memory),
+        generation=_generation_fit(load, cache, sequences),
     )
 
 
@@ -153,16 +163,18 @@ def workload_of(run: RunLayout) -> GpuWorkload:
     whole = length * max(1, settings.number(MICRO_BATCH))
     share = settings[f"{VLLM}.gpu_memory_utilization"]
     return GpuWorkload(
-        run.model,
-        run.train_gpus,
-        run.tensor_parallel,
-        settings.number(f"policy.{batching}.train_mb_tokens", whole) if batching else whole,
-        run.vllm_tensor_parallel * run.vllm_pipeline_parallel,
-        float(share) if isinstance(share, int | float) else 0.6,
-        settings.number(f"{VLLM}.max_model_len", length),
-        run.colocated,
-        1 if settings[f"{VLLM}.precision"] == "fp8" else 2,
-        1 if str(settings[f"{VLLM}.kv_cache_dtype"]).startswith("fp8") else 2,
+        model=run.model,
+        train_gpus=run.train_gpus,
+        tensor_parallel=run.tensor_parallel,
+        micro_batch_tokens=settings.number(f"policy.{batching}.train_mb_tokens", whole)
+        if batching
+        else whole,
+        vllm_tensor_parallel=run.vllm_tensor_parallel * run.vllm_pipeline_parallel,
+        gpu_memory_utilization=float(share) if isinstance(share, int | float) else 0.6,
+        max_model_len=settings.number(f"{VLLM}.max_model_len", length),
+        colocated=run.colocated,
+        weight_bytes=1 if settings[f"{VLLM}.precision"] == "fp8" else 2,
+        cache_bytes=1 if str(settings[f"{VLLM}.kv_cache_dtype"]).startswith("fp8") else 2,
     )
 
 
@@ -182,16 +194,16 @@ def estimate_recipe(name: str, nodes: int, gpu_type: str) -> MemoryEstimate | No
         return None
     length = row["max_total_sequence_length"]
     load = GpuWorkload(
-        model(row["model"]),
-        training,
-        tensor,
-        length * own.get(MICRO_BATCH, catalog.load("recipes")["base"][MICRO_BATCH]),
-        row["vllm_tensor_parallel"],
-        row["vllm_memory"],
-        length,
-        row["colocated"],
-        1 if own.get(f"{VLLM}.precision") == "fp8" else 2,
-        1 if str(own.get(f"{VLLM}.kv_cache_dtype", "")).startswith("fp8") else 2,
+        model=model(row["model"]),
+        train_gpus=training,
+        tensor_parallel=tensor,
+        micro_batch_tokens=length * own.get(MICRO_BATCH, catalog.load("recipes")["base"][MICRO_BATCH]),
+        vllm_tensor_parallel=row["vllm_tensor_parallel"],
+        gpu_memory_utilization=row["vllm_memory"],
+        max_model_len=length,
+        colocated=row["colocated"],
+        weight_bytes=1 if own.get(f"{VLLM}.precision") == "fp8" else 2,
+        cache_bytes=1 if str(own.get(f"{VLLM}.kv_cache_dtype", "")).startswith("fp8") else 2,
     )
     return estimate_gpu(load, gpu_type)
 

@@ -43,14 +43,14 @@ def _resources(answers: Answers) -> Sequence[Resource]:
     }
     return [
         Resource(
-            "grpo",
-            "job",
-            mine.job_name,
-            spec,
-            where,
-            (resource_id("raycluster", "raycluster", ray.raycluster_name),),
-            "ray job submit --address http://127.0.0.1:8265 -- bash job.sh",
-            estimate_training(answers),
+            step="grpo",
+            kind="job",
+            name=mine.job_name,
+            spec=spec,
+            parent=where,
+            depends_on=(resource_id("raycluster", "raycluster", ray.raycluster_name),),
+            command="ray job submit --address http://127.0.0.1:8265 -- bash job.sh",
+            expected_duration=estimate_training(answers),
         )
     ]
 

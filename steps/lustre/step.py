@@ -26,13 +26,13 @@ def _address_range(answers: Answers, name: str, network: str) -> Resource:
         "prefixLength": 20,
     }
     return Resource(
-        "lustre",
-        "address",
-        name,
-        spec,
-        {"project": project},
-        (resource_id("networks", "network", network),),
-        gcloud_command(
+        step="lustre",
+        kind="address",
+        name=name,
+        spec=spec,
+        parent={"project": project},
+        depends_on=(resource_id("networks", "network", network),),
+        command=gcloud_command(
             "compute addresses create",
             {"global": True, "purpose": "VPC_PEERING", "prefix-length": 20, "network": network},
             name,
@@ -44,14 +44,14 @@ def _address_range(answers: Answers, name: str, network: str) -> Resource:
 def _peering(answers: Answers, name: str, network: str) -> Resource:
     flags = {"service": "servicenetworking.googleapis.com", "ranges": name, "network": network}
     return Resource(
-        "lustre",
-        "peering",
-        network,
-        {"network": network, "reservedPeeringRanges": [name]},
-        {"project": answers.project.project_id, "network": network},
-        (resource_id("lustre", "address", name), api_id("servicenetworking")),
-        gcloud_command("services vpc-peerings connect", flags),
-        DurationEstimate(60, 300, "minutes; not measured (google-cloud.md §5)"),
+        step="lustre",
+        kind="peering",
+        name=network,
+        spec={"network": network, "reservedPeeringRanges": [name]},
+        parent={"project": answers.project.project_id, "network": network},
+        depends_on=(resource_id("lustre", "address", name), api_id("servicenetworking")),
+        command=gcloud_command("services vpc-peerings connect", flags),
+        expected_duration=DurationEstimate(60, 300, "minutes; not measured (google-cloud.md §5)"),
     )
 
 
@@ -76,13 +76,13 @@ def _firewall(answers: Answers, network: str, address: str) -> Resource:
         "'${LUSTRE_RANGE}'", '"${LUSTRE_RANGE}"'
     )
     return Resource(
-        "lustre",
-        "firewall",
-        name,
-        spec,
-        {"project": project},
-        (address,),
-        command,
+        step="lustre",
+        kind="firewall",
+        name=name,
+        spec=spec,
+        parent={"project": project},
+        depends_on=(address,),
+        command=command,
         adopt_paths=("network", "direction", "allowed"),
     )
 
@@ -105,15 +105,17 @@ def _instance(answers: Answers, network: str, depends_on: tuple[str, ...]) -> Re
         "gke-support-enabled": mine.legacy_port,
     }
     return Resource(
-        "lustre",
-        "lustre",
-        mine.lustre_name,
-        spec,
-        {"project": place.project_id, "location": place.zone},
-        depends_on,
-        gcloud_command("lustre instances create", flags, mine.lustre_name),
-        DurationEstimate(2400, 4800, "P99 of create is 40 to 80 minutes (google-cloud.md §5)"),
-        None,
+        step="lustre",
+        kind="lustre",
+        name=mine.lustre_name,
+        spec=spec,
+        parent={"project": place.project_id, "location": place.zone},
+        depends_on=depends_on,
+        command=gcloud_command("lustre instances create", flags, mine.lustre_name),
+        expected_duration=DurationEstimate(
+            2400, 4800, "P99 of create is 40 to 80 minutes (google-cloud.md §5)"
+        ),
+        usd_per_hour=None,
         adopt_paths=("network", "filesystem", "perUnitStorageThroughput"),
     )
 
@@ -130,13 +132,13 @@ def _resources(answers: Answers) -> Sequence[Resource]:
         "cluster": answers.cluster.cluster_name,
     }
     volume = Resource(
-        "lustre",
-        "pv",
-        PV_NAME,
-        persistent_volume(answers, instance.id),
-        where,
-        (cluster, instance.id),
-        "kubectl apply -f lustre-pv.yaml",
+        step="lustre",
+        kind="pv",
+        name=PV_NAME,
+        spec=persistent_volume(answers, instance.id),
+        parent=where,
+        depends_on=(cluster, instance.id),
+        command="kubectl apply -f lustre-pv.yaml",
     )
     namespace = answers.raycluster.namespace
     above = (
@@ -145,13 +147,13 @@ def _resources(answers: Answers) -> Sequence[Resource]:
         else (volume.id, resource_id("raycluster", "namespace", namespace))
     )
     claim = Resource(
-        "lustre",
-        "pvc",
-        PVC_NAME,
-        persistent_volume_claim(answers),
-        where | {"namespace": namespace},
-        above,
-        "kubectl apply -f lustre-pvc.yaml",
+        step="lustre",
+        kind="pvc",
+        name=PVC_NAME,
+        spec=persistent_volume_claim(answers),
+        parent=where | {"namespace": namespace},
+        depends_on=above,
+        command="kubectl apply -f lustre-pvc.yaml",
     )
     rule = [_firewall(answers, network, address.id)] if mine.firewall else []
     return [address, peering, *rule, instance, volume, claim]

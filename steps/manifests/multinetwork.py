@@ -42,24 +42,24 @@ def device_networks(answers: Answers, parent: Mapping[str, str], cluster: str) -
     made: list[Resource] = []
     for name, (network, subnet) in zip(device_names(), node_networks(answers), strict=True):
         params = Resource(
-            "cluster",
-            "network_params",
-            name,
-            _params(name, network, subnet),
-            parent,
-            (cluster, resource_id("networks", "subnet", subnet)),
-            "kubectl apply -f network-mapping.yaml",
+            step="cluster",
+            kind="network_params",
+            name=name,
+            spec=_params(name, network, subnet),
+            parent=parent,
+            depends_on=(cluster, resource_id("networks", "subnet", subnet)),
+            command="kubectl apply -f network-mapping.yaml",
         )
         made += [
             params,
             Resource(
-                "cluster",
-                "device_network",
-                name,
-                _network(name),
-                parent,
-                (params.id,),
-                "kubectl apply -f network-mapping.yaml",
+                step="cluster",
+                kind="device_network",
+                name=name,
+                spec=_network(name),
+                parent=parent,
+                depends_on=(params.id,),
+                command="kubectl apply -f network-mapping.yaml",
             ),
         ]
     return made

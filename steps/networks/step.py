@@ -28,17 +28,17 @@ def _network(
 ) -> Resource:
     project = answers.project.project_id
     return Resource(
-        "networks",
-        "network",
-        name,
-        {"name": name, "routingConfig": {"routingMode": "REGIONAL"}, **spec},
-        {
+        step="networks",
+        kind="network",
+        name=name,
+        spec={"name": name, "routingConfig": {"routingMode": "REGIONAL"}, **spec},
+        parent={
             "project": project,
             "gke": answers.cluster.cluster_name,
         },  # whose rules may be left behind on it
-        (api_id("compute"),),
-        gcloud_command("compute networks create", flags, name),
-        _NETWORK_DURATION,
+        depends_on=(api_id("compute"),),
+        command=gcloud_command("compute networks create", flags, name),
+        expected_duration=_NETWORK_DURATION,
         adopt_paths=adopt_paths,
     )
 
@@ -57,14 +57,14 @@ def _subnet(name: str, network: str, cidr: str, answers: Answers) -> Resource:
         name,
     )
     return Resource(
-        "networks",
-        "subnet",
-        name,
-        spec,
-        {"project": place.project_id, "region": place.region},
-        (resource_id("networks", "network", network),),
-        command,
-        _NETWORK_DURATION,
+        step="networks",
+        kind="subnet",
+        name=name,
+        spec=spec,
+        parent={"project": place.project_id, "region": place.region},
+        depends_on=(resource_id("networks", "network", network),),
+        command=command,
+        expected_duration=_NETWORK_DURATION,
         adopt_paths=("network", "ipCidrRange"),
     )
 
@@ -91,14 +91,14 @@ def _gvnic_firewall(answers: Answers, network: str) -> Resource:
         "source-ranges": source,
     }
     return Resource(
-        "networks",
-        "firewall",
-        name,
-        spec,
-        {"project": project},
-        (resource_id("networks", "network", network),),
-        gcloud_command("compute firewall-rules create", flags, name),
-        _NETWORK_DURATION,
+        step="networks",
+        kind="firewall",
+        name=name,
+        spec=spec,
+        parent={"project": project},
+        depends_on=(resource_id("networks", "network", network),),
+        command=gcloud_command("compute firewall-rules create", flags, name),
+        expected_duration=_NETWORK_DURATION,
         adopt_paths=("network", "direction", "allowed"),
     )
 
@@ -108,13 +108,13 @@ def _existing_vpc(answers: Answers) -> list[Resource]:
     mine, place, note = answers.networks, answers.project, "named by you: used, never deleted"
     project, name, subnet = place.project_id, mine.network, mine.subnetwork
     vpc = Resource(
-        "networks",
-        "network",
-        name,
-        {"name": name},
-        {"project": project},
-        (api_id("compute"),),
-        gcloud_command("compute networks describe", {}, name),
+        step="networks",
+        kind="network",
+        name=name,
+        spec={"name": name},
+        parent={"project": project},
+        depends_on=(api_id("compute"),),
+        command=gcloud_command("compute networks describe", {}, name),
         note=note,
         data_source=True,
         adopt_paths=(),
@@ -127,13 +127,13 @@ def _existing_vpc(answers: Answers) -> list[Resource]:
     return [
         vpc,
         Resource(
-            "networks",
-            "subnet",
-            subnet,
-            spec,
-            where,
-            (vpc.id,),
-            look,
+            step="networks",
+            kind="subnet",
+            name=subnet,
+            spec=spec,
+            parent=where,
+            depends_on=(vpc.id,),
+            command=look,
             note=note,
             data_source=True,
             adopt_paths=("network",),

@@ -32,11 +32,11 @@ def _new_project(project: str, billing_account: str) -> Resource:
         else ""
     )
     return Resource(
-        "project",
-        "project",
-        project,
-        {"projectId": project, "billingAccount": account},
-        {"project": project},
+        step="project",
+        kind="project",
+        name=project,
+        spec={"projectId": project, "billingAccount": account},
+        parent={"project": project},
         command=gcloud_command("projects create", {}, project) + link,
         retain_on_destroy=True,
         note="stays at destroy unless --delete-project names it",
@@ -45,14 +45,14 @@ def _new_project(project: str, billing_account: str) -> Resource:
 
 def _api_resource(project: str, name: str, depends_on: tuple[str, ...]) -> Resource:
     return Resource(
-        "project",
-        "api",
-        name,
-        {"state": "ENABLED"},
-        {"project": project},
-        depends_on,
-        gcloud_command("services enable", {"project": project}, name),
-        DurationEstimate(2, 60, "seen in rehearsal; minutes to be felt (cases a07)"),
+        step="project",
+        kind="api",
+        name=name,
+        spec={"state": "ENABLED"},
+        parent={"project": project},
+        depends_on=depends_on,
+        command=gcloud_command("services enable", {"project": project}, name),
+        expected_duration=DurationEstimate(2, 60, "seen in rehearsal; minutes to be felt (cases a07)"),
         retain_on_destroy=True,
         note="stays at destroy: others may need it",
     )
@@ -65,13 +65,13 @@ def _role_bindings(answers: Answers, depends_on: tuple[str, ...]) -> list[Resour
     roles = sorted(set(PERMISSIONS.values()))
     return [
         Resource(
-            "project",
-            "iam_binding",
-            role,
-            {"role": role, "member": mine.member},
-            {"project": mine.project_id},
-            depends_on,
-            gcloud_command(
+            step="project",
+            kind="iam_binding",
+            name=role,
+            spec={"role": role, "member": mine.member},
+            parent={"project": mine.project_id},
+            depends_on=depends_on,
+            command=gcloud_command(
                 "projects add-iam-policy-binding",
                 {"member": mine.member or "user:YOU", "role": role, "condition": "None"},
                 mine.project_id,

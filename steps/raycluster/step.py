@@ -38,7 +38,13 @@ def _namespace(name: str, where: Mapping[str, str], cluster: str) -> list[Resour
     manifest = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
     return [
         Resource(
-            "raycluster", "namespace", name, manifest, where, (cluster,), f"kubectl create namespace {name}"
+            step="raycluster",
+            kind="namespace",
+            name=name,
+            spec=manifest,
+            parent=where,
+            depends_on=(cluster,),
+            command=f"kubectl create namespace {name}",
         )
     ]
 
@@ -57,13 +63,15 @@ def _log_writer(answers: Answers, account: str, who: str) -> Resource:
     place, role = answers.project, "roles/logging.logWriter"
     member = f"principal://KSA/{answers.raycluster.namespace}/{account}"
     return Resource(
-        "raycluster",
-        "iam_binding",
-        f"{role}/{who}",
-        {"role": role, "member": member},
-        {"project": place.project_id},
-        (resource_id("project", "api", "cloudresourcemanager.googleapis.com"),),
-        gcloud_command("projects add-iam-policy-binding", {"member": member, "role": role}, place.project_id),
+        step="raycluster",
+        kind="iam_binding",
+        name=f"{role}/{who}",
+        spec={"role": role, "member": member},
+        parent={"project": place.project_id},
+        depends_on=(resource_id("project", "api", "cloudresourcemanager.googleapis.com"),),
+        command=gcloud_command(
+            "projects add-iam-policy-binding", {"member": member, "role": role}, place.project_id
+        ),
         retain_on_destroy=True,
         note="stays at destroy: others may need it",
     )
@@ -82,7 +90,13 @@ def _resources(answers: Answers) -> Sequence[Resource]:
     base = (cluster, *(r.id for r in namespace))
     objects = [
         Resource(
-            "raycluster", kind, body["metadata"]["name"], body, where, base, f"kubectl apply -f {kind}.yaml"
+            step="raycluster",
+            kind=kind,
+            name=body["metadata"]["name"],
+            spec=body,
+            parent=where,
+            depends_on=base,
+            command=f"kubectl apply -f {kind}.yaml",
         )
         for kind, body in _kubernetes_objects(answers)
     ]
@@ -94,14 +108,16 @@ def _resources(answers: Answers) -> Sequence[Resource]:
         *(resource_id("cluster", "device_network", name) for name in device_names()),
     )
     ray = Resource(
-        "raycluster",
-        "raycluster",
-        mine.raycluster_name,
-        raycluster(answers),
-        where,
-        needs,
-        "kubectl apply -f raycluster.yaml",
-        DurationEstimate(300, 1800, "nodes 4 to 35 m, image pull not published (google-cloud.md §5)"),
+        step="raycluster",
+        kind="raycluster",
+        name=mine.raycluster_name,
+        spec=raycluster(answers),
+        parent=where,
+        depends_on=needs,
+        command="kubectl apply -f raycluster.yaml",
+        expected_duration=DurationEstimate(
+            300, 1800, "nodes 4 to 35 m, image pull not published (google-cloud.md §5)"
+        ),
         note=f"head first, then {answers.quotas.gpu_nodes} workers; " + format_release_note(answers),
         adopt_paths=("spec.workerGroupSpecs",),
     )

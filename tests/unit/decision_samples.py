@@ -25,7 +25,7 @@ Record = Literal["intended", "created", "adopted"]
 
 def a_resource(kind: str = "subnet", name: str = "nemo", step: str = "networks", **changed: Any) -> Resource:
     """A resource of this deployment's configuration."""
-    return Resource(step, kind, name, changed.pop("spec", {}), **changed)
+    return Resource(step=step, kind=kind, name=name, spec=changed.pop("spec", {}), **changed)
 
 
 def a_record(origin: Record, resource: Resource | None = None, **changed: Any) -> ResourceRecord:

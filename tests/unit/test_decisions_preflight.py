@@ -172,7 +172,7 @@ def test_results_come_in_the_order_of_the_steps(reader: Any) -> None:
 
 def test_one_cause_that_blocks_several_checks_is_reported_once(reader: Any) -> None:
     expired = _fails(CloudError("auth", "no sign-in", "", "sign in"))
-    other = _reports(CheckFinding("block", "no sign-in", "", "another fix"))
+    other = _reports(CheckFinding("block", "no sign-in", detail="", fix="another fix"))
     steps = {"project": [_check(expired, "x"), _check(other, "y")], "quotas": [_check(expired, "z")]}
     assert [result.id for result in _run(steps, reader())] == ["project.x", "project.y"]
 
@@ -188,8 +188,8 @@ def test_findings_of_one_check_are_all_reported_though_their_fix_is_the_same(rea
 
 
 def test_the_same_warning_of_two_checks_is_reported_twice(reader: Any) -> None:
-    warning = _reports(CheckFinding("warn", "low", "", "raise it"))
-    blocked = _reports(CheckFinding("block", "low", "", "raise it"))
+    warning = _reports(CheckFinding("warn", "low", detail="", fix="raise it"))
+    blocked = _reports(CheckFinding("block", "low", detail="", fix="raise it"))
     found = _run({"quotas": [_check(warning, "x"), _check(warning, "y")]}, reader())
     assert [result.id for result in found] == ["quotas.x", "quotas.y"]
     mixed = _run({"quotas": [_check(blocked, "x"), _check(warning, "y")]}, reader())

@@ -60,7 +60,7 @@ class _Addresses(dict[str, Any]):
 
 
 def _address(name: str, spec: dict[str, Any] | None = None, **changed: Any) -> Resource:
-    return Resource("networks", "address", name, spec or {}, PARENT, **changed)
+    return Resource(step="networks", kind="address", name=name, spec=spec or {}, parent=PARENT, **changed)
 
 
 def _with_resources(session: Session, *resources: Resource) -> Session:
@@ -132,7 +132,7 @@ def test_an_unexpected_exception_while_reading_is_an_error_with_a_report(
     opened: Session, tmp_path: Path
 ) -> None:
     lost = Resource(
-        "networks", "subnet", "lost", {}, {"project": "my-project"}
+        step="networks", kind="subnet", name="lost", spec={}, parent={"project": "my-project"}
     )  # no region: KeyError in its driver
     _with_resources(opened, lost)
     with pytest.raises(WizardError) as raised:

@@ -21,8 +21,8 @@ H200, B200 = "nvidia-h200-141gb", "nvidia-b200"
 
 def _load(size: float, gpus: int, **more: Any) -> GpuWorkload:
     return GpuWorkload(
-        ModelShape(params_b=size),
-        gpus,
+        model=ModelShape(params_b=size),
+        train_gpus=gpus,
         **{
             "tensor_parallel": 1,
             "micro_batch_tokens": 1,
@@ -76,7 +76,15 @@ def test_70_billion_do_not_fit_on_one_node_and_do_on_four() -> None:
 
 
 def test_logits_of_gemmas_vocabulary_are_17_gb_a_copy_at_16k_tokens() -> None:
-    gemma = GpuWorkload(model("google/gemma-3-27b-it"), 8, 1, 16384, 8, 0.9, 16384)
+    gemma = GpuWorkload(
+        model=model("google/gemma-3-27b-it"),
+        train_gpus=8,
+        tensor_parallel=1,
+        micro_batch_tokens=16384,
+        vllm_tensor_parallel=8,
+        gpu_memory_utilization=0.9,
+        max_model_len=16384,
+    )
     assert estimate_gpu(gemma, B200).logits_gb == pytest.approx(3 * 17.2, abs=0.1)
     whole = estimate_gpu(gemma, H200)
     assert (whole.training, whole.fit) == ("oom", "oom")
@@ -104,12 +112,64 @@ def test_what_does_not_fit_blocks_and_the_fix_makes_it_fit() -> None:
 
 def test_one_sequence_that_does_not_fit_into_vllm_is_red_and_a_greedy_share_is_amber() -> None:
     [qwen] = [model("Qwen/Qwen2.5-32B")]
-    assert estimate_gpu(GpuWorkload(qwen, 32, 8, 1, 1, 0.6, 16384), H200).generation == "ok"
-    assert estimate_gpu(GpuWorkload(qwen, 32, 8, 1, 1, 0.4, 16384), H200).generation == "oom"  # 66 of 56 GB
     assert (
-        estimate_gpu(GpuWorkload(qwen, 32, 8, 1, 1, 0.9, 16384, colocated=True), H200).generation == "tight"
+        estimate_gpu(
+            GpuWorkload(
+                model=qwen,
+                train_gpus=32,
+                tensor_parallel=8,
+                micro_batch_tokens=1,
+                vllm_tensor_parallel=1,
+                gpu_memory_utilization=0.6,
+                max_model_len=16384,
+            ),
+            H200,
+        ).generation
+        == "ok"
     )
-    one = estimate_gpu(GpuWorkload(qwen, 32, 8, 1, 1, 0.6, 75_000), H200)
+    assert (
+        estimate_gpu(
+            GpuWorkload(
+                model=qwen,
+                train_gpus=32,
+                tensor_parallel=8,
+                micro_batch_tokens=1,
+                vllm_tensor_parallel=1,
+                gpu_memory_utilization=0.4,
+                max_model_len=16384,
+            ),
+            H200,
+        ).generation
+        == "oom"
+    )  # 66 of 56 GB
+    assert (
+        estimate_gpu(
+            GpuWorkload(
+                model=qwen,
+                train_gpus=32,
+                tensor_parallel=8,
+                micro_batch_tokens=1,
+                vllm_tensor_parallel=1,
+                gpu_memory_utilization=0.9,
+                max_model_len=16384,
+                colocated=True,
+            ),
+            H200,
+        ).generation
+        == "tight"
+    )
+    one = estimate_gpu(
+        GpuWorkload(
+            model=qwen,
+            train_gpus=32,
+            tensor_parallel=8,
+            micro_batch_tokens=1,
+            vllm_tensor_parallel=1,
+            gpu_memory_utilization=0.6,
+            max_model_len=75_000,
+        ),
+        H200,
+    )
     assert one.sequences == 0 and one.generation == "oom"
 
 

@@ -211,7 +211,9 @@ def test_every_state_that_google_lists_is_understood(tmp_path: Path) -> None:
     try:
         cloud = connect_emulator(server.home, None, discard, {})
         place = {"project": PROJECT, "location": "us-central1-b"}
-        task = ResourceContext(Resource("lustre", "lustre", "nemo-lustre", {}, place), {}, "")
+        task = ResourceContext(
+            Resource(step="lustre", kind="lustre", name="nemo-lustre", spec={}, parent=place), {}, ""
+        )
         seen = [LustreDriver().read(cloud, task) for _ in STATES]
     finally:
         stop_emulator(server)

@@ -31,7 +31,9 @@ def _take_down(server_home: Path, name: str) -> list[str]:
     told: list[str] = []
     cloud = connect_emulator(server_home, None, discard, {})
     where = {"project": PROJECT, "gke": "nemo-cluster"}
-    task = ResourceContext(Resource("networks", "network", name, {}, where), {}, "", emit=told.append)
+    task = ResourceContext(
+        Resource(step="networks", kind="network", name=name, spec={}, parent=where), {}, "", emit=told.append
+    )
     with contextlib.suppress(CloudError):
         NetworkDriver().delete(cloud, task, ObservedState("ready"))
     return told

@@ -89,7 +89,9 @@ def _cloud(home: Path) -> CloudContext:
 def _context(range_name: str) -> ResourceContext:
     place = {"project": PROJECT, "network": NETWORK}
     spec = {"reservedPeeringRanges": [range_name]}
-    return ResourceContext(Resource("networks", "peering", "psa", spec, place), spec, LINEAGE)
+    return ResourceContext(
+        Resource(step="networks", kind="peering", name="psa", spec=spec, parent=place), spec, LINEAGE
+    )
 
 
 def test_failed_read_of_an_address_never_changes_whose_the_connection_is(server: EmulatorServer) -> None:

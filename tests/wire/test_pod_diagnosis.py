@@ -455,7 +455,13 @@ def test_every_rule_is_one_sentence_and_only_waiting_has_no_fix() -> None:
             assert rule.remedy[0].isupper() and (rule.remedy.endswith(".") or ": " in rule.remedy), rule.name
 
 
-RAY = Resource("raycluster", "raycluster", "ray", {}, expected_duration=DurationEstimate(300, 1800, "test"))
+RAY = Resource(
+    step="raycluster",
+    kind="raycluster",
+    name="ray",
+    spec={},
+    expected_duration=DurationEstimate(300, 1800, "test"),
+)
 
 
 def test_what_no_waiting_mends_ends_it_sooner_and_all_of_it_shrinks_with_the_pace() -> None:

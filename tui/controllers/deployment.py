@@ -208,4 +208,4 @@ def run_single_check(
         where, _dot, name = missing.key.partition(".")
         label = step(where).field(name).label
         detail = _("Runs once {field} is set.").format(field=label)
-        return [CheckResult(step_name, check, CheckFinding("info", check.title, detail))]
+        return [CheckResult(step_name, check, CheckFinding("info", check.title, detail=detail))]
