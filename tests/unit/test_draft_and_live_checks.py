@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from google.auth.credentials import AnonymousCredentials
 from sample_answers import TUTORIAL
 from textual.app import App
 from textual.screen import Screen
@@ -18,8 +19,11 @@ from grpo_wizard.state.errors import WizardError
 from grpo_wizard.state.home import Home
 from grpo_wizard.state.store import StateStore
 from grpo_wizard.steps.answers import Answers
+from grpo_wizard.steps.clients.context import CloudContext
 from grpo_wizard.steps.clients.errors import CloudError
-from grpo_wizard.steps.core.model import Check, CheckFinding, CloudReader
+from grpo_wizard.steps.clients.queries.cached import CachedCloudReader
+from grpo_wizard.steps.core.cloud_reader import CloudReader
+from grpo_wizard.steps.core.model import Check, CheckFinding
 from grpo_wizard.steps.registry import STEP_NAMES, step
 from grpo_wizard.tui.controllers.deployment import DeploymentController
 from grpo_wizard.tui.controllers.draft import Draft
@@ -131,21 +135,16 @@ def test_resume_screen(place: str, visited: tuple[str, ...], expected: str, tmp_
 
 
 class _Controller(DeploymentController):
-    """Without a cloud: the checks of these tests read none. `error` is what opening it raises."""
+    """Its cloud refuses every connection: the checks of these tests read none. `error`: what opening it raises."""
 
     error: WizardError | None = None
 
-    async def cloud_reader(self, refresh: bool = False) -> Any:
+    async def cloud_reader(self, refresh: bool = False) -> CachedCloudReader:
         if self.error is not None:
             raise self.error
-        return _NoCloud()
-
-
-class _NoCloud:
-    mode = "rehearsal"
-
-    def ask(self, question: str, **about: Any) -> Any:
-        raise AssertionError(question)
+        credentials = AnonymousCredentials()  # type: ignore[no-untyped-call]
+        cloud = CloudContext("rehearsal", credentials, "me@example.com", "http://127.0.0.1:9", "token", 1.0)
+        return CachedCloudReader(cloud, "gours12345")
 
 
 class _StepScreen(Screen[None]):
@@ -193,7 +192,7 @@ def _check(id: str, *findings: CheckFinding, error: WizardError | None = None, *
             raise error
         return list(findings)
 
-    return Check(id, id.title(), run, **more)
+    return Check(id=id, title=id.title(), run=run, **more)
 
 
 def _api_disabled() -> CloudError:
@@ -264,7 +263,9 @@ def test_only_the_newest_run_of_a_check_counts(controller: _Controller) -> None:
             first_may_end.wait(10)
         return [CheckFinding("block" if number == 0 else "pass", f"Run {number}")]
 
-    screen = _StepScreen(controller, Check("c", "C", run, ("networks.network",)))
+    screen = _StepScreen(
+        controller, Check(id="c", title="C", run=run, needs=lambda answers: answers.networks.network)
+    )
 
     async def act(pilot: Any) -> None:
         screen.checks.run_all()
@@ -285,8 +286,8 @@ def test_only_the_newest_run_of_a_check_counts(controller: _Controller) -> None:
 
 
 def test_mark_stale_touches_only_checks_that_need_the_field(controller: _Controller) -> None:
-    kept = _check("kept", CheckFinding("pass", "Kept"), needs_fields=("networks.rdma_prefix",))
-    stale = _check("stale", CheckFinding("pass", "Stale"), needs_fields=("networks.network",))
+    kept = _check("kept", CheckFinding("pass", "Kept"), needs=lambda answers: answers.networks.rdma_prefix)
+    stale = _check("stale", CheckFinding("pass", "Stale"), needs=lambda answers: answers.networks.network)
     screen = _StepScreen(controller, kept, stale)
 
     async def act(pilot: Any) -> None:

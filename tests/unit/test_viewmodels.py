@@ -39,7 +39,7 @@ def _decision(action: Any, note: str = "") -> Decision:
 
 
 def _result(level: Any, title: str = "GPU quota", detail: str = "", fix: str = "") -> CheckResult:
-    check = Check("quota", title, lambda answers, reader: ())
+    check = Check(id="quota", title=title, run=lambda answers, reader: ())
     return CheckResult("quotas", check, CheckFinding(level, title, detail, fix))
 
 
