@@ -81,6 +81,10 @@ class Home:
         """The job's log as read so far."""
         return self.folder(name) / "job.log"
 
+    def checkpoint_steps_file(self, name: str) -> Path:
+        """The steps of the job that began a checkpoint: one small JSON document."""
+        return self.folder(name) / "checkpoints.json"
+
 
 def make_folder(folder: Path) -> None:
     """Make a folder, 0700, with what is above it. One that exists keeps its mode. Raises HomeUnusable."""

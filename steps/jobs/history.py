@@ -1,4 +1,4 @@
-"""What is remembered of the job: which one is the present one, and which ones it resumed."""
+"""The record of the job in the state: which one is the present one, which ones it resumed, and how they ended."""
 
 from __future__ import annotations
 
@@ -13,16 +13,18 @@ from grpo_wizard.steps.deployment.session import Session
 from grpo_wizard.steps.training.reader import parse_log
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from pathlib import Path
 
 TERMINAL_STATUSES = ("SUCCEEDED", "FAILED", "STOPPED")
-# How NeMo RL's log ends when the run has made all its steps (training/rows.py, `ending`).
-_COMPLETED = ("max_steps", "async_complete")
+_COMPLETED = ("max_steps", "async_complete")  # RunInfo.end_reason of a run that has trained all its steps
+_TAIL_BYTES = (
+    1_000_000  # of a log: its last lines say how the run ended, so a log of any size is read quickly
+)
 
 
-def record_job(session: Session, resource: Resource, sight: ObservedState) -> None:
-    """Called when a job was seen. A new one moves the log of the one before it aside, so that its rows are kept."""
-    id, status = sight.outputs.get("job_id", ""), sight.outputs.get("status", "")
+def record_job(session: Session, resource: Resource, observed: ObservedState) -> None:
+    """Record an observed job. A new one moves its predecessor's log aside, so that its rows are kept."""
+    id, status = observed.outputs.get("job_id", ""), observed.outputs.get("status", "")
     before = session.deployment.job
     if not id or (before and before.submission_id == id and before.status == status):
         return
@@ -53,7 +55,7 @@ def _rotate_log(session: Session, before: JobRecord) -> dict[str, str]:
 
 
 def _lustre_recreated_since(session: Session, before: JobRecord) -> bool:
-    """Whether the file system was made after that job: then its checkpoints are gone, and nothing resumes it."""
+    """Whether the file system was created after that job: its checkpoints are gone then, and nothing resumes it."""
     return any(
         record.kind == "lustre" and record.origin == "created" and record.done_at > before.submitted_at
         for record in session.deployment.resources.values()
@@ -61,15 +63,15 @@ def _lustre_recreated_since(session: Session, before: JobRecord) -> bool:
 
 
 def final_status(session: Session, id: str) -> str:
-    """How this very submission ended: SUCCEEDED, FAILED or STOPPED; empty where it was last seen unended.
+    """Return how this submission ended: SUCCEEDED, FAILED or STOPPED; empty when it was last observed running.
 
-    What was seen stays true: a head that was made anew since knows nothing of the jobs before it.
+    An end that was observed stays true: a head that was re-created since knows nothing of earlier jobs.
     """
     return recorded_end(session, id) or _status_in_log(session, id)
 
 
 def recorded_end(session: Session, id: str) -> str:
-    """The same by Ray's own word alone, as the state or the journal has kept it."""
+    """Return the end that Ray reported, as kept in the state or the journal; empty when there is none."""
     job = session.deployment.job
     if not id:
         return ""
@@ -80,26 +82,33 @@ def recorded_end(session: Session, id: str) -> str:
 
 def _status_in_journal(session: Session, id: str) -> str:
     documents, _ = Journal(session.store.home.journal_file(session.deployment.name)).read(0)
-    told = (d.get("status") for d in reversed(documents) if d.get("event") == "job" and d.get("job_id") == id)
-    return next((str(status) for status in told if status in TERMINAL_STATUSES), "")
+    statuses = (
+        d.get("status") for d in reversed(documents) if d.get("event") == "job" and d.get("job_id") == id
+    )
+    return next((str(status) for status in statuses if status in TERMINAL_STATUSES), "")
 
 
 def _status_in_log(session: Session, id: str) -> str:
-    """By NeMo RL's own last words, where nobody asked Ray in time."""
+    """Infer the end from NeMo RL's last lines, for a job whose end nobody asked Ray about in time."""
     job, home, name = session.deployment.job, session.store.home, session.deployment.name
     spool = home.job_log_file(name)
     if job is None or job.submission_id != id:
         spool = spool.with_name(f"{id}.log")
     if not id or not spool.exists():
         return ""
-    return "SUCCEEDED" if parse_log(spool.read_bytes()).run_info.end_reason in _COMPLETED else ""
+    return "SUCCEEDED" if parse_log(_tail(spool)).run_info.end_reason in _COMPLETED else ""
 
 
-def record_end(session: Session, id: str, status: str, rows: Sequence[Mapping[str, object]]) -> None:
-    """Into the journal, once, where an end is seen by somebody who only looks and may not write the state."""
+def _tail(file: Path) -> bytes:
+    with file.open("rb") as log:
+        log.seek(max(0, file.stat().st_size - _TAIL_BYTES))
+        return log.read()
+
+
+def record_end(session: Session, id: str, status: str, step: int | None) -> None:
+    """Write an observed end into the journal, once: whoever only reads may not write the state."""
     if status not in TERMINAL_STATUSES or recorded_end(session, id) == status:
         return
-    step = rows[-1]["step"] if rows else None
     data = {
         "job_id": id,
         "status": status,
@@ -113,24 +122,24 @@ def record_end(session: Session, id: str, status: str, rows: Sequence[Mapping[st
     )
 
 
-def restore_job_state(session: Session, resource: Resource, sight: ObservedState) -> ObservedState:
-    """The job as it is, or as it was seen to end where no head knows it any more.
+def restore_job_state(session: Session, resource: Resource, observed: ObservedState) -> ObservedState:
+    """Return the job as observed, or as it ended where no head knows it any more.
 
-    Not where its checkpoints went with their file system: then it is made anew like everything else.
+    Not when its checkpoints were deleted with their file system: it is re-created then, like everything else.
     """
     job, record = session.deployment.job, session.deployment.resources.get(resource.id)
     if (
-        sight.state != "absent"
-        or sight.outputs
+        observed.state != "absent"
+        or observed.outputs
         or job is None
         or record is None
         or record.origin != "created"
     ):
-        return sight
+        return observed
     if record.identity not in ("", job.submission_id) or _lustre_recreated_since(session, job):
-        return sight
+        return observed
     status = final_status(session, job.submission_id)
     if not status:
-        return sight
+        return observed
     same = job.parameters_hash == parameters_hash(str(resource.spec["entrypoint"]))
     return ended_job_state(session.deployment.lineage, job.submission_id, status, same)

@@ -1,4 +1,4 @@
-"""What is said of the job in `status`: Ray's word and the step that its log has come to."""
+"""The job as `status` shows it: Ray's status, and the last step in its log."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from grpo_wizard.steps.jobs.history import final_status
 from grpo_wizard.steps.jobs.watch import JobNotFound, JobWatcher, is_destroyed
 
 
-async def describe_job(session: Session, sight: ObservedState) -> dict[str, object] | None:
-    """{"id", "status", "step", "total_steps", …}; LOST when a job was submitted that the head does not know any more; None: no job."""
+async def describe_job(session: Session, observed: ObservedState) -> dict[str, object] | None:
+    """Return {"id", "status", "step", "total_steps", …}; LOST when the head no longer knows the job; None: no job."""
     watch = JobWatcher(session)
-    if "job_id" in sight.outputs:
+    if "job_id" in observed.outputs:
         try:
             await watch.catch_up()
             return watch.to_json()
         except (CloudError, RayError, JobNotFound):
             pass
     watch.read_spool()
-    watch.status = sight.outputs.get("status", "")
+    watch.status = observed.outputs.get("status", "")
     if is_destroyed(session):
         return None
-    watch.status = watch.status or final_status(session, watch.job_id)  # the head is gone by now
+    watch.status = watch.status or final_status(session, watch.job_id)
     return watch.to_json()

@@ -1,4 +1,4 @@
-"""The training job from outside: its log into the spool file, its rows, its status, its checkpoints. One way for every front end."""
+"""Watching the training job, for every front end: its log goes into the spool file; its rows, status and checkpoints come out."""
 
 from __future__ import annotations
 
@@ -26,19 +26,22 @@ from grpo_wizard.steps.clients.ray.log_follower import (
 )
 from grpo_wizard.steps.core.model import Resource
 from grpo_wizard.steps.deployment.session import Session
+from grpo_wizard.steps.jobs.attempts import EarlierAttempts
 from grpo_wizard.steps.jobs.history import final_status, record_end, recorded_end
+from grpo_wizard.steps.jobs.recorded_steps import read_recorded_steps, write_recorded_steps
 from grpo_wizard.steps.training.health import HealthReport, diagnose
 from grpo_wizard.steps.training.reader import LogReader
+from grpo_wizard.steps.training.rows import StepMetrics
 
 _RETRY_DELAYS = (0.5, 1.0, 2.0, 4.0, 8.0, 8.0, 8.0, 8.0)  # seconds between tries to reach the head
 
 
 class JobNotFound(WizardError):
-    """Nothing was submitted yet, or the head does not know it any more."""
+    """No job was submitted yet, or the Ray head no longer knows it."""
 
 
 class JobWatcher:
-    """One job. `reader`, `status` and `heard_at` are right after each event of `run` and after `catch_up`."""
+    """One job. `reader`, `status` and `last_output_at` are current after each event of `run` and after `catch_up`."""
 
     def __init__(self, session: Session, job_id: str = "") -> None:
         self.session = session
@@ -48,44 +51,47 @@ class JobWatcher:
         self.detail = ""
         self.job_id = job_id or last_job_id(session)
         self.last_output_at: float | None = None
+        self._earlier = EarlierAttempts(session, self.job_id)
+        self._recorded_steps: tuple[int, ...] | None = None
 
     @property
     def spool(self) -> Path:
-        """The local copy of this job's log, one file a job."""
+        """The local copy of this job's log; each job has its own file."""
         return spool_path(self.session, self.job_id)
 
     def open(self) -> AbstractAsyncContextManager[RayHeadConnection]:
         return open_head(self.session.cloud, job_resource(self.session).parent)
 
     async def find(self, head: RayHeadConnection) -> Job:
-        """The newest job of this deployment on the head. Raises NoJob."""
-        mine = [
+        """Find the newest job of this deployment on the head. Raises JobNotFound."""
+        own = [
             job
             for job in await head.jobs.list_jobs()
             if job.metadata.get(OWNER_KEY) == self.session.deployment.lineage
         ]
-        if not mine:
+        if not own:
             if self.job_id and (ended := final_status(self.session, self.job_id)):
                 raise _job_ended_error(self.job_id, ended)
             if self.job_id:
                 raise JobNotFound(
-                    "the job is lost",
-                    f"the Ray head was restarted and does not know {self.job_id}",
-                    "apply submits it again; it goes on from the last complete step_N",
+                    "The job is lost",
+                    f"The Ray head was restarted and no longer knows {self.job_id}.",
+                    "Run apply: it submits the job again, which resumes from the last complete checkpoint.",
                     "grpo-wizard apply --yes",
                 )
-            raise JobNotFound("there is no job yet", "", "submit it", "grpo-wizard apply --yes")
-        self._set_job(mine[0])
-        return mine[0]
+            raise JobNotFound("No job was submitted yet", "", "Submit it.", "grpo-wizard apply --yes")
+        self._set_job(own[0])
+        return own[0]
 
     def _set_job(self, job: Job) -> None:
         self.job, self.status = job, job.status
         if job.id != self.job_id:
             self.job_id = job.id
+            self._earlier = EarlierAttempts(self.session, job.id)
 
     async def run(self) -> AsyncIterator[FollowEvent]:
-        """From the spool's beginning until the job has ended; connections may break as they like."""
-        self.read_spool()
+        """Follow the job from the start of its spool until it ends; reconnects when a connection breaks."""
+        await asyncio.to_thread(self.read_spool)
         self.status = recorded_end(self.session, self.job_id)
         for pause in (*_RETRY_DELAYS, None):
             try:
@@ -99,7 +105,7 @@ class JobWatcher:
                 return
             except (CloudError, RayUnreachable) as error:
                 if self.status in TERMINAL and pause is None:
-                    return  # how it ended is known; the last of its log is not worth an error
+                    return  # how it ended is known; the end of its log is not worth an error
                 if pause is None or _is_auth_error(error):
                     raise
                 await asyncio.sleep(pause)
@@ -109,9 +115,8 @@ class JobWatcher:
             before = self.job_id
             job = await self.find(head)
             if job.id != before:
-                self.read_spool()
-            following = follow(head.jobs, job.id, self.spool, head.agent_url)
-            async with aclosing(following) as events:
+                await asyncio.to_thread(self.read_spool)
+            async with aclosing(follow(head.jobs, job.id, self.spool, head.agent_url)) as events:
                 async for event in events:
                     self.apply_event(event)
                     yield event
@@ -120,34 +125,47 @@ class JobWatcher:
                             await self._verify_credentials()
                         except CloudError:
                             if self.status in TERMINAL:
-                                return  # how it ended is known; the last of its log is not worth an error
+                                return  # how it ended is known; the end of its log is not worth an error
                             raise
 
     async def _verify_credentials(self) -> None:
-        """Raises CloudError where the way to the head is shut because the sign-in has expired: no waiting opens that."""
-        where = job_resource(self.session).parent
-        place = (where["project"], where["location"], where["cluster"])
+        """Raise CloudError when the head is unreachable because the credentials have expired: waiting does not help."""
+        parent = job_resource(self.session).parent
+        cluster = (parent["project"], parent["location"], parent["cluster"])
         try:
-            await asyncio.to_thread(connect_cluster, self.session.cloud, *place, fresh=True)
+            await asyncio.to_thread(connect_cluster, self.session.cloud, *cluster, fresh=True)
         except CloudError as error:
             if _is_auth_error(error):
                 raise
 
     async def catch_up(self) -> None:
-        """As far as the log goes now; then rows and status are those of this moment."""
+        """Read the log as far as it goes now; rows and status are then current."""
         async with self.open() as head:
             job = await self.find(head)
-            self.read_spool()
+            await asyncio.to_thread(self.read_spool)
             for event in await catch_up(head.jobs, job.id, self.spool, head.agent_url):
                 self.apply_event(event)
-        record_end(self.session, self.job_id, self.status, self.rows())
+        await asyncio.to_thread(self.load_earlier)
+        steps = self.steps()
+        record_end(self.session, self.job_id, self.status, steps[-1].step if steps else None)
+        self.record_checkpoints()
 
     def read_spool(self) -> None:
-        """Starts the reading anew from what is on disk."""
-        self.reader = LogReader()
+        """Parse the log on disk from its start. Blocking: seconds for a log of 50 MB."""
+        reader = LogReader()
         if self.spool.exists():
-            self.reader.feed(self.spool.read_bytes())
+            reader.feed(self.spool.read_bytes())
             self.last_output_at = self.spool.stat().st_mtime
+        self.reader = reader
+
+    @property
+    def earlier_loaded(self) -> bool:
+        """Whether `steps` includes earlier attempts."""
+        return self._earlier.loaded
+
+    def load_earlier(self) -> None:
+        """Parse the logs of earlier attempts, unless that was done before. Blocking."""
+        self._earlier.load()
 
     def apply_event(self, event: FollowEvent) -> None:
         if isinstance(event, LogChunk):
@@ -158,12 +176,31 @@ class JobWatcher:
         elif isinstance(event, StatusChange):
             self.status, self.detail, self.job = event.status, event.detail, event.job or self.job
 
+    def steps(self) -> tuple[StepMetrics, ...]:
+        """Return the steps of the whole run. Earlier attempts count, once loaded, up to where this one took over."""
+        own = self.reader.rows
+        if not own:
+            return tuple(self._earlier.rows_before(None))
+        return (*self._earlier.rows_before(own[0].step), *own[:-1], own[-1].copy())
+
     def rows(self) -> list[dict[str, Any]]:
-        """Of the whole run: earlier attempts in the same folder count up to where this one took over."""
-        mine = {row.to_json()["step"]: row.to_json() for row in self.reader.rows}
-        earlier = earlier_rows(self.session, self.job_id)
-        rows = {row["step"]: row for row in earlier if not mine or row["step"] < min(mine)} | mine
-        return [rows[step] for step in sorted(rows)]
+        """Return the steps of the whole run as `metrics --json` prints them. Blocking until earlier logs are parsed."""
+        self.load_earlier()
+        return [row.to_json() for row in self.steps()]
+
+    def record_checkpoints(self) -> tuple[int, ...]:
+        """Return the steps that began a checkpoint, and keep them in the deployment's folder when they changed."""
+        steps = tuple(row.step for row in self.steps() if row.checkpoint)
+        if (
+            self._earlier.loaded
+            and steps != self._recorded_steps
+            and self.job_id == last_job_id(self.session)
+        ):
+            home, name = self.session.store.home, self.session.deployment.name
+            if read_recorded_steps(home, name, self.job_id) != steps:
+                write_recorded_steps(home, name, self.job_id, steps)
+            self._recorded_steps = steps
+        return steps
 
     def health(self) -> HealthReport:
         running = self.status == "RUNNING"
@@ -175,14 +212,15 @@ class JobWatcher:
         )
 
     def to_json(self) -> dict[str, Any] | None:
-        """The job as status and metrics tell it."""
+        """Return the object `job` of status and metrics; None when there is no job. Blocking, as `rows`."""
         if not self.job_id or (not self.status and is_destroyed(self.session)):
             return None
-        rows = self.rows()
+        self.load_earlier()
+        rows = self.steps()
         return {
             "id": self.job_id,
             "status": self.status or "LOST",
-            "step": rows[-1]["step"] if rows else None,
+            "step": rows[-1].step if rows else None,
             "total_steps": self.reader.run_info.total_steps or self.session.answers.grpo.max_num_steps,
             "phase": self.reader.run_info.phase,
             "message": self.detail[-400:],
@@ -191,19 +229,19 @@ class JobWatcher:
 
 def _job_ended_error(id: str, status: str) -> JobNotFound:
     fix, command = (
-        ("it is done; raise grpo.max_num_steps to go on from there", "grpo-wizard status")
+        ("Nothing is left to do; raise grpo.max_num_steps to train on.", "grpo-wizard status")
         if status == "SUCCEEDED"
-        else ("apply goes on from the last complete step_N", "grpo-wizard apply --yes")
+        else ("Run apply: it resumes from the last complete checkpoint.", "grpo-wizard apply --yes")
     )
-    why = f"{id} has ended, and the Ray head was restarted since and does not know it any more"
-    return JobNotFound(f"the job is {status}", why, fix, command)
+    why = f"{id} has ended, and the Ray head, which was restarted since, no longer knows it."
+    return JobNotFound(f"The job is {status}", why, fix, command)
 
 
 def _is_auth_error(error: Exception) -> bool:
     return isinstance(error, CloudError) and error.kind == "auth"
 
 
-# It is we who may not look: nothing is known of the job, least of all that it is lost.
+# Errors that hide the job: they say nothing about it, least of all that it is lost.
 _ACCESS_ERRORS = ("auth", "clock", "denied", "api_disabled")
 
 
@@ -212,34 +250,18 @@ def job_resource(session: Session) -> Resource:
 
 
 def last_job_id(session: Session) -> str:
-    """The id of the job that was submitted last, from the state; empty when there was none."""
+    """Return the id of the job submitted last, from the state; empty when there was none."""
     return session.deployment.job.submission_id if session.deployment.job else ""
 
 
 def spool_path(session: Session, job_id: str) -> Path:
-    """The present job's log is the deployment's spool file; those of earlier ones lie beside it."""
+    """Return the log file of a job: the deployment's spool for the present one, a file beside it for earlier ones."""
     current = session.store.home.job_log_file(session.deployment.name)
     return current if job_id == last_job_id(session) or not job_id else current.with_name(f"{job_id}.log")
 
 
-def earlier_rows(session: Session, job_id: str) -> list[dict[str, Any]]:
-    """Rows of jobs that this one resumed, by the order in which they were submitted."""
-    if session.deployment.job is None:
-        return []
-    names = str(session.deployment.job.extra.get("earlier", "")).split()
-    folder = session.store.home.folder(session.deployment.name)
-    rows: list[dict[str, Any]] = []
-    for name in names:
-        file = folder / f"{name}.log"
-        if name != job_id and file.exists():
-            reader = LogReader()
-            reader.feed(file.read_bytes())
-            rows += [row.to_json() for row in reader.rows]
-    return rows
-
-
 async def load_job(session: Session) -> JobWatcher:
-    """The job as far as it can be known: from the head where it answers, else from the spool alone."""
+    """Read the job from the Ray head where it answers, else from the spool alone."""
     watch = JobWatcher(session)
     try:
         await watch.catch_up()
@@ -249,9 +271,9 @@ async def load_job(session: Session) -> JobWatcher:
             raise
         if not watch.job_id:
             raise JobNotFound(
-                "there is no job yet", error.title, "submit it", "grpo-wizard apply --yes"
+                "No job was submitted yet", error.title, "Submit it.", "grpo-wizard apply --yes"
             ) from error
-        watch.read_spool()
+        await asyncio.to_thread(watch.read_spool)
         last = session.deployment.job.status if session.deployment.job and blind else ""
         known = final_status(session, watch.job_id) or last or "LOST"
         watch.status, watch.detail = "" if is_destroyed(session) else known, error.title
@@ -259,6 +281,6 @@ async def load_job(session: Session) -> JobWatcher:
 
 
 def is_destroyed(session: Session) -> bool:
-    """Whether the job went with its deployment: what its log told is kept, but there is nothing to ask any more."""
+    """Whether the job was deleted with its deployment: its log is kept, but no head is left to ask."""
     kinds = {record.kind for record in session.deployment.resources.values()}
     return session.deployment.job is not None and not kinds & {"job", "raycluster"}

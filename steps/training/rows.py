@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from grpo_wizard.steps.training.grammar import TqdmBar
@@ -34,8 +34,17 @@ class StepMetrics:
         """Whether the step's results have been printed."""
         return any(v is not None for v in (self.loss, self.avg_reward, self.generation_kl_error))
 
+    def copy(self) -> StepMetrics:
+        """Return a copy that later lines of the log do not change."""
+        return replace(
+            self,
+            timing=dict(self.timing),
+            timing_percent=dict(self.timing_percent),
+            throughput=dict(self.throughput),
+        )
+
     def to_json(self) -> dict[str, Any]:
-        """The row as the interface names it."""
+        """Return the row with the keys of `metrics --json`."""
         return {key: json_safe(value) for key, value in vars(self).items()}
 
 

@@ -164,7 +164,7 @@ def test_through_the_training_to_the_end(tmp_path: Path) -> None:
         assert sum(rewards[-3:]) >= 2 * sum(rewards[:3])
         terminal.reply("The job is SUCCEEDED.", "t")
         terminal.reply("Keep Lustre", "")
-        terminal.wait_for("checkpoint on Lustre is lost with it: step_10")
+        terminal.wait_for("checkpoint on Lustre is deleted with it: step_10")
         terminal.reply("Type the deployment's name", NAME)
         terminal.wait_for("Nothing left.", 200)
         terminal.interrupt()

@@ -278,12 +278,11 @@ def test_run_screen(state: str, size: str, home: Home, snap_compare: Snap) -> No
 def _picture(spool: Path) -> JobSnapshot:
     reader = parse_log(LOG.read_bytes())
     verdict = diagnose(reader)
-    rows = tuple(row.to_json() for row in reader.rows)
     return JobSnapshot(
         "grpo-1",
         "RUNNING",
         "",
-        rows,
+        tuple(reader.rows),
         20,
         "Training policy",
         verdict.verdict,

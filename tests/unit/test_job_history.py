@@ -63,10 +63,10 @@ def test_a_job_that_was_last_seen_running_is_lost_and_made_anew(tmp_path: Path) 
 
 def test_who_only_looks_leaves_the_end_in_the_journal_once(tmp_path: Path) -> None:
     session = _session(tmp_path)
-    record_end(session, ID, "RUNNING", [])
+    record_end(session, ID, "RUNNING", None)
     assert recorded_end(session, ID) == ""
     for _ in range(2):
-        record_end(session, ID, "SUCCEEDED", [{"step": 10}])
+        record_end(session, ID, "SUCCEEDED", 10)
     events, _ = Journal(session.store.home.journal_file("alpha")).read(0)
     assert [(e["status"], e["step"]) for e in events] == [("SUCCEEDED", 10)]
     assert recorded_end(session, ID) == "SUCCEEDED" and recorded_end(session, "grpo-2") == ""

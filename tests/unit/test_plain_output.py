@@ -11,6 +11,7 @@ import pytest
 
 from grpo_wizard.steps.core.events import Event
 from grpo_wizard.steps.training.health import HealthFinding
+from grpo_wizard.steps.training.rows import StepMetrics
 from grpo_wizard.tui.commands._events import EventRenderer
 from grpo_wizard.tui.controllers.job_monitor import JobSnapshot
 from grpo_wizard.tui.plain.console import Console
@@ -129,15 +130,16 @@ def test_nothing_left_is_said_in_these_words(told: Told) -> None:
     assert teller.outcome_lines() == ["Nothing left."]
 
 
-def _row(step: int, reward: float, checkpoint: bool = False) -> dict[str, Any]:
-    return {
-        "step": step,
-        "avg_reward": reward,
-        "loss": 0.02,
-        "generation_kl_error": 0.001,
-        "total_step_seconds": 60.0,
-        "checkpoint": checkpoint,
-    }
+def _row(step: int, reward: float, checkpoint: bool = False, epoch: int | None = None) -> StepMetrics:
+    return StepMetrics(
+        step,
+        epoch,
+        avg_reward=reward,
+        loss=0.02,
+        generation_kl_error=0.001,
+        total_step_seconds=60.0,
+        checkpoint=checkpoint,
+    )
 
 
 def test_a_training_step_is_one_line_and_is_said_once() -> None:
@@ -156,13 +158,21 @@ def test_a_training_step_is_one_line_and_is_said_once() -> None:
 
 
 def test_from_the_second_epoch_on_a_step_names_its_epoch() -> None:
-    lines, rows = JobPrinter(), ({**_row(3, 0.1), "epoch": 1}, {**_row(4, 0.2), "epoch": 2})
+    lines, rows = JobPrinter(), (_row(3, 0.1, epoch=1), _row(4, 0.2, epoch=2))
     assert lines.new_lines(JobSnapshot("j", "RUNNING", rows=rows[:1], total_steps=6), 0.0)[1].startswith(
         "step 3 of 6: reward"
     )
     assert lines.new_lines(JobSnapshot("j", "RUNNING", rows=rows, total_steps=6), 0.0)[0].startswith(
         "step 4 of 6: epoch 2, reward"
     )
+
+
+def test_steps_wait_for_those_of_earlier_attempts_and_come_in_order() -> None:
+    lines, rows = JobPrinter(), tuple(_row(n, 0.1) for n in range(1, 4))
+    early = JobSnapshot("j", "RUNNING", rows=rows[2:], total_steps=6, earlier_loaded=False)
+    assert lines.new_lines(early, 0.0) == ["job j: RUNNING"]
+    steps = lines.new_lines(JobSnapshot("j", "RUNNING", rows=rows, total_steps=6), 0.0)
+    assert [line.split(":")[0] for line in steps] == [f"step {n} of 6" for n in (1, 2, 3)]
 
 
 def test_health_and_checkpoints_are_said_when_they_change() -> None:

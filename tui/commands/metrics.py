@@ -15,7 +15,6 @@ from grpo_wizard.steps.jobs.watch import JobWatcher, load_job
 from grpo_wizard.steps.training.reader import LogReader, parse_log
 from grpo_wizard.tui.commands._output import print_json
 from grpo_wizard.tui.commands._session import mode_of, open_session
-from grpo_wizard.tui.controllers.job_monitor import has_epochs
 
 _CSV_COLUMNS = (
     "step",
@@ -77,7 +76,8 @@ def _print_table(rows: Sequence[dict[str, object]]) -> None:
     if not rows:
         print("no step is complete yet")
         return
-    shown = (_TABLE_COLUMNS[0], _EPOCH_COLUMN, *_TABLE_COLUMNS[1:]) if has_epochs(rows) else _TABLE_COLUMNS
+    epochs = any((row.get("epoch") or 1) > 1 for row in rows)
+    shown = (_TABLE_COLUMNS[0], _EPOCH_COLUMN, *_TABLE_COLUMNS[1:]) if epochs else _TABLE_COLUMNS
     print("  ".join(f"{title:>9}" for title, _, _ in shown))
     for row in rows:
         print("  ".join(f"{_format_cell(row.get(key), form):>9}" for _, key, form in shown))

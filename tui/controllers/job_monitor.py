@@ -1,4 +1,4 @@
-"""The job beside the screens: its log into the spool, and a picture of it twice a second."""
+"""Watch the job in a thread beside the interface: its log into the spool file, a snapshot of it twice a second."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from grpo_wizard.state.errors import WizardError
 from grpo_wizard.tui.controllers.threads import LoopThread
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from grpo_wizard.steps.deployment.session import Session
     from grpo_wizard.steps.jobs.watch import JobWatcher
     from grpo_wizard.steps.training.health import HealthFinding
+    from grpo_wizard.steps.training.rows import StepMetrics
 
 _PUBLISH_SECONDS = 0.5
 _ENDED = ("SUCCEEDED", "FAILED", "STOPPED", "GONE")
@@ -23,12 +24,12 @@ _ENDED = ("SUCCEEDED", "FAILED", "STOPPED", "GONE")
 
 @dataclass(frozen=True)
 class JobSnapshot:
-    """The job at one moment. `status` is Ray's own word, LOST, or GONE when it was torn down; `rows` as `metrics --json` gives them."""
+    """The job at one moment. `status` is Ray's own, LOST, or GONE when the deployment was destroyed."""
 
     job_id: str = ""
     status: str = ""
     detail: str = ""
-    rows: tuple[dict[str, Any], ...] = ()
+    rows: tuple[StepMetrics, ...] = ()
     total_steps: int | None = None
     phase: str = ""
     verdict: str = "unknown"
@@ -36,6 +37,8 @@ class JobSnapshot:
     log_path: Path | None = None
     checkpoint_steps: tuple[int, ...] = field(default=())
     """Steps after which a checkpoint was begun."""
+    earlier_loaded: bool = True
+    """Whether `rows` include those of earlier attempts: their logs are parsed beside the watch."""
 
     @property
     def ended(self) -> bool:
@@ -43,26 +46,24 @@ class JobSnapshot:
         return self.status in _ENDED
 
     def values(self, key: str) -> list[float]:
-        """A column of the rows, as numbers."""
-        return [float(row[key]) for row in self.rows if row.get(key) is not None]
+        """Return a metric of every step that has it."""
+        return [float(value) for row in self.rows if (value := getattr(row, key)) is not None]
 
     def points(self, key: str) -> list[tuple[float, float]]:
-        """(step, value) of a column."""
-        return [(float(row["step"]), float(row[key])) for row in self.rows if row.get(key) is not None]
+        """Return (step, value) of a metric for every step that has it."""
+        return [(float(row.step), float(v)) for row in self.rows if (v := getattr(row, key)) is not None]
 
     def throughput(self) -> list[float]:
-        """Tokens a second and GPU of training and generation together, by the log's own label; the best known name wins."""
+        """Return tokens per second of training and generation together: per GPU where the log has it."""
         for label in ("E2E (Tokens/sec/gpu)", "E2E (Tokens/sec)"):
-            found = [
-                float(row["throughput"][label]) for row in self.rows if label in row.get("throughput", {})
-            ]
+            found = [row.throughput[label] for row in self.rows if label in row.throughput]
             if found:
                 return found
         return []
 
 
 class JobMonitor:
-    """Follows the newest job of a deployment until it has ended. `seen` is called in the screen's loop."""
+    """Follow the newest job of a deployment until it ends. `on_snapshot` and `on_error` are called in the caller's loop."""
 
     def __init__(
         self,
@@ -78,10 +79,13 @@ class JobMonitor:
 
     async def _main(self) -> None:
         ticker = asyncio.create_task(self._tick())
+        earlier = asyncio.create_task(asyncio.to_thread(self.watch.load_earlier))
         try:
             await self._follow()
+            await earlier
         finally:
             ticker.cancel()
+            earlier.cancel()
             self._publish()
 
     async def _follow(self) -> None:
@@ -90,14 +94,14 @@ class JobMonitor:
         from grpo_wizard.steps.jobs.follow import job_event_data
         from grpo_wizard.steps.jobs.history import final_status
 
-        watch, told = self.watch, (0, "")
+        watch, reported = self.watch, (0, "")
         session = watch.session
         journal = Journal(session.store.home.journal_file(session.deployment.name))
         try:
             async for _event in watch.run():
                 now = (len(watch.reader.rows), watch.status)
-                if now != told:
-                    told = now
+                if now != reported:
+                    reported = now
                     journal.append(Event("job", "grpo.job", job_event_data(watch)).to_json())
         except WizardError as error:
             watch.detail = error.title
@@ -111,54 +115,57 @@ class JobMonitor:
             self._publish()
 
     def _publish(self) -> None:
+        self.watch.record_checkpoints()
         self.thread.post(self._on_snapshot, job_snapshot(self.watch))
 
     def cancel(self) -> None:
-        """Stops watching; the job goes on."""
+        """Stop watching; the job keeps running."""
         self.thread.cancel()
 
 
 def job_snapshot(watch: JobWatcher) -> JobSnapshot:
-    """What the watch knows now."""
-    facts, rows = watch.reader.run_info, tuple(watch.rows())
-    verdict = watch.health()
-    total = facts.total_steps or watch.session.answers.grpo.max_num_steps
+    """Return what the watcher knows now. Parses nothing: it is called twice a second."""
+    run_info, rows = watch.reader.run_info, watch.steps()
+    report = watch.health()
+    total = run_info.total_steps or watch.session.answers.grpo.max_num_steps
     return JobSnapshot(
         watch.job_id,
         watch.status,
         watch.detail,
         rows,
         total,
-        facts.phase or "",
-        verdict.verdict,
-        verdict.findings,
+        run_info.phase or "",
+        report.verdict,
+        report.findings,
         watch.spool,
-        tuple(row["step"] for row in rows if row.get("checkpoint")),
+        tuple(row.step for row in rows if row.checkpoint),
+        watch.earlier_loaded,
     )
 
 
 def last_job_snapshot(session: Session) -> JobSnapshot:
-    """Of a job that was torn down: its log as far as it was read, and nothing that lives."""
+    """Return the last known data of a job that was destroyed. Blocking: it parses the log."""
     from grpo_wizard.steps.jobs.watch import JobWatcher
 
     watch = JobWatcher(session)
     watch.read_spool()
+    watch.load_earlier()
     return replace(job_snapshot(watch), status="GONE", phase="", verdict="unknown", findings=())
 
 
 def seconds_left(snapshot: JobSnapshot) -> float | None:
-    """By the mean of the last three steps; None as long as nothing is known."""
-    took = [s for s in snapshot.values("total_step_seconds")[-3:] if s == s]
-    if not took or not snapshot.total_steps or not snapshot.rows or snapshot.ended:
+    """Estimate from the mean of the last three steps; None while no step is complete."""
+    durations = [s for s in snapshot.values("total_step_seconds")[-3:] if s == s]
+    if not durations or not snapshot.total_steps or not snapshot.rows or snapshot.ended:
         return None
-    return max(0, snapshot.total_steps - int(snapshot.rows[-1]["step"])) * sum(took) / len(took)
+    return max(0, snapshot.total_steps - snapshot.rows[-1].step) * sum(durations) / len(durations)
 
 
-def has_epochs(rows: Sequence[dict[str, Any]]) -> bool:
-    """Whether the run went into a second epoch: NeMo RL's own step numbers begin again with each."""
-    return any((row.get("epoch") or 1) > 1 for row in rows)
+def has_epochs(rows: Sequence[StepMetrics]) -> bool:
+    """Whether the run reached a second epoch: NeMo RL's own step numbers restart with each."""
+    return any((row.epoch or 1) > 1 for row in rows)
 
 
 def local_time(epoch: float) -> str:
-    """hh:mm of this machine's clock."""
+    """Format as hh:mm of this machine's clock."""
     return time.strftime("%H:%M", time.localtime(epoch))

@@ -52,9 +52,11 @@ class JobPrinter:
                     else ""
                 )
             )
+        if not snapshot.earlier_loaded:  # steps are printed in order, earlier attempts first
+            return lines
         for at, row in enumerate(snapshot.rows):
-            if row["step"] not in self._printed_steps:
-                self._printed_steps[row["step"]] = None
+            if row.step not in self._printed_steps:
+                self._printed_steps[row.step] = None
                 lines.append(self._format_step(snapshot, at, now))
         return lines + self._checkpoint_lines(snapshot) + self._health_lines(snapshot)
 
@@ -62,14 +64,14 @@ class JobPrinter:
         row, total = snapshot.rows[at], snapshot.total_steps
         parts = []
         for key, label in _METRICS:
-            values = [float(r[key]) for r in snapshot.rows[: at + 1] if r.get(key) is not None]
+            values = [float(v) for r in snapshot.rows[: at + 1] if (v := getattr(r, key)) is not None]
             if values:
                 word = (
                     f" {status_icon(trend(values)).label}" if key == "avg_reward" and len(values) > 1 else ""
                 )
                 parts.append(f"{label} {short_number(values[-1])}{word}")
-        if row.get("total_step_seconds") is not None:
-            parts.append(format_duration(float(row["total_step_seconds"])))
+        if row.total_step_seconds is not None:
+            parts.append(format_duration(row.total_step_seconds))
         left = seconds_left(snapshot)
         if left is not None and math.isfinite(left) and at == len(snapshot.rows) - 1:
             parts.append(
@@ -78,8 +80,8 @@ class JobPrinter:
                 )
             )
         if has_epochs(snapshot.rows):
-            parts.insert(0, _("epoch {n}").format(n=row["epoch"]))
-        return _("step {n} of {all}: {what}").format(n=row["step"], all=total, what=", ".join(parts))
+            parts.insert(0, _("epoch {n}").format(n=row.epoch))
+        return _("step {n} of {all}: {what}").format(n=row.step, all=total, what=", ".join(parts))
 
     def _checkpoint_lines(self, snapshot: JobSnapshot) -> list[str]:
         new, self._checkpoint_count = (
@@ -105,7 +107,7 @@ class JobPrinter:
 
     def heartbeat_line(self, snapshot: JobSnapshot, silent_seconds: float) -> str:
         """For when there is nothing new."""
-        step = snapshot.rows[-1]["step"] if snapshot.rows else 0
+        step = snapshot.rows[-1].step if snapshot.rows else 0
         phase = f", {snapshot.phase}" if snapshot.phase else ""
         return _("still {status}, step {n} of {all} is done{phase}; nothing new for {time}").format(
             status=snapshot.status or _("looking for the job"),

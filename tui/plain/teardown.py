@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 
 from grpo_wizard.state.errors import WizardError
@@ -18,6 +19,7 @@ class DestroyView:
 
     def __init__(self, ui: PlainSession) -> None:
         self.ui, self.controller, self.console = ui, ui.active_controller, ui.console
+        self.checkpoint_steps: Sequence[int] = ()
 
     def run(self) -> str:
         """Looks, lists, asks for the name."""
@@ -26,7 +28,7 @@ class DestroyView:
             _("Only what this deployment made is deleted."),
         )
         try:
-            listed = self.ui.wait(_("looking at the cloud"), self._read_destroy_plan())
+            listed, self.checkpoint_steps = self.ui.wait(_("looking at the cloud"), self._read_destroy_plan())
         except WizardError as error:
             self.ui.print_error(error)
             return self._retry_menu()
@@ -34,7 +36,7 @@ class DestroyView:
             _("Keep Lustre and its network? Both go on costing.")
         )
         goes, stays = split(listed, keeps)
-        self._print_items(goes, stays, keeps)
+        self._print_items(goes, stays)
         if (
             self.console.ask(
                 _("Type the deployment's name, {name}, to tear it down (Enter changes nothing):").format(
@@ -48,15 +50,16 @@ class DestroyView:
         start_run(self.ui, DestroyOptions(keep=frozenset({"lustre"} if keeps else ())))
         return "run" if self.ui.engine is not None else ""
 
-    async def _read_destroy_plan(self) -> list[DestroyItem]:
+    async def _read_destroy_plan(self) -> tuple[list[DestroyItem], Sequence[int]]:
         from grpo_wizard.steps.engine.apply import plan
         from grpo_wizard.steps.engine.options import ApplyOptions
+        from grpo_wizard.steps.jobs.checkpoints import known_checkpoint_steps
 
-        return destroy_items(await plan(await self.controller.session(), ApplyOptions(), strict=True))
+        session = await self.controller.session()
+        decisions = await plan(session, ApplyOptions(), strict=True)
+        return destroy_items(decisions), await asyncio.to_thread(known_checkpoint_steps, session)
 
-    def _print_items(
-        self, deleted: Sequence[DestroyItem], kept: Sequence[DestroyItem], keep_lustre: bool
-    ) -> None:
+    def _print_items(self, deleted: Sequence[DestroyItem], kept: Sequence[DestroyItem]) -> None:
         for fate in deleted:
             self.console.print(_("Goes: {kind} {name}").format(kind=fate.kind, name=fate.name))
         for fate in kept:
@@ -70,7 +73,7 @@ class DestroyView:
         self.console.print(
             format_remaining_cost((item.usd_per_hour for item in kept), free=self.controller.is_rehearsal)
         )
-        if text := data_loss_warning(self.controller, keep_lustre):
+        if text := data_loss_warning(deleted, self.checkpoint_steps):
             self.console.print(_("Warning: {text}").format(text=text))
 
     def _retry_menu(self) -> str:

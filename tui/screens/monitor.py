@@ -21,6 +21,7 @@ from grpo_wizard.tui.controllers.job_monitor import (
     local_time,
     seconds_left,
 )
+from grpo_wizard.tui.controllers.threads import in_thread
 from grpo_wizard.tui.screens.base import WizardScreen
 from grpo_wizard.tui.screens.monitor_panes import PANES, OverviewPane, Pane
 from grpo_wizard.tui.style.i18n import _
@@ -164,7 +165,7 @@ class MonitorScreen(WizardScreen):
                 self.session, self._if_current(self.show_snapshot), self._if_current(self._show_job_error)
             )
         else:
-            self.show_snapshot(last_job_snapshot(self.session))
+            self.show_snapshot(await in_thread(last_job_snapshot, self.session))
 
     def _current_job(self) -> tuple[str, bool, bool]:
         """(submission id from the state, whether the job exists, whether a run in progress may submit another)."""
@@ -223,9 +224,9 @@ class MonitorScreen(WizardScreen):
         if shown.status == "GONE":
             text.append(_("destroyed, the job has ended") + (" · " if shown.rows else ""), "bold")
         if shown.rows:
-            text.append(_("step {n}/{m}").format(n=shown.rows[-1]["step"], m=shown.total_steps), "bold")
+            text.append(_("step {n}/{m}").format(n=shown.rows[-1].step, m=shown.total_steps), "bold")
             if has_epochs(shown.rows):
-                text.append(" · " + _("epoch {n}").format(n=shown.rows[-1]["epoch"]))
+                text.append(" · " + _("epoch {n}").format(n=shown.rows[-1].epoch))
             took = shown.values("total_step_seconds")
             text.append(" · " + _("{time} per step").format(time=format_duration(took[-1])) if took else "")
         left = seconds_left(shown)

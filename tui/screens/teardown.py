@@ -25,6 +25,8 @@ from grpo_wizard.tui.widgets.inputs import SwitchField
 if TYPE_CHECKING:
     from grpo_wizard.steps.engine.plan import Decision
 
+_Found = tuple[Sequence["Decision"], dict[str, Any] | None, Sequence[int]]
+
 
 class TeardownScreen(RefreshingScreen):
     """Lists what destroy deletes and keeps. Nothing is deleted before the deployment's name is typed."""
@@ -54,6 +56,7 @@ class TeardownScreen(RefreshingScreen):
         super().__init__()
         self.items: Sequence[DestroyItem] | None = None
         self.bill = ""
+        self.checkpoint_steps: Sequence[int] = ()
 
     def body(self) -> ComposeResult:
         """Yield heading, warnings, the two lists, the switch to keep Lustre, and the cost afterwards."""
@@ -82,13 +85,16 @@ class TeardownScreen(RefreshingScreen):
             return
         from grpo_wizard.steps.engine.apply import plan
         from grpo_wizard.steps.engine.options import ApplyOptions
+        from grpo_wizard.steps.jobs.checkpoints import known_checkpoint_steps
         from grpo_wizard.steps.pricing.reservation import reservation_bill
 
-        async def fetch() -> tuple[Sequence[Decision], dict[str, Any] | None]:
-            decisions, bill = await asyncio.gather(
-                plan(session, ApplyOptions(), strict=True), reservation_bill(session)
+        async def fetch() -> _Found:
+            decisions, bill, steps = await asyncio.gather(
+                plan(session, ApplyOptions(), strict=True),
+                reservation_bill(session),
+                asyncio.to_thread(known_checkpoint_steps, session),
             )
-            return decisions, bill
+            return decisions, bill, steps
 
         failure = await self._refresh_in_thread("refresh", fetch, self._show_result)
         if failure is not None:
@@ -99,10 +105,10 @@ class TeardownScreen(RefreshingScreen):
         self.draw()
         self.wizard.show_error(error)
 
-    def _show_result(self, result: tuple[Sequence[Decision], dict[str, object] | None]) -> None:
+    def _show_result(self, result: _Found) -> None:
         from grpo_wizard.steps.pricing.reservation import format_reservation_bill
 
-        decisions, bill = result
+        decisions, bill, self.checkpoint_steps = result
         self.items = destroy_items(decisions)
         self.bill = format_reservation_bill(bill) if bill else ""
         self.draw()
@@ -149,7 +155,7 @@ class TeardownScreen(RefreshingScreen):
         return split(self.items or (), self.keep_lustre)
 
     def _data_loss_warning(self) -> str:
-        return data_loss_warning(self.controller, self.keep_lustre)
+        return data_loss_warning(self._split()[0], self.checkpoint_steps)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Grey out Destroy until it is known what would be deleted."""

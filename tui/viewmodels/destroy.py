@@ -66,24 +66,13 @@ def split(items: Sequence[DestroyItem], keep_lustre: bool) -> tuple[list[Destroy
     return deleted, kept + [item for item in items if item.id in with_lustre]
 
 
-def data_loss_warning(controller: DeploymentController, keep_lustre: bool) -> str:
-    """What cannot be had back, in a sentence; nothing where nothing is lost."""
-    steps = known_checkpoints(controller)
-    if not steps or keep_lustre:
+def data_loss_warning(deleted: Sequence[DestroyItem], checkpoint_steps: Sequence[int]) -> str:
+    """Name the checkpoints that are deleted with Lustre; empty when it is kept or holds none."""
+    if not checkpoint_steps or not any(item.kind == "lustre" for item in deleted):
         return ""
-    names = ", ".join(f"step_{n}" for n in steps[-5:])
+    names = ", ".join(f"step_{n}" for n in checkpoint_steps[-5:])
     return ngettext(
-        "{n} checkpoint on Lustre is lost with it: {names}",
-        "{n} checkpoints on Lustre are lost with it: {names}",
-        len(steps),
-    ).format(n=len(steps), names=names)
-
-
-def known_checkpoints(controller: DeploymentController) -> list[int]:
-    """Steps after which a checkpoint was begun, by the job's log as read so far."""
-    spool = controller.home.job_log_file(controller.name)
-    if not spool.exists():
-        return []
-    from grpo_wizard.steps.training.reader import parse_log
-
-    return [row.step for row in parse_log(spool.read_bytes()).rows if row.checkpoint]
+        "{n} checkpoint on Lustre is deleted with it: {names}",
+        "{n} checkpoints on Lustre are deleted with it: {names}",
+        len(checkpoint_steps),
+    ).format(n=len(checkpoint_steps), names=names)
