@@ -76,7 +76,7 @@ def _print_table(rows: Sequence[dict[str, object]]) -> None:
     if not rows:
         print("no step is complete yet")
         return
-    epochs = any((row.get("epoch") or 1) > 1 for row in rows)
+    epochs = any(isinstance(epoch := row.get("epoch"), int) and epoch > 1 for row in rows)
     shown = (_TABLE_COLUMNS[0], _EPOCH_COLUMN, *_TABLE_COLUMNS[1:]) if epochs else _TABLE_COLUMNS
     print("  ".join(f"{title:>9}" for title, _, _ in shown))
     for row in rows:

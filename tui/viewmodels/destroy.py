@@ -10,7 +10,6 @@ from grpo_wizard.tui.style.i18n import _, ngettext
 
 if TYPE_CHECKING:
     from grpo_wizard.steps.engine.plan import Decision
-    from grpo_wizard.tui.controllers.deployment import DeploymentController
 
 
 @dataclass(frozen=True)
