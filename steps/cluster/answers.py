@@ -14,7 +14,7 @@ class ClusterAnswers(StepAnswers, step="cluster"):
 
     cluster_name: str = question(
         label="Cluster",
-        help="The GKE cluster's name.",
+        help="The name of the GKE cluster.",
         parse=validators.cluster_name,
         default="nemo-cluster",
         env=("CLUSTER_NAME",),
@@ -22,15 +22,15 @@ class ClusterAnswers(StepAnswers, step="cluster"):
     )
     cpu_machine_type: str = question(
         label="CPU machine type",
-        help="Carries the Ray head: 64 CPUs and 500 GB.",
+        help="Runs the Ray head, which requests 64 CPUs and 500 GB.",
         parse=validators.choice(_CPU_MACHINES),
         default="n2-highmem-80",
         kind="choice",
         choices=_CPU_MACHINES,
     )
     cpu_max_nodes: int = question(
-        label="CPU nodes at most",
-        help="The CPU pool grows to this many in each of its zones.",
+        label="Maximum CPU nodes",
+        help="The CPU pool scales up to this many nodes in each of its zones.",
         parse=validators.integer(1, 100),
         default=5,
         kind="integer",
@@ -38,7 +38,7 @@ class ClusterAnswers(StepAnswers, step="cluster"):
     )
     one_cpu_node: bool = question(
         label="One CPU node",
-        help="Keep the CPU pool in one zone. Without it a regional cluster starts one node in each of three zones.",
+        help="Keep the CPU pool in one zone. Otherwise a regional cluster starts one node in each of three zones.",
         parse=validators.switch,
         default=True,
         kind="switch",
@@ -46,7 +46,7 @@ class ClusterAnswers(StepAnswers, step="cluster"):
     )
     version: str = question(
         label="GKE version",
-        help="1.35 takes the newest patch of 1.35; empty takes the channel's default.",
+        help="1.35 selects the newest patch of 1.35. Empty: the default of the release channel.",
         parse=validators.optional(_VERSION),
         default="1.35",
         choices_from="versions",
@@ -62,7 +62,7 @@ class ClusterAnswers(StepAnswers, step="cluster"):
     )
     gpu_boot_disk: str = question(
         label="GPU boot disk",
-        help="Disk type of the GPU nodes; H200 machines take hyperdisk-balanced only. Empty: GKE's default.",
+        help="Boot disk type of the GPU nodes. H200 machines support only hyperdisk-balanced. Empty: GKE's default.",
         parse=validators.optional(validators.choice(("hyperdisk-balanced", "pd-ssd", "pd-balanced"))),
         default=lambda a: catalog.gpu_spec(a.quotas.gpu_type)["boot_disk"],
         advanced=True,
@@ -70,15 +70,15 @@ class ClusterAnswers(StepAnswers, step="cluster"):
     )
     use_existing: bool = question(
         label="Use an existing cluster",
-        help="The cluster of that name is there already: it is used, never changed and never deleted.",
+        help="Use the existing cluster of this name. It is never changed or deleted.",
         parse=validators.switch,
         default=False,
         kind="switch",
         advanced=True,
     )
     node_service_account: str = question(
-        label="Nodes' service account",
-        help="Whom the nodes act as, instead of the project's default account.",
+        label="Node service account",
+        help="The service account of the nodes. Empty: the project's default account.",
         parse=validators.optional(validators.service_account),
         default="",
         advanced=True,
@@ -86,15 +86,15 @@ class ClusterAnswers(StepAnswers, step="cluster"):
     )
     placement_policy: str = question(
         label="Placement policy",
-        help="The resource policy that the reservation was made with, where it was made with one.",
+        help="The placement policy of the reservation, if it was created with one.",
         parse=validators.optional(validators.resource_name),
         default="",
         advanced=True,
         optional=True,
     )
     maintenance_exclusion_days: int = question(
-        label="No upgrades for",
-        help="Days from the cluster's creation in which GKE upgrades no node by itself; 0 leaves GKE free to.",
+        label="Maintenance exclusion",
+        help="Days after the cluster's creation in which GKE does not upgrade nodes automatically. 0: none.",
         parse=validators.integer(0, 180, unit="days"),
         default=0,
         kind="integer",

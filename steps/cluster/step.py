@@ -1,4 +1,4 @@
-"""Step 4, Cluster: GKE, its CPU pool, the GPU pool, the NCCL RDMA installer, and the device networks that pods ask for."""
+"""Step 4, Cluster: GKE with a CPU pool and a GPU pool, the NCCL RDMA installer, and the device networks of the pods."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from grpo_wizard.steps.answers import Answers
 
 
-# gcloud adds these when nothing is said; the wizard sends the same (gcloud-wire.md §4).
+# The scopes that gcloud adds when none are given: https://cloud.google.com/sdk/gcloud/reference/container/clusters/create
 _DEFAULT_SCOPES = [
     f"https://www.googleapis.com/auth/{scope}"
     for scope in (
@@ -37,7 +37,7 @@ _POOL_DEFAULTS: dict[str, Any] = {
     "management": {"autoRepair": True, "autoUpgrade": True},
     "upgradeSettings": {"maxSurge": 1},
 }
-# `--addons=A,B` switches every other add-on off (gcloud-wire.md §4).
+# `gcloud container clusters create --addons=A,B` disables every other add-on; these are the ones it sends.
 _DISABLED_ADDONS = {
     name: {"disabled": True}
     for name in (
@@ -48,24 +48,24 @@ _DISABLED_ADDONS = {
     )
 }
 
-MAINTENANCE_EXCLUSION = "grpo-run"  # name of the maintenance exclusion
+MAINTENANCE_EXCLUSION = "grpo-run"
 
 
 def _cluster(answers: Answers) -> Resource:
-    mine, place, network = answers.cluster, answers.project, answers.networks.network
+    cluster_answers, project, network = answers.cluster, answers.project, answers.networks.network
     csi = {"enabled": True} | ({"enableLegacyLustrePort": True} if answers.lustre.legacy_port else {})
     pool = {
         "name": "default-pool",
         "initialNodeCount": 1,
-        "autoscaling": {"enabled": True, "minNodeCount": 1, "maxNodeCount": mine.cpu_max_nodes},
+        "autoscaling": {"enabled": True, "minNodeCount": 1, "maxNodeCount": cluster_answers.cpu_max_nodes},
         "config": {
-            "machineType": mine.cpu_machine_type,
+            "machineType": cluster_answers.cpu_machine_type,
             **_node_identity(answers),
         },
         **_POOL_DEFAULTS,
     }
     spec: dict[str, Any] = {
-        "name": mine.cluster_name,
+        "name": cluster_answers.cluster_name,
         "network": network,
         "addonsConfig": {
             **_DISABLED_ADDONS,
@@ -74,27 +74,29 @@ def _cluster(answers: Answers) -> Resource:
         },
         "ipAllocationPolicy": {"createSubnetwork": False, "useIpAliases": True},
         "networkConfig": {"datapathProvider": "ADVANCED_DATAPATH", "enableMultiNetworking": True},
-        "workloadIdentityConfig": {"workloadPool": workload_pool(place.project_id)},
+        "workloadIdentityConfig": {"workloadPool": workload_pool(project.project_id)},
         "nodePools": [pool],
     }
     spec |= {"subnetwork": subnet} if (subnet := answers.networks.subnetwork) else {}
-    spec |= {"maintenanceExclusionDays": days} if (days := mine.maintenance_exclusion_days) else {}
-    spec |= {"locations": [place.zone]} if mine.one_cpu_node else {}
-    spec |= {"initialClusterVersion": mine.version} if mine.version else {}
+    spec |= {"maintenanceExclusionDays": days} if (days := cluster_answers.maintenance_exclusion_days) else {}
+    spec |= {"locations": [project.zone]} if cluster_answers.one_cpu_node else {}
+    spec |= {"initialClusterVersion": cluster_answers.version} if cluster_answers.version else {}
     return Resource(
         step="cluster",
         kind="cluster",
-        name=mine.cluster_name,
+        name=cluster_answers.cluster_name,
         spec=spec,
-        parent={"project": place.project_id, "location": place.region},
+        parent={"project": project.project_id, "location": project.region},
         depends_on=_cluster_dependencies(answers),
         command=_cluster_command(answers),
         expected_duration=DurationEstimate(
-            480, 1560, "9 m 07 s and 26 m seen in public reports (google-cloud.md §5)"
+            480, 1560, "9 to 26 minutes in public reports: https://github.com/NVIDIA/aicr/issues/2764"
         ),
-        usd_per_hour=0.0 if mine.use_existing else _cluster_price(answers),
-        note="named by you: used, never changed and never deleted" if mine.use_existing else "",
-        data_source=mine.use_existing,
+        usd_per_hour=0.0 if cluster_answers.use_existing else _cluster_price(answers),
+        note="existing resource: used as it is, never changed or deleted"
+        if cluster_answers.use_existing
+        else "",
+        data_source=cluster_answers.use_existing,
         adopt_paths=(
             "network",
             "networkConfig.datapathProvider",
@@ -107,7 +109,7 @@ def _cluster(answers: Answers) -> Resource:
 
 
 def _node_identity(answers: Answers) -> dict[str, object]:
-    """Whom the nodes act as, and how far: an account of one's own is limited by its roles, as gcloud has it."""
+    """The nodes' service account and scopes. A custom account is limited by its roles, so it gets all scopes, as with gcloud."""
     account = answers.cluster.node_service_account
     return (
         {"serviceAccount": account, "oauthScopes": _CUSTOM_ACCOUNT_SCOPES}
@@ -117,63 +119,71 @@ def _node_identity(answers: Answers) -> dict[str, object]:
 
 
 def _cluster_dependencies(answers: Answers) -> tuple[str, ...]:
-    mine = answers.networks
-    needs = (api_id("container"), resource_id("networks", "network", mine.network))
-    return (*needs, resource_id("networks", "subnet", mine.subnetwork)) if mine.subnetwork else needs
+    cluster_answers = answers.networks
+    needs = (api_id("container"), resource_id("networks", "network", cluster_answers.network))
+    return (
+        (*needs, resource_id("networks", "subnet", cluster_answers.subnetwork))
+        if cluster_answers.subnetwork
+        else needs
+    )
 
 
 def _cluster_price(answers: Answers) -> float | None:
-    mine = answers.cluster
-    node = catalog.list_price(mine.cpu_machine_type, answers.project.region)
-    nodes = 1 if mine.one_cpu_node else catalog.ZONES_PER_REGION
+    cluster_answers = answers.cluster
+    node = catalog.list_price(cluster_answers.cpu_machine_type, answers.project.region)
+    nodes = 1 if cluster_answers.one_cpu_node else catalog.ZONES_PER_REGION
     return (
         None if node is None else round(node * nodes + float(catalog.load("prices")["gke_cluster"]["usd"]), 4)
     )
 
 
 def _cluster_command(answers: Answers) -> str:
-    mine, place = answers.cluster, answers.project
-    if mine.use_existing:
-        return gcloud_command("container clusters describe", {"location": place.region}, mine.cluster_name)
-    made = gcloud_command(
+    cluster_answers, project = answers.cluster, answers.project
+    if cluster_answers.use_existing:
+        return gcloud_command(
+            "container clusters describe", {"location": project.region}, cluster_answers.cluster_name
+        )
+    command = gcloud_command(
         "container clusters create",
         {
-            "location": place.region,
-            "node-locations": place.zone if mine.one_cpu_node else None,
-            "cluster-version": mine.version or None,
-            "workload-pool": workload_pool(place.project_id),
+            "location": project.region,
+            "node-locations": project.zone if cluster_answers.one_cpu_node else None,
+            "cluster-version": cluster_answers.version or None,
+            "workload-pool": workload_pool(project.project_id),
             "enable-dataplane-v2": True,
             "enable-ip-alias": True,
             "enable-multi-networking": True,
             "addons": "RayOperator,LustreCsiDriver",
             "enable-legacy-lustre-port": answers.lustre.legacy_port,
-            "machine-type": mine.cpu_machine_type,
+            "machine-type": cluster_answers.cpu_machine_type,
             "num-nodes": 1,
             "min-nodes": 1,
-            "max-nodes": mine.cpu_max_nodes,
+            "max-nodes": cluster_answers.cpu_max_nodes,
             "enable-autoscaling": True,
             "network": answers.networks.network,
             "subnetwork": answers.networks.subnetwork or None,
-            "service-account": mine.node_service_account or None,
+            "service-account": cluster_answers.node_service_account or None,
         },
-        mine.cluster_name,
+        cluster_answers.cluster_name,
     )
-    return made + (f" && {_exclusion_command(answers)}" if mine.maintenance_exclusion_days else "")
+    return command + (
+        f" && {_exclusion_command(answers)}" if cluster_answers.maintenance_exclusion_days else ""
+    )
 
 
 def _exclusion_command(answers: Answers) -> str:
-    mine = answers.cluster
+    cluster_answers = answers.cluster
     flags = {
         "location": answers.project.region,
         "add-maintenance-exclusion-name": MAINTENANCE_EXCLUSION,
-        "add-maintenance-exclusion-end": f"P{mine.maintenance_exclusion_days}D",
+        "add-maintenance-exclusion-end": f"P{cluster_answers.maintenance_exclusion_days}D",
         "add-maintenance-exclusion-scope": "no_minor_or_node_upgrades",
     }
-    return gcloud_command("container clusters update", flags, mine.cluster_name)
+    return gcloud_command("container clusters update", flags, cluster_answers.cluster_name)
 
 
 def _gpu_pool(answers: Answers) -> Resource:
-    mine, place, quotas = answers.cluster, answers.project, answers.quotas
+    cluster_answers, project, quotas = answers.cluster, answers.project, answers.quotas
     config: dict[str, Any] = {
         "machineType": quotas.machine_type,
         "accelerators": [
@@ -186,12 +196,12 @@ def _gpu_pool(answers: Answers) -> Resource:
         **provisioning.pool_config(answers),
         **_node_identity(answers),
     }
-    config |= {"diskType": mine.gpu_boot_disk} if mine.gpu_boot_disk else {}
+    config |= {"diskType": cluster_answers.gpu_boot_disk} if cluster_answers.gpu_boot_disk else {}
     networks, chosen = node_networks(answers), provisioning.provisioning_model(answers)
     spec = {
-        "name": mine.gpu_pool,
+        "name": cluster_answers.gpu_pool,
         "initialNodeCount": 0,
-        "locations": [place.zone],
+        "locations": [project.zone],
         "config": config,
         "autoscaling": {"enabled": True, "totalMaxNodeCount": quotas.gpu_nodes},
         "networkConfig": {
@@ -200,23 +210,29 @@ def _gpu_pool(answers: Answers) -> Resource:
         **_POOL_DEFAULTS,
         "management": {"autoRepair": chosen.auto_repair, "autoUpgrade": True},
     }
-    spec |= {"placementPolicy": {"policyName": policy}} if (policy := mine.placement_policy) else {}
-    cluster = resource_id("cluster", "cluster", mine.cluster_name)
-    listed = catalog.list_price(quotas.machine_type, place.region)
+    spec |= (
+        {"placementPolicy": {"policyName": policy}} if (policy := cluster_answers.placement_policy) else {}
+    )
+    cluster = resource_id("cluster", "cluster", cluster_answers.cluster_name)
+    listed = catalog.list_price(quotas.machine_type, project.region)
     price = listed if chosen.billed_at_list_price else None
     return Resource(
         step="cluster",
         kind="node_pool",
-        name=mine.gpu_pool,
+        name=cluster_answers.gpu_pool,
         spec=spec,
-        parent={"project": place.project_id, "location": place.region, "cluster": mine.cluster_name},
+        parent={
+            "project": project.project_id,
+            "location": project.region,
+            "cluster": cluster_answers.cluster_name,
+        },
         depends_on=(cluster, *subnet_ids(answers)),
         command=_pool_command(answers, networks),
         expected_duration=DurationEstimate(
-            240, 2100, "4 m and 35 m seen in public reports (google-cloud.md §5)"
+            240, 2100, "4 to 35 minutes in public reports: https://github.com/NVIDIA/aicr/issues/2764"
         ),
         usd_per_hour=None if price is None else round(price * quotas.gpu_nodes, 4),
-        note="starts with 0 nodes; the workers ask for them"
+        note="starts with 0 nodes; the Ray workers request them"
         + ("" if provisioning.is_reserved(answers) else f" ({quotas.capacity}: {chosen.price})"),
         adopt_paths=(
             "config.machineType",
@@ -230,46 +246,50 @@ def _gpu_pool(answers: Answers) -> Resource:
 
 
 def _pool_command(answers: Answers, networks: Sequence[tuple[str, str]]) -> str:
-    mine, place, quotas = answers.cluster, answers.project, answers.quotas
+    cluster_answers, project, quotas = answers.cluster, answers.project, answers.quotas
     flags: list[tuple[str, object]] = [
-        ("cluster", mine.cluster_name),
-        ("location", place.region),
-        ("node-locations", place.zone),
+        ("cluster", cluster_answers.cluster_name),
+        ("location", project.region),
+        ("node-locations", project.zone),
         ("machine-type", quotas.machine_type),
         ("accelerator", f"type={quotas.gpu_type},count=8,gpu-driver-version=DEFAULT"),
-        ("disk-type", mine.gpu_boot_disk or None),
+        ("disk-type", cluster_answers.gpu_boot_disk or None),
         *provisioning.pool_flags(answers),
-        ("service-account", mine.node_service_account or None),
-        ("placement-policy", mine.placement_policy or None),
+        ("service-account", cluster_answers.node_service_account or None),
+        ("placement-policy", cluster_answers.placement_policy or None),
         ("enable-autoscaling", True),
         ("num-nodes", 0),
         ("total-max-nodes", quotas.gpu_nodes),
         *(("additional-node-network", f"network={n},subnetwork={s}") for n, s in networks),
     ]
-    return gcloud_command("container node-pools create", flags, mine.gpu_pool)
+    return gcloud_command("container node-pools create", flags, cluster_answers.gpu_pool)
 
 
 def _resources(answers: Answers) -> Sequence[Resource]:
-    mine, place = answers.cluster, answers.project
-    where = {"project": place.project_id, "location": place.region, "cluster": mine.cluster_name}
-    cluster = resource_id("cluster", "cluster", mine.cluster_name)
+    cluster_answers, project = answers.cluster, answers.project
+    parent = {
+        "project": project.project_id,
+        "location": project.region,
+        "cluster": cluster_answers.cluster_name,
+    }
+    cluster = resource_id("cluster", "cluster", cluster_answers.cluster_name)
     installer = nccl_installer()
     daemonset = Resource(
         step="cluster",
         kind="daemonset",
         name=installer["metadata"]["name"],
         spec=installer,
-        parent=where | {"namespace": installer["metadata"]["namespace"]},
+        parent=parent | {"namespace": installer["metadata"]["namespace"]},
         depends_on=(cluster,),
         command="kubectl apply -f nccl-rdma-installer.yaml",
     )
-    return [_cluster(answers), _gpu_pool(answers), daemonset, *device_networks(answers, where, cluster)]
+    return [_cluster(answers), _gpu_pool(answers), daemonset, *device_networks(answers, parent, cluster)]
 
 
 STEP = Step(
     answers=ClusterAnswers,
     title="Cluster",
-    purpose="GKE with a CPU pool and a GPU pool that starts empty.",
+    purpose="GKE with a CPU pool, and a GPU pool that starts empty.",
     checks=CHECKS,
     resources=_resources,
 )

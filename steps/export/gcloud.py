@@ -77,9 +77,9 @@ def resource_commands(resource: Resource, context: ExportContext) -> list[str]:
     """The commands that make one resource."""
     if resource.kind == "iam_binding":
         return _iam_binding_commands(resource, context)
-    written = [_arguments(part, resource, context, n == 0) for n, part in enumerate(_commands(resource))]
-    made = [row for words in written for row in command_lines(words, context.flag_substitutions())]
-    return made + (
+    commands = [_arguments(part, resource, context, n == 0) for n, part in enumerate(_commands(resource))]
+    lines = [row for words in commands for row in command_lines(words, context.flag_substitutions())]
+    return lines + (
         _lustre_range_commands(resource) if resource.step == "lustre" and resource.kind == "address" else []
     )
 

@@ -80,11 +80,11 @@ def create_secret(resource: Resource, context: ExportContext) -> list[str]:
 
 def create_raycluster(resource: Resource, context: ExportContext) -> list[str]:
     """With no workers first: no GPU node is asked for before the head is ready."""
-    made = _manifest(resource, context)
-    group = made["spec"]["workerGroupSpecs"][0]
-    alone = made | {"spec": made["spec"] | {"workerGroupSpecs": [{**group, "replicas": 0}]}}
+    manifest = _manifest(resource, context)
+    group = manifest["spec"]["workerGroupSpecs"][0]
+    without_workers = manifest | {"spec": manifest["spec"] | {"workerGroupSpecs": [{**group, "replicas": 0}]}}
     return [
-        *here_document(to_yaml(alone), "k apply -f - <<"),
+        *here_document(to_yaml(without_workers), "k apply -f - <<"),
         *read_asset("export/raycluster.sh").splitlines(),
     ]
 

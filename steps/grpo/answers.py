@@ -30,7 +30,7 @@ def _parse_overrides(raw: object) -> list[str]:
 
 
 def _parse_list(text: str) -> list[object]:
-    """A line of overrides, or a list as TOML and JSON write it: no override begins with a bracket."""
+    """Parse a line of overrides, or a list as TOML and JSON write it: no override begins with a bracket."""
     if text.startswith("["):
         for read in (lambda: tomllib.loads(f"list = {text}")["list"], lambda: json.loads(text)):
             try:
@@ -46,7 +46,7 @@ class GrpoAnswers(StepAnswers, step="grpo"):
 
     recipe: str = question(
         label="Recipe",
-        help="The configuration of NeMo RL v0.5.0 that everything starts from; those for the fewest GPUs first.",
+        help="The NeMo RL v0.5.0 configuration to start from. Recipes for the fewest GPUs come first.",
         parse=recipes.parse_recipe,
         default="grpo-gemma3-27b-it-8n4g-fsdp2tp4-actckpt-long",
         kind="choice",
@@ -54,68 +54,68 @@ class GrpoAnswers(StepAnswers, step="grpo"):
     )
     model: str = question(
         label="Model",
-        help="From Hugging Face; the recipe's own unless you say otherwise.",
+        help="A model on Hugging Face. Default: the recipe's own model.",
         parse=_model,
         default=lambda a: recipes.recipe(a.grpo.recipe)["model"],
         advanced=True,
     )
     dataset: str = question(
         label="Data set",
-        help="GSM8K, prepared to final-number answers.",
+        help="GSM8K, with answers reduced to the final number.",
         parse=_dataset,
         default="openai/gsm8k",
     )
     max_num_steps: int = question(
         label="Steps",
-        help="How many GRPO steps.",
+        help="Number of GRPO steps.",
         parse=validators.integer(1, 1_000_000),
         default=10,
         kind="integer",
     )
     num_prompts_per_step: int = question(
-        label="Prompts a step",
-        help="Each gives one group.",
+        label="Prompts per step",
+        help="Each prompt gives one group of generations.",
         parse=validators.integer(1, 65536),
         default=16,
         kind="integer",
     )
     num_generations_per_prompt: int = question(
-        label="Generations a prompt",
-        help="The group that advantages are relative to; 2 or more, better 3.",
+        label="Generations per prompt",
+        help="Size of the group that advantages are relative to: at least 2, preferably 3 or more.",
         parse=validators.integer(1, 4096),
         default=32,
         kind="integer",
     )
     colocated: bool = question(
         label="Colocated",
-        help="Generate on the GPUs that train. Off: one node generates, the others train.",
+        help="Generate on the GPUs that also train. Off: one node generates, the others train.",
         parse=validators.switch,
         default=False,
         kind="switch",
     )
     checkpoint_dir: str = question(
         label="Checkpoints",
-        help="A folder on Lustre. A run in a folder that holds step_N goes on from there.",
+        help="A directory on Lustre. If it contains step_N, the run resumes from there.",
         parse=_path,
         default="/data/nemo_rl_gemma3_27b",
     )
     wandb: bool = question(
         label="Weights & Biases",
-        help="Log there too; needs the key.",
+        help="Log the run to Weights & Biases. Requires the key.",
         parse=validators.switch,
         default=False,
         kind="switch",
     )
     seed: int = question(
         label="Seed",
-        help="Decides the order of prompts and the sampling.",
+        help="Determines the order of prompts and the sampling.",
         parse=validators.integer(0, 2**31 - 1),
         default=42,
         kind="integer",
     )
     after_job: str = question(
         label="After the job",
-        help="release: the GPU nodes go some minutes after the job has ended. keep: they stay.",
+        help="release: delete the GPU nodes some minutes after the job ends. keep: keep them.",
         parse=validators.choice(("release", "keep")),
         default="release",
         kind="choice",
@@ -123,15 +123,15 @@ class GrpoAnswers(StepAnswers, step="grpo"):
     )
     release_minutes: float = question(
         label="Release after",
-        help="Minutes between the job's end and the release.",
+        help="Minutes between the end of the job and the release.",
         parse=validators.number(0, 10080),
         default=30,
         kind="number",
         unit="minutes",
     )
     max_hours: float = question(
-        label="At most",
-        help="Hours after which the job is stopped and the GPU nodes are released, whatever happens; 0: no limit.",
+        label="Time limit",
+        help="Hours after which the job is stopped and the GPU nodes are released in any case. 0: no limit.",
         parse=validators.number(0, 8760),
         default=24,
         kind="number",
@@ -139,14 +139,14 @@ class GrpoAnswers(StepAnswers, step="grpo"):
     )
     job_name: str = question(
         label="Job name",
-        help="Names the run in logs and in Weights & Biases.",
+        help="The name of the run in logs and in Weights & Biases.",
         parse=validators.cluster_name,
         default=lambda a: _job_name(a.grpo.checkpoint_dir),
         advanced=True,
     )
     generation_nodes: int = question(
         label="Generation nodes",
-        help="Nodes that generate when not colocated.",
+        help="Number of nodes that generate if not colocated.",
         parse=validators.integer(1, 63),
         default=1,
         kind="integer",
@@ -155,7 +155,7 @@ class GrpoAnswers(StepAnswers, step="grpo"):
     )
     tensor_parallel: int = question(
         label="Tensor parallel (training)",
-        help="GPUs that share one copy of the model while training.",
+        help="GPUs that share one copy of the model during training.",
         parse=validators.integer(1, 64),
         default=lambda a: min(recipes.tensor_parallel(a.grpo.recipe), _max_tensor_parallel(a)),
         kind="integer",
@@ -163,15 +163,15 @@ class GrpoAnswers(StepAnswers, step="grpo"):
     )
     vllm_tensor_parallel: int = question(
         label="Tensor parallel (generation)",
-        help="GPUs that share one copy of the model while generating.",
+        help="GPUs that share one copy of the model during generation.",
         parse=validators.integer(1, 64),
         default=lambda a: min(_vllm_tensor_parallel(a.grpo), _max_tensor_parallel(a)),
         kind="integer",
         advanced=True,
     )
     gpu_memory_utilization: float = question(
-        label="vLLM memory",
-        help="Share of a GPU's memory for generation.",
+        label="vLLM memory share",
+        help="Share of GPU memory for generation.",
         parse=validators.number(0.05, 0.98),
         default=lambda a: recipes.recipe(a.grpo.recipe)["vllm_memory"] if a.grpo.colocated else 0.9,
         kind="number",
@@ -179,15 +179,15 @@ class GrpoAnswers(StepAnswers, step="grpo"):
     )
     final_number_answers: bool = question(
         label="Final-number answers",
-        help="Give NeMo RL only the number behind ####. With the raw column every reward is 0.",
+        help="Give NeMo RL only the number after ####. With the raw column every reward is 0.",
         parse=validators.switch,
         default=True,
         kind="switch",
         advanced=True,
     )
     checkpoint_gb: int = question(
-        label="Size of a checkpoint",
-        help="In GB, to see whether Lustre has room; 0: unknown.",
+        label="Checkpoint size",
+        help="In GB, to check whether checkpoints fit on Lustre. 0: unknown.",
         parse=validators.integer(0, 100_000),
         default=lambda a: recipes.checkpoint_gb(a.grpo.recipe),
         kind="integer",
@@ -195,8 +195,8 @@ class GrpoAnswers(StepAnswers, step="grpo"):
         advanced=True,
     )
     overrides: list[str] = question(
-        label="More overrides",
-        help="Further Hydra overrides, parted by blanks; a value with blanks in quotes.",
+        label="Additional overrides",
+        help="Additional Hydra overrides, separated by spaces. Quote a value that contains spaces.",
         parse=_parse_overrides,
         default=[],
         advanced=True,
@@ -210,7 +210,7 @@ def _job_name(checkpoint_dir: str) -> str:
 
 
 def _max_tensor_parallel(answers: Answers) -> int:
-    """GPUs of a node that one copy of the model may have: half where one node both trains and generates apart."""
+    """GPUs of a node that one copy of the model may use: half if a single node splits its GPUs between training and generation."""
     apart = answers.quotas.gpu_nodes == 1 and not answers.grpo.colocated
     return recipes.GPUS_PER_NODE // 2 if apart else 64
 

@@ -160,15 +160,15 @@ def workload_of(run: RunLayout) -> GpuWorkload:
     batching = (
         "sequence_packing" if run.sequence_packing else "dynamic_batching" if run.dynamic_batching else ""
     )
-    whole = length * max(1, settings.number(MICRO_BATCH))
+    tokens = length * max(1, settings.number(MICRO_BATCH))
     share = settings[f"{VLLM}.gpu_memory_utilization"]
     return GpuWorkload(
         model=run.model,
         train_gpus=run.train_gpus,
         tensor_parallel=run.tensor_parallel,
-        micro_batch_tokens=settings.number(f"policy.{batching}.train_mb_tokens", whole)
+        micro_batch_tokens=settings.number(f"policy.{batching}.train_mb_tokens", tokens)
         if batching
-        else whole,
+        else tokens,
         vllm_tensor_parallel=run.vllm_tensor_parallel * run.vllm_pipeline_parallel,
         gpu_memory_utilization=float(share) if isinstance(share, int | float) else 0.6,
         max_model_len=settings.number(f"{VLLM}.max_model_len", length),
@@ -223,7 +223,7 @@ def fitting_recipes(nodes: int, gpu_type: str) -> list[RecipeFit]:
     order = [*published_recipes(nodes), *(name for name in recipes_by_name() if name not in sizes)]
     found = []
     for name in order:
-        seen = estimate_recipe(name, nodes, gpu_type)
-        if seen is not None and seen.fit in ("ok", "tight"):
-            found.append(RecipeFit(name, seen.fit, name in sizes))
+        estimate = estimate_recipe(name, nodes, gpu_type)
+        if estimate is not None and estimate.fit in ("ok", "tight"):
+            found.append(RecipeFit(name, estimate.fit, name in sizes))
     return found

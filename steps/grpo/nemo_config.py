@@ -40,17 +40,17 @@ def parse_override(text: str) -> Override:
     from hydra.errors import HydraException
 
     try:
-        [seen] = OverridesParser.create().parse_overrides([text])
+        [parsed] = OverridesParser.create().parse_overrides([text])
     except HydraException as error:
         reason = str(error).splitlines()[0]
         raise InvalidValue(
             f"Hydra overrides such as grpo.val_period=5 or +data.shuffle=false; {text} is none: {reason}"
         ) from error
-    if not seen.key_or_group:
+    if not parsed.key_or_group:
         raise InvalidValue(f"a key before the equals sign, which {text} has not")
-    if seen.is_sweep_override():
+    if parsed.is_sweep_override():
         raise InvalidValue(f"one value for each key: {text} is a sweep")
-    return Override(seen.key_or_group, seen.value(), text, seen.is_delete())
+    return Override(parsed.key_or_group, parsed.value(), text, parsed.is_delete())
 
 
 def split_overrides(text: str) -> list[str]:
@@ -95,36 +95,36 @@ class NemoConfig:
 
 def wizard_overrides(answers: Answers) -> list[tuple[str, Any]]:
     """What the answers say, in the tutorial's order; paths are on Lustre."""
-    mine, nodes, row = answers.grpo, answers.quotas.gpu_nodes, recipe(answers.grpo.recipe)
-    listed: list[tuple[str, Any]] = [
+    grpo, nodes, row = answers.grpo, answers.quotas.gpu_nodes, recipe(answers.grpo.recipe)
+    settings: list[tuple[str, Any]] = [
         ("cluster.num_nodes", nodes),
         ("cluster.gpus_per_node", GPUS_PER_NODE),
-        ("grpo.max_num_steps", mine.max_num_steps),
-        ("grpo.seed", mine.seed),
-        ("grpo.num_prompts_per_step", mine.num_prompts_per_step),
-        ("grpo.num_generations_per_prompt", mine.num_generations_per_prompt),
-        ("policy.model_name", mine.model),
-        ("checkpointing.checkpoint_dir", mine.checkpoint_dir),
-        ("logger.log_dir", f"/data/logs/{mine.job_name}"),
+        ("grpo.max_num_steps", grpo.max_num_steps),
+        ("grpo.seed", grpo.seed),
+        ("grpo.num_prompts_per_step", grpo.num_prompts_per_step),
+        ("grpo.num_generations_per_prompt", grpo.num_generations_per_prompt),
+        ("policy.model_name", grpo.model),
+        ("checkpointing.checkpoint_dir", grpo.checkpoint_dir),
+        ("logger.log_dir", f"/data/logs/{grpo.job_name}"),
         ("logger.tensorboard_enabled", False),
-        ("logger.wandb_enabled", mine.wandb),
-        ("logger.wandb.name", mine.job_name),
-        (tensor_parallel_key(row), mine.tensor_parallel),
-        ("policy.generation.colocated.enabled", mine.colocated),
-        ("policy.generation.vllm_cfg.tensor_parallel_size", mine.vllm_tensor_parallel),
-        ("policy.generation.vllm_cfg.gpu_memory_utilization", mine.gpu_memory_utilization),
+        ("logger.wandb_enabled", grpo.wandb),
+        ("logger.wandb.name", grpo.job_name),
+        (tensor_parallel_key(row), grpo.tensor_parallel),
+        ("policy.generation.colocated.enabled", grpo.colocated),
+        ("policy.generation.vllm_cfg.tensor_parallel_size", grpo.vllm_tensor_parallel),
+        ("policy.generation.vllm_cfg.gpu_memory_utilization", grpo.gpu_memory_utilization),
     ]
-    batch = mine.num_prompts_per_step * mine.num_generations_per_prompt
+    batch = grpo.num_prompts_per_step * grpo.num_generations_per_prompt
     if batch % row["train_global_batch_size"]:
-        listed.append(("policy.train_global_batch_size", batch))  # R6: the batch must be a multiple of it
-    return listed + ([] if mine.colocated else _generation_resources(mine, nodes))
+        settings.append(("policy.train_global_batch_size", batch))  # R6: the batch must be a multiple of it
+    return settings + ([] if grpo.colocated else _generation_resources(grpo, nodes))
 
 
-def _generation_resources(mine: GrpoAnswers, nodes: int) -> list[tuple[str, Any]]:
-    where, alone = "policy.generation.colocated.resources", nodes == 1
+def _generation_resources(grpo: GrpoAnswers, nodes: int) -> list[tuple[str, Any]]:
+    resources, alone = "policy.generation.colocated.resources", nodes == 1
     return [
-        (f"{where}.num_nodes", None if alone else mine.generation_nodes),
-        (f"{where}.gpus_per_node", GPUS_PER_NODE // 2 if alone else GPUS_PER_NODE),
+        (f"{resources}.num_nodes", None if alone else grpo.generation_nodes),
+        (f"{resources}.gpus_per_node", GPUS_PER_NODE // 2 if alone else GPUS_PER_NODE),
     ]
 
 
@@ -144,14 +144,14 @@ def hydra_overrides(answers: Answers) -> list[str]:
 def resolve_config(answers: Answers) -> NemoConfig:
     """What NeMo RL would run with. Keys that the wizard does not know are kept as they are said."""
     row = recipe(answers.grpo.recipe)
-    said = list(_parse_overrides(answers.grpo.overrides))
+    overrides = list(_parse_overrides(answers.grpo.overrides))
     values = {**catalog.load("recipes")["base"], **_recipe_values(row), **dict(wizard_overrides(answers))}
-    for each in said:
+    for each in overrides:
         values.pop(each.key, None) if each.deleted else values.update({each.key: each.value})
     for key in _KEYS_FOLLOWING_SEQUENCE_LENGTH:
-        if key not in row["settings"] and not any(each.key == key for each in said):
+        if key not in row["settings"] and not any(each.key == key for each in overrides):
             values[key] = values.get(_MAX_SEQUENCE_LENGTH)
-    return NemoConfig(values, frozenset(each.key for each in said))
+    return NemoConfig(values, frozenset(each.key for each in overrides))
 
 
 def _parse_overrides(texts: Sequence[str]) -> Iterator[Override]:

@@ -21,16 +21,16 @@ if TYPE_CHECKING:
 
 
 def _resources(answers: Answers) -> Sequence[Resource]:
-    mine, place, ray = answers.grpo, answers.project, answers.raycluster
+    grpo, project, ray = answers.grpo, answers.project, answers.raycluster
     script = entrypoint(
-        recipe=mine.recipe,
+        recipe=grpo.recipe,
         overrides=hydra_overrides(answers),
-        dataset=mine.dataset,
-        final_number_answers=mine.final_number_answers,
+        dataset=grpo.dataset,
+        final_number_answers=grpo.final_number_answers,
     )
-    where = {
-        "project": place.project_id,
-        "location": place.region,
+    parent = {
+        "project": project.project_id,
+        "location": project.region,
         "cluster": answers.cluster.cluster_name,
         "namespace": ray.namespace,
         "raycluster": ray.raycluster_name,
@@ -45,9 +45,9 @@ def _resources(answers: Answers) -> Sequence[Resource]:
         Resource(
             step="grpo",
             kind="job",
-            name=mine.job_name,
+            name=grpo.job_name,
             spec=spec,
-            parent=where,
+            parent=parent,
             depends_on=(resource_id("raycluster", "raycluster", ray.raycluster_name),),
             command="ray job submit --address http://127.0.0.1:8265 -- bash job.sh",
             expected_duration=estimate_training(answers),
@@ -58,7 +58,7 @@ def _resources(answers: Answers) -> Sequence[Resource]:
 STEP = Step(
     answers=GrpoAnswers,
     title="GRPO",
-    purpose="What is trained, on what, and for how long.",
+    purpose="The model, the data set, and the parameters of the training run.",
     checks=CHECKS,
     resources=_resources,
 )

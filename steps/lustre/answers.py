@@ -14,7 +14,7 @@ class LustreAnswers(StepAnswers, step="lustre"):
 
     lustre_name: str = question(
         label="Lustre instance",
-        help="Its name; its address range is called NAME-range.",
+        help="The name of the instance. Its address range is named NAME-range.",
         parse=validators.text(
             r"[a-z]([-a-z0-9]{0,55}[a-z0-9])?",
             "lower-case letters, digits and hyphens, a letter first, at most 57 characters",
@@ -24,7 +24,7 @@ class LustreAnswers(StepAnswers, step="lustre"):
     )
     capacity_gib: int = question(
         label="Capacity",
-        help="In GiB, in the tier's steps. It can grow later, never shrink.",
+        help="In GiB, in the steps of the throughput tier. It can be increased later, but not decreased.",
         parse=validators.integer(9000, unit="GiB"),
         default=18000,
         kind="integer",
@@ -32,7 +32,7 @@ class LustreAnswers(StepAnswers, step="lustre"):
     )
     per_unit_storage_throughput: int = question(
         label="Throughput per TiB",
-        help="MB/s for each TiB. Cannot be changed later.",
+        help="MB/s per TiB. It cannot be changed later.",
         parse=lambda raw: int(validators.choice(_TIERS)(str(raw))),
         default=500,
         kind="choice",
@@ -41,13 +41,13 @@ class LustreAnswers(StepAnswers, step="lustre"):
     )
     filesystem: str = question(
         label="File system",
-        help="Lustre's own name for it, at most 8 characters.",
+        help="The name of the file system inside Lustre, at most 8 characters.",
         parse=_filesystem,
         default="lustrefs",
     )
     legacy_port: bool = question(
         label="Legacy port 6988",
-        help="Only for nodes older than GKE 1.33.2-gke.4655000. One switch for cluster and instance.",
+        help="Only for nodes older than GKE 1.33.2-gke.4655000. Applies to the cluster and the instance.",
         parse=validators.switch,
         default=False,
         kind="switch",
@@ -55,7 +55,7 @@ class LustreAnswers(StepAnswers, step="lustre"):
     )
     firewall: bool = question(
         label="Firewall rule for Lustre",
-        help="Allow Lustre's port from its range.",
+        help="Allow traffic to Lustre's port from Lustre's address range.",
         parse=validators.switch,
         default=True,
         kind="switch",

@@ -1,4 +1,4 @@
-"""Step 5, Lustre: the private range and peering, the firewall, the instance, and the volume that binds it to the cluster."""
+"""Step 5, Lustre: the address range and peering, the firewall rule, the instance, and the volume that connects it to the cluster."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
 
 def _address_range(answers: Answers, name: str, network: str) -> Resource:
-    project = answers.project.project_id
+    project_id = answers.project.project_id
     spec = {
         "name": name,
-        "network": network_path(project, network),
+        "network": network_path(project_id, network),
         "purpose": "VPC_PEERING",
         "addressType": "INTERNAL",
         "ipVersion": "IPV4",
@@ -30,7 +30,7 @@ def _address_range(answers: Answers, name: str, network: str) -> Resource:
         kind="address",
         name=name,
         spec=spec,
-        parent={"project": project},
+        parent={"project": project_id},
         depends_on=(resource_id("networks", "network", network),),
         command=gcloud_command(
             "compute addresses create",
@@ -51,17 +51,17 @@ def _peering(answers: Answers, name: str, network: str) -> Resource:
         parent={"project": answers.project.project_id, "network": network},
         depends_on=(resource_id("lustre", "address", name), api_id("servicenetworking")),
         command=gcloud_command("services vpc-peerings connect", flags),
-        expected_duration=DurationEstimate(60, 300, "minutes; not measured (google-cloud.md §5)"),
+        expected_duration=DurationEstimate(60, 300, "an estimate; Google publishes no figure"),
     )
 
 
 def _firewall(answers: Answers, network: str, address: str) -> Resource:
-    mine, project = answers.lustre, answers.project.project_id
-    ports = [PORT, LEGACY_PORT] if mine.legacy_port else [PORT]
-    name = f"{mine.lustre_name}-lnet"
+    lustre, project_id = answers.lustre, answers.project.project_id
+    ports = [PORT, LEGACY_PORT] if lustre.legacy_port else [PORT]
+    name = f"{lustre.lustre_name}-lnet"
     spec = {
         "name": name,
-        "network": network_path(project, network),
+        "network": network_path(project_id, network),
         "direction": "INGRESS",
         "sourceRanges": [OutputRef(address, "cidr")],
         "allowed": [{"IPProtocol": "tcp", "ports": ports}],
@@ -80,7 +80,7 @@ def _firewall(answers: Answers, network: str, address: str) -> Resource:
         kind="firewall",
         name=name,
         spec=spec,
-        parent={"project": project},
+        parent={"project": project_id},
         depends_on=(address,),
         command=command,
         adopt_paths=("network", "direction", "allowed"),
@@ -88,32 +88,34 @@ def _firewall(answers: Answers, network: str, address: str) -> Resource:
 
 
 def _instance(answers: Answers, network: str, depends_on: tuple[str, ...]) -> Resource:
-    mine, place = answers.lustre, answers.project
+    lustre, project = answers.lustre, answers.project
     spec: dict[str, Any] = {
-        "capacityGib": str(mine.capacity_gib),
-        "filesystem": mine.filesystem,
-        "network": network_path(place.project_id, network),
-        "perUnitStorageThroughput": str(mine.per_unit_storage_throughput),
+        "capacityGib": str(lustre.capacity_gib),
+        "filesystem": lustre.filesystem,
+        "network": network_path(project.project_id, network),
+        "perUnitStorageThroughput": str(lustre.per_unit_storage_throughput),
     }
-    spec |= {"gkeSupportEnabled": True} if mine.legacy_port else {}
+    spec |= {"gkeSupportEnabled": True} if lustre.legacy_port else {}
     flags = {
-        "per-unit-storage-throughput": mine.per_unit_storage_throughput,
-        "capacity-gib": mine.capacity_gib,
-        "filesystem": mine.filesystem,
-        "location": place.zone,
+        "per-unit-storage-throughput": lustre.per_unit_storage_throughput,
+        "capacity-gib": lustre.capacity_gib,
+        "filesystem": lustre.filesystem,
+        "location": project.zone,
         "network": spec["network"],
-        "gke-support-enabled": mine.legacy_port,
+        "gke-support-enabled": lustre.legacy_port,
     }
     return Resource(
         step="lustre",
         kind="lustre",
-        name=mine.lustre_name,
+        name=lustre.lustre_name,
         spec=spec,
-        parent={"project": place.project_id, "location": place.zone},
+        parent={"project": project.project_id, "location": project.zone},
         depends_on=depends_on,
-        command=gcloud_command("lustre instances create", flags, mine.lustre_name),
+        command=gcloud_command("lustre instances create", flags, lustre.lustre_name),
         expected_duration=DurationEstimate(
-            2400, 4800, "P99 of create is 40 to 80 minutes (google-cloud.md §5)"
+            2400,
+            4800,
+            "P99 of 40 to 80 minutes: https://github.com/GoogleCloudPlatform/magic-modules/pull/14878",
         ),
         usd_per_hour=None,
         adopt_paths=("network", "filesystem", "perUnitStorageThroughput"),
@@ -121,14 +123,14 @@ def _instance(answers: Answers, network: str, depends_on: tuple[str, ...]) -> Re
 
 
 def _resources(answers: Answers) -> Sequence[Resource]:
-    mine, place, network = answers.lustre, answers.project, answers.networks.network
-    address = _address_range(answers, f"{mine.lustre_name}-range", network)
+    lustre, project, network = answers.lustre, answers.project, answers.networks.network
+    address = _address_range(answers, f"{lustre.lustre_name}-range", network)
     peering = _peering(answers, address.name, network)
     instance = _instance(answers, network, (peering.id, api_id("lustre")))
     cluster = resource_id("cluster", "cluster", answers.cluster.cluster_name)
-    where = {
-        "project": place.project_id,
-        "location": place.region,
+    parent = {
+        "project": project.project_id,
+        "location": project.region,
         "cluster": answers.cluster.cluster_name,
     }
     volume = Resource(
@@ -136,12 +138,12 @@ def _resources(answers: Answers) -> Sequence[Resource]:
         kind="pv",
         name=PV_NAME,
         spec=persistent_volume(answers, instance.id),
-        parent=where,
+        parent=parent,
         depends_on=(cluster, instance.id),
         command="kubectl apply -f lustre-pv.yaml",
     )
     namespace = answers.raycluster.namespace
-    above = (
+    claim_dependencies = (
         (volume.id,)
         if namespace == "default"
         else (volume.id, resource_id("raycluster", "namespace", namespace))
@@ -151,18 +153,18 @@ def _resources(answers: Answers) -> Sequence[Resource]:
         kind="pvc",
         name=PVC_NAME,
         spec=persistent_volume_claim(answers),
-        parent=where | {"namespace": namespace},
-        depends_on=above,
+        parent=parent | {"namespace": namespace},
+        depends_on=claim_dependencies,
         command="kubectl apply -f lustre-pvc.yaml",
     )
-    rule = [_firewall(answers, network, address.id)] if mine.firewall else []
+    rule = [_firewall(answers, network, address.id)] if lustre.firewall else []
     return [address, peering, *rule, instance, volume, claim]
 
 
 STEP = Step(
     answers=LustreAnswers,
     title="Lustre",
-    purpose="The shared file system for model, data and checkpoints.",
+    purpose="The shared file system for the model, data and checkpoints.",
     checks=CHECKS,
     resources=_resources,
 )

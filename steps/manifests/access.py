@@ -44,7 +44,7 @@ def token_secret(answers: Answers) -> dict[str, object]:
 def release_config_map(answers: Answers) -> dict[str, object]:
     """The sidecar's script, and what it is asked to do. The settings are a file, so that they may change under a running head."""
     job = answers.grpo
-    asked = {
+    settings = {
         "AFTER_JOB": job.after_job,
         "RELEASE_MINUTES": f"{job.release_minutes:g}",
         "MAX_HOURS": f"{job.max_hours:g}",
@@ -53,7 +53,7 @@ def release_config_map(answers: Answers) -> dict[str, object]:
         "apiVersion": "v1",
         "kind": "ConfigMap",
         "metadata": _metadata(service_account_name(answers), answers),
-        "data": {"release.py": read_asset("job/release.py"), "settings.json": json.dumps(asked)},
+        "data": {"release.py": read_asset("job/release.py"), "settings.json": json.dumps(settings)},
     }
 
 
@@ -94,14 +94,14 @@ def role_binding(answers: Answers) -> dict[str, object]:
 
 def network_policy(answers: Answers) -> dict[str, object]:
     """Ray 2.49 has no authentication of its own: only this RayCluster's pods may reach this RayCluster's pods."""
-    mine = {"matchLabels": {"ray.io/cluster": answers.raycluster.raycluster_name}}
+    own_pods = {"matchLabels": {"ray.io/cluster": answers.raycluster.raycluster_name}}
     return {
         "apiVersion": "networking.k8s.io/v1",
         "kind": "NetworkPolicy",
         "metadata": _metadata(f"{answers.raycluster.raycluster_name}-own-pods-only", answers),
         "spec": {
-            "podSelector": mine,
+            "podSelector": own_pods,
             "policyTypes": ["Ingress"],
-            "ingress": [{"from": [{"podSelector": mine}]}],
+            "ingress": [{"from": [{"podSelector": own_pods}]}],
         },
     }

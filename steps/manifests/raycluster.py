@@ -49,9 +49,9 @@ exit 1
 
 def raycluster(answers: Answers) -> dict[str, Any]:
     """The whole object with as many workers as GPU nodes; it is created with none and raised when its head is ready."""
-    mine = answers.raycluster
-    meta: dict[str, Any] = {"name": mine.raycluster_name, "namespace": mine.namespace}
-    if mine.overwrite_container_cmd:
+    ray_answers = answers.raycluster
+    meta: dict[str, Any] = {"name": ray_answers.raycluster_name, "namespace": ray_answers.namespace}
+    if ray_answers.overwrite_container_cmd:
         meta["annotations"] = {"ray.io/overwrite-container-cmd": "true"}
     return {
         "apiVersion": "ray.io/v1",
@@ -103,14 +103,14 @@ def _common_volumes(answers: Answers) -> list[dict[str, object]]:
 
 
 def _head_pod_spec(answers: Answers) -> dict[str, object]:
-    mine = answers.raycluster
+    ray_answers = answers.raycluster
     resources = {
         "limits": {**_HEAD_RESOURCES, "nvidia.com/gpu": 0},
         "requests": {**_HEAD_RESOURCES, "nvidia.com/gpu": 0},
     }
     ray = {
         "name": "ray-head",
-        "image": mine.image,
+        "image": ray_answers.image,
         "imagePullPolicy": "IfNotPresent",
         "resources": resources,
         "env": [_HEAD_ENV, *_token_file_env()],
@@ -130,18 +130,18 @@ def _head_pod_spec(answers: Answers) -> dict[str, object]:
 
 def _release_sidecar(answers: Answers) -> dict[str, object]:
     """Asks Ray on 127.0.0.1 whether the job has ended, and then lets the GPU nodes go. The same file runs in a rehearsal."""
-    mine = answers.raycluster
+    ray_answers = answers.raycluster
     return {
         "name": "release",
-        "image": mine.image,
+        "image": ray_answers.image,
         "imagePullPolicy": "IfNotPresent",
         "resources": {
             "requests": {"cpu": "100m", "memory": "128Mi"},
             "limits": {"cpu": "500m", "memory": "256Mi"},
         },
         "env": [
-            {"name": "RAYCLUSTER", "value": mine.raycluster_name},
-            {"name": "NAMESPACE", "value": mine.namespace},
+            {"name": "RAYCLUSTER", "value": ray_answers.raycluster_name},
+            {"name": "NAMESPACE", "value": ray_answers.namespace},
         ],
         "command": ["python3", f"{RELEASE_PATH}/release.py"],
         "volumeMounts": [{"name": "release", "mountPath": RELEASE_PATH, "readOnly": True}],

@@ -18,22 +18,22 @@ def storage_class(answers: Answers) -> str:
 
 
 def persistent_volume(answers: Answers, lustre_id: str) -> dict[str, object]:
-    place, mine = answers.project, answers.lustre
+    project, lustre = answers.project, answers.lustre
     return {
         "apiVersion": "v1",
         "kind": "PersistentVolume",
         "metadata": {"name": PV_NAME},
         "spec": {
             "storageClassName": storage_class(answers),
-            "capacity": {"storage": f"{mine.capacity_gib}Gi"},
+            "capacity": {"storage": f"{lustre.capacity_gib}Gi"},
             "accessModes": ["ReadWriteMany"],
             "persistentVolumeReclaimPolicy": "Retain",
             "volumeMode": "Filesystem",
             "claimRef": {"namespace": answers.raycluster.namespace, "name": PVC_NAME},
             "csi": {
                 "driver": "lustre.csi.storage.gke.io",
-                "volumeHandle": f"{place.project_id}/{place.zone}/{mine.lustre_name}",
-                "volumeAttributes": {"ip": OutputRef(lustre_id, "ip"), "filesystem": mine.filesystem},
+                "volumeHandle": f"{project.project_id}/{project.zone}/{lustre.lustre_name}",
+                "volumeAttributes": {"ip": OutputRef(lustre_id, "ip"), "filesystem": lustre.filesystem},
             },
         },
     }

@@ -1,4 +1,4 @@
-"""Step 3, Networks: the cluster's VPC, the gVNIC network and the RDMA network with its eight subnets."""
+"""Step 3, Networks: the cluster's VPC, the gVNIC network, and the RDMA network with its eight subnets."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from grpo_wizard.steps.answers import Answers
 
 
-_NETWORK_DURATION = DurationEstimate(10, 90, "gcloud's own waits; no published figure")
+_NETWORK_DURATION = DurationEstimate(10, 90, "gcloud's own timeouts; Google publishes no figure")
 
 
 def _network(
@@ -26,16 +26,16 @@ def _network(
     flags: dict[str, object],
     adopt_paths: tuple[str, ...],
 ) -> Resource:
-    project = answers.project.project_id
+    project_id = answers.project.project_id
     return Resource(
         step="networks",
         kind="network",
         name=name,
         spec={"name": name, "routingConfig": {"routingMode": "REGIONAL"}, **spec},
         parent={
-            "project": project,
-            "gke": answers.cluster.cluster_name,
-        },  # whose rules may be left behind on it
+            "project": project_id,
+            "gke": answers.cluster.cluster_name,  # GKE may leave firewall rules of this cluster on it
+        },
         depends_on=(api_id("compute"),),
         command=gcloud_command("compute networks create", flags, name),
         expected_duration=_NETWORK_DURATION,
@@ -44,16 +44,16 @@ def _network(
 
 
 def _subnet(name: str, network: str, cidr: str, answers: Answers) -> Resource:
-    place = answers.project
+    project = answers.project
     spec = {
         "name": name,
-        "network": network_path(place.project_id, network),
+        "network": network_path(project.project_id, network),
         "ipCidrRange": cidr,
         "privateIpGoogleAccess": False,
     }
     command = gcloud_command(
         "compute networks subnets create",
-        {"network": network, "region": place.region, "range": cidr},
+        {"network": network, "region": project.region, "range": cidr},
         name,
     )
     return Resource(
@@ -61,7 +61,7 @@ def _subnet(name: str, network: str, cidr: str, answers: Answers) -> Resource:
         kind="subnet",
         name=name,
         spec=spec,
-        parent={"project": place.project_id, "region": place.region},
+        parent={"project": project.project_id, "region": project.region},
         depends_on=(resource_id("networks", "network", network),),
         command=command,
         expected_duration=_NETWORK_DURATION,
@@ -70,12 +70,12 @@ def _subnet(name: str, network: str, cidr: str, answers: Answers) -> Resource:
 
 
 def _gvnic_firewall(answers: Answers, network: str) -> Resource:
-    mine, project = answers.networks, answers.project.project_id
-    name = f"{mine.gvnic_prefix}-internal"
-    source = GVNIC_RANGE if mine.narrow_firewall else "192.168.0.0/16"
+    networks, project_id = answers.networks, answers.project.project_id
+    name = f"{networks.gvnic_prefix}-internal"
+    source = GVNIC_RANGE if networks.narrow_firewall else "192.168.0.0/16"
     spec = {
         "name": name,
-        "network": network_path(project, network),
+        "network": network_path(project_id, network),
         "direction": "INGRESS",
         "sourceRanges": [source],
         "allowed": [
@@ -95,7 +95,7 @@ def _gvnic_firewall(answers: Answers, network: str) -> Resource:
         kind="firewall",
         name=name,
         spec=spec,
-        parent={"project": project},
+        parent={"project": project_id},
         depends_on=(resource_id("networks", "network", network),),
         command=gcloud_command("compute firewall-rules create", flags, name),
         expected_duration=_NETWORK_DURATION,
@@ -104,15 +104,19 @@ def _gvnic_firewall(answers: Answers, network: str) -> Resource:
 
 
 def _existing_vpc(answers: Answers) -> list[Resource]:
-    """The VPC, and the cluster's subnet in it where one is named: looked at only."""
-    mine, place, note = answers.networks, answers.project, "named by you: used, never deleted"
-    project, name, subnet = place.project_id, mine.network, mine.subnetwork
+    """The VPC, and the cluster's subnet in it if one is named: both are only read."""
+    networks, project, note = (
+        answers.networks,
+        answers.project,
+        "existing resource: used as it is, never changed or deleted",
+    )
+    project_id, name, subnet = project.project_id, networks.network, networks.subnetwork
     vpc = Resource(
         step="networks",
         kind="network",
         name=name,
         spec={"name": name},
-        parent={"project": project},
+        parent={"project": project_id},
         depends_on=(api_id("compute"),),
         command=gcloud_command("compute networks describe", {}, name),
         note=note,
@@ -121,9 +125,9 @@ def _existing_vpc(answers: Answers) -> list[Resource]:
     )
     if not subnet:
         return [vpc]
-    spec = {"name": subnet, "network": network_path(project, name)}
-    where = {"project": project, "region": place.region}
-    look = gcloud_command("compute networks subnets describe", {"region": place.region}, subnet)
+    spec = {"name": subnet, "network": network_path(project_id, name)}
+    parent = {"project": project_id, "region": project.region}
+    command = gcloud_command("compute networks subnets describe", {"region": project.region}, subnet)
     return [
         vpc,
         Resource(
@@ -131,9 +135,9 @@ def _existing_vpc(answers: Answers) -> list[Resource]:
             kind="subnet",
             name=subnet,
             spec=spec,
-            parent=where,
+            parent=parent,
             depends_on=(vpc.id,),
-            command=look,
+            command=command,
             note=note,
             data_source=True,
             adopt_paths=("network",),
@@ -142,22 +146,22 @@ def _existing_vpc(answers: Answers) -> list[Resource]:
 
 
 def _resources(answers: Answers) -> Sequence[Resource]:
-    mine, project, zone = answers.networks, answers.project.project_id, answers.project.zone
-    gvnic, rdma = f"{mine.gvnic_prefix}-net", f"{mine.rdma_prefix}-net"
+    networks, project_id, zone = answers.networks, answers.project.project_id, answers.project.zone
+    gvnic, rdma = f"{networks.gvnic_prefix}-net", f"{networks.rdma_prefix}-net"
     profile = f"{zone}-vpc-roce"
-    mtu = {"mtu": mine.mtu} if mine.mtu else {}
+    mtu = {"mtu": networks.mtu} if networks.mtu else {}
     subnets = [
-        _subnet(f"{mine.rdma_prefix}-sub-{n}", rdma, rdma_range(n), answers) for n in range(RDMA_SUBNETS)
+        _subnet(f"{networks.rdma_prefix}-sub-{n}", rdma, rdma_range(n), answers) for n in range(RDMA_SUBNETS)
     ]
     vpc = (
         _existing_vpc(answers)
-        if mine.use_existing
+        if networks.use_existing
         else [
             _network(
-                mine.network,
+                networks.network,
                 answers,
                 {"autoCreateSubnetworks": True, **mtu},
-                {"subnet-mode": "auto", "mtu": mine.mtu or None},
+                {"subnet-mode": "auto", "mtu": networks.mtu or None},
                 ("autoCreateSubnetworks",),
             )
         ]
@@ -171,14 +175,14 @@ def _resources(answers: Answers) -> Sequence[Resource]:
             {"subnet-mode": "custom"},
             ("autoCreateSubnetworks",),
         ),
-        _subnet(f"{mine.gvnic_prefix}-sub", gvnic, GVNIC_RANGE, answers),
+        _subnet(f"{networks.gvnic_prefix}-sub", gvnic, GVNIC_RANGE, answers),
         _gvnic_firewall(answers, gvnic),
         _network(
             rdma,
             answers,
             {
                 "autoCreateSubnetworks": False,
-                "networkProfile": f"projects/{project}/global/networkProfiles/{profile}",
+                "networkProfile": f"projects/{project_id}/global/networkProfiles/{profile}",
             },
             {"network-profile": profile, "subnet-mode": "custom"},
             ("networkProfile", "autoCreateSubnetworks"),
@@ -190,7 +194,7 @@ def _resources(answers: Answers) -> Sequence[Resource]:
 STEP = Step(
     answers=NetworksAnswers,
     title="Networks",
-    purpose="The cluster's VPC, and two more for the GPU nodes.",
+    purpose="The VPC of the cluster, and two networks for the GPU nodes.",
     checks=CHECKS,
     resources=_resources,
 )

@@ -9,7 +9,7 @@ from grpo_wizard.steps.core.answers import Field, StepAnswers, question, secret
 
 _project_id = validators.text(
     r"([a-z0-9][-a-z0-9.]*\.[a-z]+:)?[a-z][-a-z0-9]{4,28}[a-z0-9]",
-    "6 to 30 lower-case letters, digits or hyphens, a letter first, no hyphen last (older ids may begin with a domain, as in example.com:my-proj)",
+    "6 to 30 lower-case letters, digits or hyphens, a letter first, no hyphen last (older IDs may begin with a domain, as in example.com:my-proj)",
 )
 _region = validators.text(r"[a-z]+-[a-z]+[0-9]+", "a region such as us-central1")
 _zone = validators.text(r"[a-z]+-[a-z]+[0-9]+-([a-z]|ai[0-9]+[a-z])", "a zone such as us-central1-b")
@@ -24,21 +24,21 @@ class ProjectAnswers(StepAnswers, step="project"):
 
     project_id: str = question(
         label="Project",
-        help="The Google Cloud project that everything is made in.",
+        help="The Google Cloud project in which all resources are created.",
         parse=_project_id,
         env=("PROJECT_ID",),
         choices_from="projects",
     )
     region: str = question(
         label="Region",
-        help="Where the cluster's control plane and the subnets live.",
+        help="The region of the cluster's control plane and of the subnets.",
         parse=_region,
         default="us-central1",
         env=("CONTROL_PLANE_REGION", "REGION"),
     )
     zone: str = question(
         label="Zone",
-        help="Where the GPU nodes, the head's node and Lustre live.",
+        help="The zone of the GPU nodes, the Ray head and Lustre.",
         parse=_zone,
         default="us-central1-b",
         env=("NODE_ZONE", "ZONE"),
@@ -46,7 +46,7 @@ class ProjectAnswers(StepAnswers, step="project"):
     )
     create_project: bool = question(
         label="Create the project",
-        help="Make this project first and link it to a billing account.",
+        help="Create this project first and link it to a billing account.",
         parse=validators.switch,
         default=False,
         kind="switch",
@@ -54,7 +54,7 @@ class ProjectAnswers(StepAnswers, step="project"):
     )
     billing_account: str = question(
         label="Billing account",
-        help="Linked to a project that is created here.",
+        help="The billing account to link to the new project.",
         parse=validators.optional(_billing),
         default="",
         advanced=True,
@@ -63,15 +63,15 @@ class ProjectAnswers(StepAnswers, step="project"):
     )
     grant_roles: bool = question(
         label="Grant missing roles",
-        help="Add the roles that the check names to your own account. Adds only, never takes away.",
+        help="Grant your account the roles that the permissions check reports as missing. Roles are only added, never removed.",
         parse=validators.switch,
         default=False,
         kind="switch",
         advanced=True,
     )
     member: str = question(
-        label="Account for the roles",
-        help="Whom the roles are granted to: user:…, serviceAccount:… or principal://… (empty: your own).",
+        label="Account to grant roles to",
+        help="The account that gets the roles: user:…, serviceAccount:… or principal://… (empty: your own).",
         parse=validators.optional(
             validators.text(
                 r"(user|serviceAccount|group):\S+@\S+|principal(Set)?://\S+",
@@ -84,8 +84,8 @@ class ProjectAnswers(StepAnswers, step="project"):
         shown_when=lambda a: bool(a.project.grant_roles),
     )
     max_usd: float = question(
-        label="Spend at most",
-        help="USD in all, of what has a known price: warned at 80 %, and then nothing more is started. 0: no limit.",
+        label="Spending limit",
+        help="Total USD for resources with a known price. A warning is shown at 80 %; at 100 % nothing more is started. 0: no limit.",
         parse=validators.number(0, 100_000_000),
         default=0.0,
         kind="number",
@@ -93,8 +93,8 @@ class ProjectAnswers(StepAnswers, step="project"):
         advanced=True,
     )
     ownership_marks: bool = question(
-        label="Ownership marks",
-        help="Write this deployment's mark on all that it makes, so that it can be found again.",
+        label="Ownership labels",
+        help="Label every created resource with this deployment's ID, so that it can be found again.",
         parse=validators.switch,
         default=True,
         kind="switch",
@@ -102,11 +102,11 @@ class ProjectAnswers(StepAnswers, step="project"):
     )
     hf_token: ClassVar[Field] = secret(
         label="Hugging Face token",
-        help="Read access; needed for gated models. Goes into a Kubernetes Secret and nowhere else.",
+        help="A token with read access, required for gated models. Stored only in a Kubernetes Secret.",
         env=("HF_TOKEN",),
     )
     wandb_api_key: ClassVar[Field] = secret(
         label="Weights & Biases key",
-        help="Only if you want the run logged there. Goes into a Kubernetes Secret and nowhere else.",
+        help="Required only to log the run to Weights & Biases. Stored only in a Kubernetes Secret.",
         env=("WANDB_API_KEY",),
     )

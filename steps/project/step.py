@@ -1,4 +1,4 @@
-"""Step 1, Project: which project, region and zone; the APIs; who may do what; the two tokens."""
+"""Step 1, Project: the project, its region and zone, the APIs, roles, and the two tokens."""
 
 from __future__ import annotations
 
@@ -16,51 +16,53 @@ if TYPE_CHECKING:
 
 
 def _resources(answers: Answers) -> Sequence[Resource]:
-    mine = answers.project
-    project = mine.project_id
-    made = [_new_project(project, mine.billing_account)] if mine.create_project else []
-    above = tuple(r.id for r in made)
-    apis = [_api_resource(project, name, above) for name in APIS]
-    return [*made, *apis, *_role_bindings(answers, tuple(api.id for api in apis))]
+    project = answers.project
+    project_id = project.project_id
+    created = [_new_project(project_id, project.billing_account)] if project.create_project else []
+    created_ids = tuple(r.id for r in created)
+    apis = [_api_resource(project_id, name, created_ids) for name in APIS]
+    return [*created, *apis, *_role_bindings(answers, tuple(api.id for api in apis))]
 
 
-def _new_project(project: str, billing_account: str) -> Resource:
+def _new_project(project_id: str, billing_account: str) -> Resource:
     account = billing_account.removeprefix("billingAccounts/")
     link = (
-        f" && {gcloud_command(f'billing projects link {project}', {'billing-account': account})}"
+        f" && {gcloud_command(f'billing projects link {project_id}', {'billing-account': account})}"
         if account
         else ""
     )
     return Resource(
         step="project",
         kind="project",
-        name=project,
-        spec={"projectId": project, "billingAccount": account},
-        parent={"project": project},
-        command=gcloud_command("projects create", {}, project) + link,
+        name=project_id,
+        spec={"projectId": project_id, "billingAccount": account},
+        parent={"project": project_id},
+        command=gcloud_command("projects create", {}, project_id) + link,
         retain_on_destroy=True,
-        note="stays at destroy unless --delete-project names it",
+        note="kept by destroy unless --delete-project names it",
     )
 
 
-def _api_resource(project: str, name: str, depends_on: tuple[str, ...]) -> Resource:
+def _api_resource(project_id: str, name: str, depends_on: tuple[str, ...]) -> Resource:
     return Resource(
         step="project",
         kind="api",
         name=name,
         spec={"state": "ENABLED"},
-        parent={"project": project},
+        parent={"project": project_id},
         depends_on=depends_on,
-        command=gcloud_command("services enable", {"project": project}, name),
-        expected_duration=DurationEstimate(2, 60, "seen in rehearsal; minutes to be felt (cases a07)"),
+        command=gcloud_command("services enable", {"project": project_id}, name),
+        expected_duration=DurationEstimate(
+            2, 60, "measured in rehearsal; it can take minutes to take effect"
+        ),
         retain_on_destroy=True,
-        note="stays at destroy: others may need it",
+        note="kept by destroy because other workloads may use it",
     )
 
 
 def _role_bindings(answers: Answers, depends_on: tuple[str, ...]) -> list[Resource]:
-    mine = answers.project
-    if not mine.grant_roles:
+    project = answers.project
+    if not project.grant_roles:
         return []
     roles = sorted(set(PERMISSIONS.values()))
     return [
@@ -68,16 +70,16 @@ def _role_bindings(answers: Answers, depends_on: tuple[str, ...]) -> list[Resour
             step="project",
             kind="iam_binding",
             name=role,
-            spec={"role": role, "member": mine.member},
-            parent={"project": mine.project_id},
+            spec={"role": role, "member": project.member},
+            parent={"project": project.project_id},
             depends_on=depends_on,
             command=gcloud_command(
                 "projects add-iam-policy-binding",
-                {"member": mine.member or "user:YOU", "role": role, "condition": "None"},
-                mine.project_id,
+                {"member": project.member or "user:YOU", "role": role, "condition": "None"},
+                project.project_id,
             ),
             retain_on_destroy=True,
-            note="stays at destroy: others may need it",
+            note="kept by destroy because other workloads may use it",
         )
         for role in roles
     ]
@@ -86,7 +88,7 @@ def _role_bindings(answers: Answers, depends_on: tuple[str, ...]) -> list[Resour
 STEP = Step(
     answers=ProjectAnswers,
     title="Project",
-    purpose="Which project, and where.",
+    purpose="The Google Cloud project, its region and zone.",
     checks=CHECKS,
     resources=_resources,
 )

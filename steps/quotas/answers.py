@@ -25,7 +25,7 @@ class QuotasAnswers(StepAnswers, step="quotas"):
 
     gpu_type: str = question(
         label="GPU",
-        help="The accelerator that you have reserved.",
+        help="The GPU type that you have reserved.",
         parse=validators.choice(_GPUS),
         default="nvidia-b200",
         env=("GPU_TYPE",),
@@ -34,7 +34,7 @@ class QuotasAnswers(StepAnswers, step="quotas"):
     )
     machine_type: str = question(
         label="Machine type",
-        help="Eight of these GPUs in one machine.",
+        help="The machine with eight of these GPUs.",
         parse=validators.choice([m for g in _GPUS for m in catalog.gpu_spec(g)["machine_types"]]),
         default=_machine_types,
         env=("MACHINE_TYPE",),
@@ -43,15 +43,15 @@ class QuotasAnswers(StepAnswers, step="quotas"):
     )
     gpu_nodes: int = question(
         label="GPU nodes",
-        help="Machines with eight GPUs each; also the pool's maximum.",
+        help="Number of machines with eight GPUs each; also the maximum size of the GPU pool.",
         parse=validators.integer(1, 64),
         default=2,
         env=("REPLICA_COUNT",),
         kind="integer",
     )
     capacity: str = question(
-        label="Capacity",
-        help="Where the machines come from: a reservation; flex_start queues for them; spot may lose them; on_demand has no promise.",
+        label="Provisioning model",
+        help="Where the machines come from: a reservation, flex_start (queued), spot (can be preempted) or on_demand (often unavailable).",
         parse=validators.choice(provisioning.CHOICES),
         default="reservation",
         kind="choice",
@@ -59,7 +59,7 @@ class QuotasAnswers(StepAnswers, step="quotas"):
     )
     reservation: str = question(
         label="Reservation",
-        help="Its name, or projects/P/reservations/N, …/reservationBlocks/B.",
+        help="Its name, or projects/P/reservations/N, optionally with /reservationBlocks/B.",
         parse=validators.optional(validate_reservation),
         default=lambda a: None if a.quotas.capacity == "reservation" else "",
         env=("RESERVATION",),

@@ -1,4 +1,4 @@
-"""Step 2, Quotas and reservation: which machines, how many, and who has kept them. Creates nothing; the GPU pool uses it."""
+"""Step 2, Quotas and reservation: the GPU machines and where they come from. Creates no resource; the GPU pool uses the answers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def _resources(answers: Answers) -> Sequence[Resource]:
 STEP = Step(
     answers=QuotasAnswers,
     title="Quotas and reservation",
-    purpose="Which machines, and who has kept them for you.",
+    purpose="The GPU machines, and the reservation that provides them.",
     checks=CHECKS,
     resources=_resources,
 )

@@ -16,26 +16,26 @@ class RayclusterAnswers(StepAnswers, step="raycluster"):
 
     raycluster_name: str = question(
         label="RayCluster",
-        help="Its name in Kubernetes.",
+        help="The name of the RayCluster in Kubernetes.",
         parse=validators.cluster_name,
         default="ray-cluster-kuberay",
     )
     namespace: str = question(
         label="Namespace",
-        help="Where its pods live.",
+        help="The Kubernetes namespace of its pods.",
         parse=validators.kubernetes_name,
         default="default",
         env=("NAMESPACE",),
     )
     image: str = question(
         label="Image",
-        help="NeMo RL's own container; the wizard knows v0.5.0.",
+        help="The NeMo RL container image. v0.5.0 is supported.",
         parse=_image,
         default="nvcr.io/nvidia/nemo-rl:v0.5.0",
     )
     rdma_interfaces: bool = question(
-        label="RDMA in the pods",
-        help="Ask for the gVNIC and the eight RDMA cards in the worker pods.",
+        label="RDMA interfaces",
+        help="Give the worker pods the gVNIC and the eight RDMA interfaces.",
         parse=validators.switch,
         default=True,
         kind="switch",
@@ -43,15 +43,15 @@ class RayclusterAnswers(StepAnswers, step="raycluster"):
     )
     network_policy: bool = question(
         label="NetworkPolicy",
-        help="Only this RayCluster's own pods may reach its pods.",
+        help="Allow only pods of this RayCluster to connect to its pods.",
         parse=validators.switch,
         default=True,
         kind="switch",
         advanced=True,
     )
     overwrite_container_cmd: bool = question(
-        label="Own start command",
-        help="Keep KubeRay from flattening the start script, which would print every variable.",
+        label="Custom start command",
+        help="Keep KubeRay from rewriting the start script, which would print every environment variable.",
         parse=validators.switch,
         default=True,
         kind="switch",
@@ -59,7 +59,7 @@ class RayclusterAnswers(StepAnswers, step="raycluster"):
     )
     fluentbit: bool = question(
         label="Ship logs",
-        help="A fluent-bit sidecar that sends Ray's logs to Cloud Logging.",
+        help="Run a fluent-bit sidecar that sends Ray's logs to Cloud Logging.",
         parse=validators.switch,
         default=False,
         kind="switch",

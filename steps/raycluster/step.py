@@ -1,4 +1,4 @@
-"""Step 6, RayCluster: the tokens, the head and the GPU workers, and who may reach them."""
+"""Step 6, RayCluster: the token Secret, the head and the GPU workers, and their network policy."""
 
 from __future__ import annotations
 
@@ -20,19 +20,21 @@ if TYPE_CHECKING:
 
 
 def _kubernetes_objects(answers: Answers) -> list[tuple[str, dict[str, Any]]]:
-    """(kind, manifest) of all that the RayCluster leans on."""
-    made = [
+    """(kind, manifest) of every object that the RayCluster depends on."""
+    objects = [
         ("secret", access.token_secret(answers)),
         ("configmap", access.release_config_map(answers)),
         ("service_account", access.service_account(answers)),
         ("role", access.role(answers)),
         ("role_binding", access.role_binding(answers)),
     ]
-    made += [("network_policy", access.network_policy(answers))] if answers.raycluster.network_policy else []
-    return made + ([("configmap", fluentbit_config(answers))] if answers.raycluster.fluentbit else [])
+    objects += (
+        [("network_policy", access.network_policy(answers))] if answers.raycluster.network_policy else []
+    )
+    return objects + ([("configmap", fluentbit_config(answers))] if answers.raycluster.fluentbit else [])
 
 
-def _namespace(name: str, where: Mapping[str, str], cluster: str) -> list[Resource]:
+def _namespace(name: str, parent: Mapping[str, str], cluster: str) -> list[Resource]:
     if name == "default":
         return []
     manifest = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
@@ -42,7 +44,7 @@ def _namespace(name: str, where: Mapping[str, str], cluster: str) -> list[Resour
             kind="namespace",
             name=name,
             spec=manifest,
-            parent=where,
+            parent=parent,
             depends_on=(cluster,),
             command=f"kubectl create namespace {name}",
         )
@@ -50,7 +52,7 @@ def _namespace(name: str, where: Mapping[str, str], cluster: str) -> list[Resour
 
 
 def _log_writers(answers: Answers) -> list[Resource]:
-    """fluent-bit under Workload Identity writes as its pod's ServiceAccount (tutorial-defects 29): the head's, and the workers' default one."""
+    """The roles that let fluent-bit write logs. With Workload Identity Federation it acts as its pod's ServiceAccount: the head has its own, the workers use the default one."""
     if not answers.raycluster.fluentbit:
         return []
     return [
@@ -60,33 +62,33 @@ def _log_writers(answers: Answers) -> list[Resource]:
 
 
 def _log_writer(answers: Answers, account: str, who: str) -> Resource:
-    place, role = answers.project, "roles/logging.logWriter"
+    project, role = answers.project, "roles/logging.logWriter"
     member = f"principal://KSA/{answers.raycluster.namespace}/{account}"
     return Resource(
         step="raycluster",
         kind="iam_binding",
         name=f"{role}/{who}",
         spec={"role": role, "member": member},
-        parent={"project": place.project_id},
+        parent={"project": project.project_id},
         depends_on=(resource_id("project", "api", "cloudresourcemanager.googleapis.com"),),
         command=gcloud_command(
-            "projects add-iam-policy-binding", {"member": member, "role": role}, place.project_id
+            "projects add-iam-policy-binding", {"member": member, "role": role}, project.project_id
         ),
         retain_on_destroy=True,
-        note="stays at destroy: others may need it",
+        note="kept by destroy because other workloads may use it",
     )
 
 
 def _resources(answers: Answers) -> Sequence[Resource]:
-    place, mine = answers.project, answers.raycluster
-    above = {
-        "project": place.project_id,
-        "location": place.region,
+    project, ray = answers.project, answers.raycluster
+    cluster_parent = {
+        "project": project.project_id,
+        "location": project.region,
         "cluster": answers.cluster.cluster_name,
     }
     cluster = resource_id("cluster", "cluster", answers.cluster.cluster_name)
-    namespace = _namespace(mine.namespace, above, cluster)
-    where = above | {"namespace": mine.namespace}
+    namespace = _namespace(ray.namespace, cluster_parent, cluster)
+    parent = cluster_parent | {"namespace": ray.namespace}
     base = (cluster, *(r.id for r in namespace))
     objects = [
         Resource(
@@ -94,7 +96,7 @@ def _resources(answers: Answers) -> Sequence[Resource]:
             kind=kind,
             name=body["metadata"]["name"],
             spec=body,
-            parent=where,
+            parent=parent,
             depends_on=base,
             command=f"kubectl apply -f {kind}.yaml",
         )
@@ -107,30 +109,32 @@ def _resources(answers: Answers) -> Sequence[Resource]:
         resource_id("cluster", "daemonset", "nccl-rdma-installer"),
         *(resource_id("cluster", "device_network", name) for name in device_names()),
     )
-    ray = Resource(
+    cluster_object = Resource(
         step="raycluster",
         kind="raycluster",
-        name=mine.raycluster_name,
+        name=ray.raycluster_name,
         spec=raycluster(answers),
-        parent=where,
+        parent=parent,
         depends_on=needs,
         command="kubectl apply -f raycluster.yaml",
         expected_duration=DurationEstimate(
-            300, 1800, "nodes 4 to 35 m, image pull not published (google-cloud.md §5)"
+            300,
+            1800,
+            "4 to 35 minutes for the nodes: https://github.com/NVIDIA/aicr/issues/2764; the time of the image pull is not published",
         ),
-        note=f"head first, then {answers.quotas.gpu_nodes} workers; " + format_release_note(answers),
+        note=f"the head first, then {answers.quotas.gpu_nodes} workers; " + format_release_note(answers),
         adopt_paths=("spec.workerGroupSpecs",),
     )
-    return [*namespace, *objects, *_log_writers(answers), ray]
+    return [*namespace, *objects, *_log_writers(answers), cluster_object]
 
 
 def format_release_note(answers: Answers) -> str:
-    """What becomes of the GPU nodes when the job has ended, in one clause."""
+    """What happens to the GPU nodes after the job, in one clause."""
     job = answers.grpo
-    limit = f"; after {job.max_hours:g} h in any case" if job.max_hours else ""
+    limit = f", and after {job.max_hours:g} h in any case" if job.max_hours else ""
     if job.after_job == "keep":
-        return "the GPU nodes stay after the job" + limit
-    return f"the GPU nodes are released {job.release_minutes:g} min after the job{limit} (a reservation bills on all the same)"
+        return "the GPU nodes are kept after the job" + limit
+    return f"the GPU nodes are released {job.release_minutes:g} min after the job{limit} (a reservation is still billed)"
 
 
 def _interfaces(answers: Answers, reader: CloudReader) -> Iterable[CheckFinding]:

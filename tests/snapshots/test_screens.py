@@ -349,7 +349,7 @@ def test_destroy_screen(asked: bool, size: str, home: Home, snap_compare: Snap) 
                 r.name != "nemo-net" and not r.retain_on_destroy,
                 "adopted"
                 if r.name == "nemo-net"
-                else "stays at destroy: others may need it"
+                else "kept by destroy because other workloads may use it"
                 if r.retain_on_destroy
                 else "",
             )
