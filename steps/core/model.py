@@ -15,9 +15,6 @@ if TYPE_CHECKING:
 Level = Literal["pass", "info", "warn", "block"]
 ResourceState = Literal["absent", "creating", "ready", "failed", "deleting"]
 Ownership = Literal["created", "adopted", "none"]
-NON_BILLABLE = frozenset(
-    {"project", "api", "iam_binding"}
-)  # kinds that cost nothing, and that checks need before they can look
 _MAX_VALUE_CHARS = 60  # characters of a value in a line about drift
 
 

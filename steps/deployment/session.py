@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from grpo_wizard.state.model import Deployment, ResourceRecord
 from grpo_wizard.state.store import StateStore
+from grpo_wizard.steps.clients.registry import KINDS
 from grpo_wizard.steps.core.model import Resource
 from grpo_wizard.steps.core.workflow import Workflow
 from grpo_wizard.steps.pricing.book import BUILT_IN_PRICES, PriceBook, with_prices
@@ -92,15 +93,11 @@ class Session:
 
 def _deletion_spec(resource: Resource) -> dict[str, object]:
     """As much of a spec as deleting needs: which object it is. Never a secret, never a large script."""
-    spec = resource.spec
-    if "apiVersion" in spec:
+    spec, info = resource.spec, KINDS[resource.kind]
+    if info.object_kind:
         meta = {key: spec["metadata"][key] for key in ("name", "namespace") if key in spec["metadata"]}
         return {"apiVersion": spec["apiVersion"], "kind": spec["kind"], "metadata": meta}
-    return {
-        key: spec[key]
-        for key in ("network", "reservedPeeringRanges", "billingAccount", "role", "member")
-        if key in spec
-    }
+    return {key: spec[key] for key in info.recorded_keys if key in spec}
 
 
 def _resource_from_record(record: ResourceRecord) -> Resource:

@@ -7,9 +7,10 @@ import dataclasses
 from collections.abc import AsyncIterator, Sequence
 
 from grpo_wizard.state.errors import WizardError
+from grpo_wizard.steps.clients.registry import FREE_KINDS
 from grpo_wizard.steps.core import events
 from grpo_wizard.steps.core.events import Event
-from grpo_wizard.steps.core.model import ABSENT, NON_BILLABLE, ObservedState, Resource
+from grpo_wizard.steps.core.model import ABSENT, ObservedState, Resource
 from grpo_wizard.steps.deployment.session import Session
 from grpo_wizard.steps.engine.crash_report import unexpected_error
 from grpo_wizard.steps.engine.destroy import delete_resources, skipped_notices
@@ -126,7 +127,7 @@ async def _execute(
 ) -> AsyncIterator[Event]:
     """What costs nothing first, then preflight, then everything else, then deletions."""
     reconciler = Reconciler(session, options.adopt)
-    free = [d for d in decisions if d.resource.kind in NON_BILLABLE and d.action != "delete"]
+    free = [d for d in decisions if d.resource.kind in FREE_KINDS and d.action != "delete"]
     async for event in _reconcile_all(reconciler, free, result, budget):
         yield event
     billable_pending = any(d.action in ("create", "replace") for d in decisions)
@@ -141,7 +142,7 @@ async def _execute(
         result.failed += spending_errors(decisions, budget, limits)
     if result.failed:
         return
-    rest = [d for d in decisions if d.resource.kind not in NON_BILLABLE and d.action != "delete"]
+    rest = [d for d in decisions if d.resource.kind not in FREE_KINDS and d.action != "delete"]
     async for event in _reconcile_all(reconciler, rest, result, budget):
         yield event
     unwanted = [d.resource for d in decisions if d.action == "delete"]

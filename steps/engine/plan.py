@@ -8,15 +8,12 @@ from dataclasses import dataclass
 from typing import Literal
 
 from grpo_wizard.state.model import Deployment, ResourceRecord
-from grpo_wizard.steps.clients.registry import driver_for
+from grpo_wizard.steps.clients.registry import PROTECTED_KINDS, driver_for
 from grpo_wizard.steps.core.model import ABSENT, Drift, ObservedState, Ownership, Resource
 
 Action = Literal["create", "keep", "adopt", "change", "replace", "conflict", "delete"]
 
 MUTATING = ("create", "change", "replace")  # actions that bring something about
-
-# Data lives in these, or everything hangs on them: replaced only when --replace names them.
-_PROTECTED_KINDS = {"lustre", "cluster", "pv", "pvc", "network", "subnet", "address", "peering", "project"}
 
 
 @dataclass(frozen=True)
@@ -143,7 +140,7 @@ def _decide_managed(resource: Resource, observed: ObservedState, replace: Collec
 
 
 def _replacement(resource: Resource, observed: ObservedState, replace: Collection[str], why: str) -> Decision:
-    if resource.kind in _PROTECTED_KINDS and resource.id not in replace:
+    if resource.kind in PROTECTED_KINDS and resource.id not in replace:
         return Decision(
             resource,
             "conflict",

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from grpo_wizard.steps.core.model import NON_BILLABLE, Resource
+from grpo_wizard.steps.clients.registry import FREE_KINDS
+from grpo_wizard.steps.core.model import Resource
 from grpo_wizard.steps.engine.plan import MUTATING, Decision
 from grpo_wizard.steps.pricing.book import hourly_cost
 from grpo_wizard.steps.pricing.budget import BudgetGuard, SpendingLimits
@@ -96,4 +97,4 @@ def spending_notices(
 
 def creates_free_resources(decisions: Sequence[Decision]) -> bool:
     """Whether the project or an API is still to be created: the price catalog may be readable only after that."""
-    return any(d.resource.kind in NON_BILLABLE and d.action in MUTATING for d in decisions)
+    return any(d.resource.kind in FREE_KINDS and d.action in MUTATING for d in decisions)

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from grpo_wizard.steps.clients.registry import KINDS
 from grpo_wizard.steps.clients.serialization import OWNER_LABEL_KEY
 from grpo_wizard.steps.core.model import Resource
 from grpo_wizard.steps.export.bash import command_lines
@@ -14,10 +15,6 @@ from grpo_wizard.steps.gcp.naming import network_path, workload_pool
 
 if TYPE_CHECKING:
     from grpo_wizard.steps.answers import Answers
-
-# Where gcloud takes our mark. A peering and an IAM binding have no place for one.
-_KINDS_WITH_DESCRIPTION = {"network", "subnet", "firewall", "address"}
-_KINDS_WITH_LABELS = {"project", "cluster", "node_pool", "lustre"}
 
 
 @dataclass(frozen=True)
@@ -91,10 +88,10 @@ def _commands(resource: Resource) -> list[str]:
 def _arguments(text: str, resource: Resource, context: ExportContext, first: bool) -> list[str]:
     words = shlex.split(text)
     marks = context.owner_label and not resource.data_source
-    if first and marks and resource.kind in _KINDS_WITH_DESCRIPTION:
-        words.append(f"--description={OWNER_LABEL_KEY} {context.owner_label}")
-    if first and marks and resource.kind in _KINDS_WITH_LABELS:
-        words.append(f"--labels={OWNER_LABEL_KEY}={context.owner_label}")
+    owner_flag = KINDS[resource.kind].owner_flag
+    if first and marks and owner_flag:
+        separator = " " if owner_flag == "--description" else "="
+        words.append(f"{owner_flag}={OWNER_LABEL_KEY}{separator}{context.owner_label}")
     # Made beside the cluster: it takes longer than all the rest.
     return [*words, "--async"] if resource.kind == "lustre" else words
 

@@ -18,19 +18,6 @@ from grpo_wizard.steps.export.gcloud import ExportContext
 
 # Facts by their key, and the shell variable that holds them.
 _OUTPUT_VARIABLES = {"ip": "LUSTRE_IP", "cidr": "LUSTRE_RANGE"}
-PLAIN_KINDS = {
-    "namespace",
-    "daemonset",
-    "network_params",
-    "device_network",
-    "pv",
-    "pvc",
-    "configmap",
-    "service_account",
-    "role",
-    "role_binding",
-    "network_policy",
-}
 
 
 def get_credentials() -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from grpo_wizard.steps.clients.registry import KINDS
 from grpo_wizard.steps.core.catalog import read_asset
 from grpo_wizard.steps.core.model import Resource
 from grpo_wizard.steps.core.tutorial_differences import DIFFERENCES, Difference, differences_for
@@ -19,35 +20,24 @@ if TYPE_CHECKING:
     from grpo_wizard.steps.answers import Answers
 
 # Lustre is asked for before the cluster, as it takes longest; what needs it waits for it later.
-_SECTION_TITLES = (
-    "The project and its APIs",
-    "Networks",
-    "Lustre: range, peering, instance",
-    "The cluster and its GPU pool",
-    "What GPU nodes need in the cluster",
-    "The volume on Lustre",
-    "What the RayCluster leans on",
-    "The RayCluster: the head, then its workers",
-    "The job",
-)
-_SECTION_BY_KIND = {
-    "cluster": 3,
-    "node_pool": 3,
-    "daemonset": 4,
-    "network_params": 4,
-    "device_network": 4,
-    "namespace": 5,
-    "pv": 5,
-    "pvc": 5,
-    "raycluster": 7,
-    "job": 8,
+_SECTIONS = {
+    "project": "The project and its APIs",
+    "networks": "Networks",
+    "lustre": "Lustre: range, peering, instance",
+    "cluster": "The cluster and its GPU pool",
+    "nodes": "What GPU nodes need in the cluster",
+    "volume": "The volume on Lustre",
+    "access": "What the RayCluster depends on",
+    "raycluster": "The RayCluster: the head, then its workers",
+    "job": "The job",
 }
-_SECTION_BY_STEP = {"project": 0, "networks": 1, "lustre": 2, "raycluster": 6}
+_SECTION_BY_STEP = {"project": "project", "networks": "networks", "lustre": "lustre"}
 
 
 def section_of(resource: Resource) -> int:
-    """The place of a resource in the script, from 0."""
-    return _SECTION_BY_KIND.get(resource.kind, _SECTION_BY_STEP.get(resource.step, 6))
+    """The position of a resource's section in the script, from 0."""
+    section = KINDS[resource.kind].section or _SECTION_BY_STEP.get(resource.step, "access")
+    return list(_SECTIONS).index(section)
 
 
 def script_order(resources: Sequence[Resource]) -> list[Resource]:
@@ -67,11 +57,11 @@ def render_script(answers: Answers, name: str, deployment_id: str) -> str:
         *_variable_lines(context),
         *_shell_functions(resources),
     ]
-    for number, title in enumerate(_SECTION_TITLES):
+    for number, (section, title) in enumerate(_SECTIONS.items()):
         members = [r for r in resources if section_of(r) == number]
         lines += heading(number + 1, title)
         lines += [row for d in _new_differences(members, answers, told) for row in _difference_comment(d)]
-        lines += [row for part in _section_commands(number, members, context) for row in part]
+        lines += [row for part in _section_commands(section, members, context) for row in part]
     return "\n".join([*lines, "", 'say "done"', ""])
 
 
@@ -118,21 +108,21 @@ def _difference_comment(difference: Difference) -> list[str]:
 
 
 def _section_commands(
-    number: int, resources: Sequence[Resource], context: ExportContext
+    section: str, resources: Sequence[Resource], context: ExportContext
 ) -> Iterator[list[str]]:
     """The commands of one section, a part a resource; neighbours of plain objects go together."""
     projects = [r for r in resources if r.kind == "project"]
     for project in projects:
         yield google.resource_commands(project, context)
     yield google.enable_apis(resources)
-    if _SECTION_TITLES[number].startswith("What GPU nodes"):
+    if section == "nodes":
         yield cluster.get_credentials()
     if any(r.kind == "pv" for r in resources):
         yield cluster.wait_for_lustre()
     rest = [r for r in resources if r.kind not in ("project", "api")]
     plain: list[Resource] = []
     for resource in rest:
-        if resource.kind in cluster.PLAIN_KINDS:
+        if KINDS[resource.kind].export_as == "manifest":
             plain.append(resource)
             continue
         if plain:
@@ -145,9 +135,10 @@ def _section_commands(
 
 
 def _commands_for(resource: Resource, context: ExportContext) -> list[str]:
-    rooms = {
+    writers = {
+        "gcloud": google.resource_commands,
         "secret": cluster.create_secret,
         "raycluster": cluster.create_raycluster,
         "job": cluster.submit_job,
     }
-    return rooms.get(resource.kind, google.resource_commands)(resource, context)
+    return writers[KINDS[resource.kind].export_as](resource, context)

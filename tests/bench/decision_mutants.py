@@ -46,7 +46,7 @@ MUTANTS = (
     Mutant(
         "clusters and Lustre instances are replaced without --replace",
         "steps/engine/plan.py",
-        "if resource.kind in _PROTECTED_KINDS and resource.id not in replace:",
+        "if resource.kind in PROTECTED_KINDS and resource.id not in replace:",
         "if False:",
     ),
     Mutant(

@@ -13,8 +13,9 @@ from grpo_wizard.state.jsonl import read_records
 from grpo_wizard.state.lock import LockOwner, lock_owner
 from grpo_wizard.state.model import Deployment, JobRecord
 from grpo_wizard.state.store import StateStore
+from grpo_wizard.steps.clients.registry import FREE_KINDS
 from grpo_wizard.steps.core.durations import format_duration
-from grpo_wizard.steps.core.model import NON_BILLABLE, Resource
+from grpo_wizard.steps.core.model import Resource
 from grpo_wizard.steps.pricing.book import BUILT_IN_PRICES, PriceBook, hourly_cost
 from grpo_wizard.steps.pricing.budget import cost_to_date as so_far
 from grpo_wizard.steps.pricing.budget import parse_time as parse_time
@@ -189,7 +190,7 @@ def has_job(deployment: Deployment) -> bool:
 
 def has_billable_resources(deployment: Deployment) -> bool:
     """Whether anything beyond the free part (project, APIs, roles) was made, or begun."""
-    return any(record.kind not in NON_BILLABLE for record in list(deployment.resources.values()))
+    return any(record.kind not in FREE_KINDS for record in list(deployment.resources.values()))
 
 
 def resource_counts(deployment: Deployment) -> tuple[int, int]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Protocol
 
+from grpo_wizard.steps.clients.registry import KINDS
 from grpo_wizard.tui.style.i18n import _
 
 
@@ -35,18 +36,7 @@ class LaneGroup:
         return self.plural_title.format(n=len(resources))
 
 
-# step.kind -> lane; any other kind shares the lane of its step.
-_LANE_BY_KIND = {
-    "lustre.address": "peering",
-    "lustre.peering": "peering",
-    "lustre.firewall": "peering",
-    "lustre.lustre": "lustre",
-    "lustre.pv": "volume",
-    "lustre.pvc": "volume",
-    "cluster.cluster": "cluster",
-    "cluster.node_pool": "pool",
-    "raycluster.raycluster": "raycluster",
-}
+# Kinds without a lane of their own (clients/registry.py) share that of their step.
 _LANE_BY_STEP = {
     "project": "project",
     "networks": "networks",
@@ -79,4 +69,5 @@ def lane_key(id: str) -> str:
     """The key of the lane of a resource, by its id."""
     step, _dot, rest = id.partition(".")
     kind = rest.partition(".")[0]
-    return _LANE_BY_KIND.get(f"{step}.{kind}") or _LANE_BY_STEP.get(step, "project")
+    own = KINDS[kind].lane if kind in KINDS else ""
+    return own or _LANE_BY_STEP.get(step, "project")

@@ -11,24 +11,10 @@ from grpo_wizard.steps.clients.context import CloudContext
 from grpo_wizard.steps.clients.driver import Driver, ResourceContext
 from grpo_wizard.steps.clients.errors import CloudError
 from grpo_wizard.steps.clients.kubernetes.api import KubeClient, connect_cluster
+from grpo_wizard.steps.clients.registry import PLURALS
 from grpo_wizard.steps.clients.serialization import JSON, diff, owner_of, with_owner
 from grpo_wizard.steps.core.model import Drift, ObservedState, ResourceState, SecretValue
 
-PLURALS = {
-    "Namespace": "namespaces",
-    "Secret": "secrets",
-    "ConfigMap": "configmaps",
-    "ServiceAccount": "serviceaccounts",
-    "PersistentVolume": "persistentvolumes",
-    "PersistentVolumeClaim": "persistentvolumeclaims",
-    "DaemonSet": "daemonsets",
-    "Role": "roles",
-    "RoleBinding": "rolebindings",
-    "NetworkPolicy": "networkpolicies",
-    "GKENetworkParamSet": "gkenetworkparamsets",
-    "Network": "networks",
-    "RayCluster": "rayclusters",
-}
 _LABELS = "metadata.labels"
 
 
