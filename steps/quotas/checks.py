@@ -144,7 +144,7 @@ CHECKS = (
     ),
     Check(
         id="gpu_quota_all",
-        title="GPU quota in all regions",
+        title="GPU quota (all regions)",
         run=_gpu_quota_all_regions,
         needs=lambda a: (a.quotas.capacity, a.quotas.gpu_nodes),
     ),

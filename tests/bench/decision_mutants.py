@@ -100,8 +100,8 @@ MUTANTS = (
     Mutant(
         "a cluster that holds others' node pools is deleted",
         "steps/clients/google/gke.py",
-        "if theirs := self._foreign_node_pools(cloud, context):",
-        "if theirs := self._foreign_node_pools(cloud, context)[:0]:",
+        "if foreign := self._foreign_node_pools(cloud, context):",
+        "if foreign := self._foreign_node_pools(cloud, context)[:0]:",
     ),
     Mutant(
         "a GPU pool is billed while it has no nodes",
@@ -112,8 +112,8 @@ MUTANTS = (
     Mutant(
         "a missing sign-in only warns",
         "steps/engine/preflight.py",
-        'return CheckFinding("block", error.title',
-        'return CheckFinding("warn", error.title',
+        'return CheckFinding("block", _BLOCKING_CAUSES[kind]',
+        'return CheckFinding("warn", _BLOCKING_CAUSES[kind]',
     ),
 )
 
@@ -160,10 +160,13 @@ def _failed(folder: Path, paths: Iterable[Path | str]) -> str:
     return done.stdout[-3000:] or done.stderr[-3000:] if done.returncode else ""
 
 
+def _decisions(folder: Path) -> list[Path]:
+    return sorted((folder / "tests" / "unit").glob("test_decisions_*.py"))
+
+
 def _killed(folder: Path) -> bool:
     """Whether a unit test fails: those of the decisions are asked first."""
-    decisions = sorted((folder / "tests" / "unit").glob("test_decisions_*.py"))
-    return bool(_failed(folder, decisions) or _failed(folder, ["tests/unit"]))
+    return bool(_failed(folder, _decisions(folder)) or _failed(folder, ["tests/unit"]))
 
 
 def main() -> None:
@@ -174,8 +177,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="decision-mutants-") as name:
         folder = Path(name)
         _copy(folder)
-        if output := _failed(folder, ["tests/unit"]):
-            sys.exit(f"the unit tests fail without a mutant:\n{output}")
+        if output := _failed(folder, _decisions(folder)):
+            sys.exit(f"the tests fail without a mutant:\n{output}")
         survived = 0
         for number in chosen:
             mutant, began = MUTANTS[number - 1], time.monotonic()

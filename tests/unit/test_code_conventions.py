@@ -1,13 +1,18 @@
-"""The house rules that can be counted: packages, sizes, docstrings, and what an import brings along."""
+"""The conventions that can be counted: packages, sizes, docstrings, names, texts, and what an import loads."""
 
 import ast
+import re
 import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+import denied_phrases
 import pytest
+
+from grpo_wizard.steps.registry import STEPS
 
 ROOT = Path(__file__).parents[2]
 ROOMS = ("tui", "steps", "state", "assets")
@@ -43,7 +48,7 @@ def test_every_folder_with_modules_is_a_package_that_gets_installed() -> None:
     tool = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["setuptools"]
     listed = set(tool["packages"]) - {"grpo_wizard"}
     entry = ROOT / tool["package-dir"]["grpo_wizard"]
-    data = {path for path in (ROOT / "assets").rglob("*") if path.is_dir()}  # scripts that run elsewhere
+    data = {path for path in (ROOT / "assets").rglob("*") if path.is_dir()}  # scripts that run in the cluster
     folders = {path.parent for path in SOURCES} - {entry} - data
     assert {"grpo_wizard." + _name(folder).replace("/", ".") for folder in folders} == listed
     assert [_name(folder) for folder in folders if not (folder / "__init__.py").exists()] == []
@@ -73,3 +78,113 @@ def test_the_command_line_is_there_without_anything_heavy(arguments: list[str]) 
     assert done.returncode == 0, done.stderr
     assert bool(done.stdout) == bool(arguments), "--help prints, an import does not"
     assert set(done.stderr.split()) & set(HEAVY) == set()
+
+
+def test_no_two_public_classes_have_the_same_name() -> None:
+    places: dict[str, list[str]] = {}
+    for path in SOURCES:
+        if path.is_relative_to(ROOT / "assets" / "job"):
+            continue  # runs alone in the cluster, beside no other module of the product
+        for node in ast.parse(path.read_text("utf-8")).body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                places.setdefault(node.name, []).append(_name(path))
+    assert {name: files for name, files in places.items() if len(files) > 1} == {}
+
+
+CHECKS = [(step, check) for step in STEPS for check in step.checks]
+_FINITE = {
+    "is",
+    "are",
+    "has",
+    "have",
+    "fits",
+    "fit",
+    "holds",
+    "hold",
+    "go",
+    "goes",
+    "means",
+    "reaches",
+    "belong",
+    "speak",
+    "can",
+    "must",
+}
+
+
+@pytest.mark.parametrize("step,check", CHECKS, ids=[f"{step.name}.{check.id}" for step, check in CHECKS])
+def test_a_check_names_fields_that_exist_and_its_title_is_a_noun_phrase(step: Any, check: Any) -> None:
+    fields = {f"{each.name}.{field.name}" for each in STEPS for field in each.fields}
+    assert [name for name in check.needs_fields if name not in fields] == []
+    words = check.title.split()
+    assert 1 <= len(words) <= 4 and not check.title.endswith((".", ":", "?")), check.title
+    assert words[0][0].isupper() and not _FINITE & {word.lower() for word in words}, check.title
+
+
+def test_ids_of_checks_are_unique_within_a_step() -> None:
+    ids = [f"{step.name}.{check.id}" for step, check in CHECKS]
+    assert sorted(ids) == sorted(set(ids))
+
+
+# Files whose texts are not rewritten yet; none may be added.
+TEXTS_TO_REWRITE = {
+    "ARCHITECTURE.md",
+    "SECURITY.md",
+    "assets/health_rules.toml",
+    "assets/signatures.toml",
+    "steps/emulator/server/batch.py",
+    "steps/engine/graph.py",
+    "steps/engine/plan.py",
+    "steps/engine/recovery.py",
+    "steps/engine/refresh.py",
+    "steps/export/script.py",
+    "steps/manifests/raycluster.py",
+    "steps/training/checkpoints.py",
+    "tui/commands/_events.py",
+    "tui/commands/_session.py",
+    "tui/commands/checkpoints.py",
+    "tui/commands/init.py",
+    "tui/commands/rehearse.py",
+    "tui/commands/wizard.py",
+    "tui/plain/app.py",
+    "tui/plain/drills.py",
+    "tui/plain/event_printer.py",
+    "tui/plain/home.py",
+    "tui/plain/monitor.py",
+    "tui/plain/question.py",
+    "tui/plain/review.py",
+    "tui/plain/run.py",
+    "tui/plain/step.py",
+    "tui/plain/teardown.py",
+    "tui/viewmodels/deployments.py",
+}
+
+
+def test_texts_avoid_phrases_that_nobody_would_say() -> None:
+    assert [str(hit) for hit in denied_phrases.hits(ROOT) if hit.file not in TEXTS_TO_REWRITE] == []
+
+
+@pytest.mark.parametrize(
+    "text,denied",
+    [
+        ("the job goes on in the cluster", True),
+        ("The network is there already", True),
+        ("There is no deployment yet", False),
+        ("{n} things bear the mark", True),
+        ("Nothing was created; everything is ready", False),
+        ("`apply` resumes from the last checkpoint", False),
+    ],
+)
+def test_the_list_of_phrases_finds_what_it_should(text: str, denied: bool) -> None:
+    tree = ast.parse(f"print({text!r})")
+    [(_, found)] = denied_phrases.literal_texts(tree)
+    assert any(re.search(pattern, found, re.IGNORECASE) for pattern in denied_phrases.DENIED) == denied
+
+
+def test_every_mutant_of_a_decision_still_finds_its_line() -> None:
+    sys.path.insert(0, str(ROOT / "tests" / "bench"))
+    try:
+        import decision_mutants
+    finally:
+        sys.path.pop(0)
+    assert decision_mutants.problems() == []

@@ -32,23 +32,25 @@ class Case:
     adopt_paths: tuple[str, ...] | None = None
     note: tuple[str, ...] = ()  # parts of the line that the plan shows
 
-    def decide(self) -> Decision:
-        resource = a_resource(
+    @property
+    def resource(self) -> Resource:
+        return a_resource(
             self.kind,
             retain_on_destroy=self.retain,
             data_source=self.data_source,
             adopt_paths=self.adopt_paths,
             note="about it",
         )
+
+    @property
+    def observed(self) -> ObservedState:
+        detail = "quota is short" if self.state == "failed" else ""
+        return observed(self.state, self.label, self.found_id, self.drift, detail)
+
+    def decide(self) -> Decision:
+        resource = self.resource
         record = a_record(self.record, resource, identity=self.recorded_id) if self.record else None
-        seen = observed(
-            self.state,
-            self.label,
-            self.found_id,
-            self.drift,
-            "quota is short" if self.state == "failed" else "",
-        )
-        return decide(resource, seen, record, OURS, {resource.id} if self.replace else ())
+        return decide(resource, self.observed, record, OURS, {resource.id} if self.replace else ())
 
 
 MISSING = [
@@ -181,6 +183,8 @@ CASES = [
 def test_what_apply_does_with_a_resource(case: Case) -> None:
     decision = case.decide()
     assert (decision.action, decision.ownership) == (case.action, case.ownership)
+    assert (decision.resource, decision.observed) == (case.resource, case.observed)
+    assert decision.note and "absent" not in decision.note, "a note explains; `absent` is a word of the code"
     assert [part for part in case.note if part not in decision.note] == [], decision.note
 
 

@@ -22,9 +22,11 @@ from grpo_wizard.steps.core.model import Check, CheckFinding
 from grpo_wizard.steps.engine.preflight import (
     CheckResult,
     Pending,
+    _pending_failure,
     blocking,
     fold_pending,
     inconclusive,
+    preflight_gate,
     run_check,
     run_checks,
 )
@@ -243,3 +245,42 @@ def test_a_single_check_that_waits_keeps_its_own_line() -> None:
     [found] = _off("compute.googleapis.com")
     assert fold_pending([found]) == ([found], [])
     assert found.finding.title == "GPU quota" and "compute.googleapis.com" in found.finding.detail
+
+
+@pytest.mark.parametrize(
+    "findings,fixes",
+    [
+        ([], []),
+        ([CheckFinding("warn", "low", "", "raise it"), CheckFinding("info", "later")], []),
+        ([CheckFinding("block", "short", "of 8", "ask for more")], ["ask for more"]),
+        ([CheckFinding("block", "short", "of 8")], ["--skip-checks"]),
+    ],
+    ids=["passes", "warnings", "blocks", "blocks, and the check knows no fix"],
+)
+def test_what_stops_an_apply_before_it_creates_anything_billable(
+    tmp_path: Path, findings: list[CheckFinding], fixes: list[str]
+) -> None:
+    session = a_session(tmp_path, ANSWERS)
+    checked = replace(step("quotas"), checks=[_check(_reports(*findings))])
+    session.workflow = replace(session.workflow, steps=(checked,))
+    failures = asyncio.run(preflight_gate(session))
+    assert len(failures) == len(fixes)
+    for failed, fix in zip(failures, fixes, strict=True):
+        assert (failed["id"], failed["title"], failed["detail"]) == ("check quotas.quota", "short", "of 8")
+        assert fix in failed["fix"]
+
+
+@pytest.mark.parametrize(
+    "pending,title",
+    [
+        (Pending("project"), "project"),
+        (Pending("api", "compute.googleapis.com"), "compute.googleapis.com"),
+        (Pending("api"), "API"),
+        (None, "API"),
+    ],
+)
+def test_what_is_still_unknown_stops_an_apply_and_may_be_retried(pending: Pending | None, title: str) -> None:
+    result = CheckResult("quotas", _check(_reports()), CheckFinding("info", "later"), pending)
+    failed = _pending_failure(result)
+    assert failed["id"] == "check quotas.quota" and title in failed["title"] and failed["detail"] == ""
+    assert "re-run apply" in failed["fix"]

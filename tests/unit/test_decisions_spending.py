@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
 from decision_samples import a_deployment, a_resource, observed
 
 from grpo_wizard.state.model import Deployment, ResourceRecord
 from grpo_wizard.steps.core.model import ABSENT, ObservedState, Resource
+from grpo_wizard.steps.engine.plan import Decision
+from grpo_wizard.steps.engine.spending import spending_notices
 from grpo_wizard.steps.pricing.budget import (
     BudgetGuard,
+    SpendingLimits,
     cost_to_date,
     parse_time,
     record_final_cost,
@@ -81,9 +85,9 @@ def test_what_is_gone_and_what_exists_are_added_and_the_bill_begins_with_the_fir
     deployment = a_deployment(
         one=_record(CLUSTER, done_at="2026-11-30T14:00:00Z"), two=_record(POOL), ray=_record(RAY)
     )
-    deployment.spent_usd = 7.0
+    deployment.spent_usd = 7.004
     spent = cost_to_date(deployment, [CLUSTER, POOL], NOW)
-    assert (spent.known_usd, spent.since) == (pytest.approx(7 + 4 + 400), NOON)
+    assert (spent.known_usd, spent.since) == (pytest.approx(7.004 + 4 + 400), NOON)
     assert spent.to_json() == {"known": 411.0, "since": NOON}
     assert cost_to_date(a_deployment(), [CLUSTER], NOW).to_json() == {"known": 0.0, "since": None}
 
@@ -154,3 +158,40 @@ def test_what_runs_counts_against_the_limit_at_this_moment() -> None:
     deployment = a_deployment(one=_record(CLUSTER, done_at="2020-01-01T00:00:00Z"))
     guard = BudgetGuard(deployment, [CLUSTER], 1000.0)
     assert guard.spent_usd() > 50_000 and guard.limit_error()
+
+
+UNPRICED = a_resource("lustre", usd_per_hour=None)
+NO_LIMIT, TOTAL, HOURLY = SpendingLimits(), SpendingLimits(total_usd=100.0), SpendingLimits(usd_per_hour=10.0)
+
+
+@pytest.mark.parametrize(
+    "spent,limits,mode,accepted,names",
+    [
+        (0.0, NO_LIMIT, "rehearsal", True, []),
+        (0.0, TOTAL, "rehearsal", False, ["lustre nemo"]),
+        (0.0, HOURLY, "rehearsal", False, ["lustre nemo"]),
+        (0.0, TOTAL, "real", True, ["lustre nemo"]),
+        (0.0, TOTAL, "real", False, []),
+        (85.0, TOTAL, "real", False, ["85.00"]),
+        (85.0, TOTAL, "rehearsal", False, ["85.00", "lustre nemo"]),
+    ],
+    ids=["no limit", "rehearsal", "hourly", "accepted", "an error, and no notice", "warning", "both"],
+)
+def test_what_a_user_is_told_about_a_limit_that_does_not_stop_the_plan(
+    spent: float, limits: SpendingLimits, mode: Any, accepted: bool, names: list[str]
+) -> None:
+    deployment = a_deployment()
+    deployment.spent_usd, deployment.mode = spent, mode
+    budget = BudgetGuard(deployment, [UNPRICED], limits.total_usd)
+    decisions = [Decision(UNPRICED, "create", ABSENT, "none")]
+    notices = spending_notices(decisions, budget, limits, allow_unpriced=accepted)
+    assert len(notices) == len(names)
+    assert [name for name, text in zip(names, notices, strict=True) if name not in text] == []
+
+
+def test_a_plan_without_an_unknown_price_needs_no_notice() -> None:
+    budget = BudgetGuard(a_deployment(), [CLUSTER], 100.0)
+    assert (
+        spending_notices([Decision(CLUSTER, "create", ABSENT, "none")], budget, TOTAL, allow_unpriced=True)
+        == []
+    )
