@@ -33,6 +33,11 @@ __all__ = ["shared_home"]
 POOL = "cluster.node_pool.gpu-pool"
 
 
+def _unwrapped(pilot: AppPilot) -> str:
+    """The screen's text on one line, so that a sentence is found wherever it wraps."""
+    return " ".join(screen_text(pilot).split())
+
+
 async def _open(pilot: AppPilot) -> DrillsDialog:
     await pilot.press("f8")
     await wait_until(pilot, lambda: isinstance(pilot.app.screen, DrillsDialog), "the dialog")
@@ -69,7 +74,7 @@ def test_stock_out_drill_fails_the_run_and_retry_succeeds_after_it_ends(joined: 
             await pilot.press("l")
             screen = await wait_for_run_end(pilot)
             assert [failure.id for failure in screen.progress.failures] == [POOL]
-            assert "Zone us-central1-b has no capacity for this machine type" in screen_text(pilot)
+            assert "Zone us-central1-b has no capacity for this machine type" in _unwrapped(pilot)
             assert "drill: stock-out" in screen_text(pilot)
             await _switch(pilot, "e")
             assert "drill" not in screen_text(pilot).splitlines()[0]
@@ -101,14 +106,14 @@ def test_expired_credentials_are_reported_on_review_and_destroy(joined: Path) ->
         async with run_wizard(joined, start="beta") as pilot:
             await wait_until(pilot, lambda: is_screen(pilot, ReviewScreen), "Review")
             login = "gcloud auth application-default"
-            await wait_until(pilot, lambda: login in screen_text(pilot), "the command that signs in")
+            await wait_until(pilot, lambda: login in _unwrapped(pilot), "the command that signs in")
             assert "Your sign-in has expired" in screen_text(pilot)
             assert "reading the cloud" not in screen_text(pilot)
             app = pilot.app
             assert isinstance(app, Wizard)
             app.show("teardown")
             await wait_until(
-                pilot, lambda: login in screen_text(pilot) and "✗" in screen_text(pilot), "the box"
+                pilot, lambda: login in _unwrapped(pilot) and "✗" in screen_text(pilot), "the box"
             )
             await pilot.press("escape")
             await wait_until(pilot, lambda: "could not be read" in screen_text(pilot), "Destroy")
