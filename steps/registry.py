@@ -1,4 +1,4 @@
-"""The seven steps in the wizard's order, and what follows from all of them together."""
+"""The seven steps in the wizard's order, and how their answers are validated together."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from grpo_wizard.steps.quotas import step as quotas
 from grpo_wizard.steps.raycluster import step as raycluster
 
 RawAnswers = Mapping[str, Mapping[str, object]]
-"""Values by step and field as a file or a person gave them: not parsed yet."""
+"""Values by step and field as typed or read from a file, not parsed yet."""
 STEPS: tuple[Step, ...] = (
     project.STEP,
     quotas.STEP,
@@ -36,14 +36,14 @@ def step(name: str) -> Step:
 
 
 def fields() -> Iterator[tuple[Step, Field]]:
-    """Every question, in order."""
+    """Every field with its step, in order."""
     for each in STEPS:
         for field in each.fields:
             yield each, field
 
 
 class ValidationErrors(ValueError):
-    """Answers that were refused: a sentence for each, by step.field. `unknown` are keys that no step has."""
+    """Invalid answers: a sentence for each, by step.field. `unknown` are keys that no step has."""
 
     def __init__(self, by_field: Mapping[str, str], unknown: tuple[str, ...] = ()) -> None:
         super().__init__("; ".join(f"{key}: {rule}" for key, rule in by_field.items()))
@@ -51,9 +51,9 @@ class ValidationErrors(ValueError):
 
 
 def validate(given: RawAnswers) -> Answers:
-    """Parses what was given and fills in the defaults. Secrets are left out: they live in the Kubernetes Secret only.
+    """Parse the given values and fill in defaults. Secrets are left out: they are stored only in the Kubernetes Secret.
 
-    Raises ValidationErrors with every value that is refused and every required answer that is missing.
+    Raises ValidationErrors with every invalid value and every missing answer.
     """
     answers, refused = validate_partial(given)
     unknown = tuple(f"{s}.{f}" for s, values in given.items() for f in values if not _is_known_field(s, f))
@@ -63,9 +63,9 @@ def validate(given: RawAnswers) -> Answers:
 
 
 def validate_partial(given: RawAnswers) -> tuple[Answers, dict[str, str]]:
-    """The answers as far as they are known, and by step.field why others are not.
+    """Return the valid answers, and by step.field why others are invalid or missing.
 
-    An answer whose default follows from a refused one is in neither.
+    An answer whose default depends on an invalid one is in neither.
     """
     answers, refused = Answers.from_values({}), dict[str, str]()
     for each, field in fields():
@@ -98,9 +98,9 @@ def _field_value(field: Field, given: object, answers: Answers) -> AnswerValue:
 
 
 def all_resources(answers: Answers, price_book: PriceBook = BUILT_IN_PRICES) -> list[Resource]:
-    """Every resource of the deployment, in the wizard's order, with the prices of `book`."""
+    """Every resource of the deployment, in the wizard's order, with the prices of `price_book`."""
     return with_prices(WORKFLOW.resources(answers), answers, price_book)
 
 
 WORKFLOW = Workflow(STEPS, validate)
-"""What a session and the engine work on."""
+"""The steps as a session and the engine see them."""

@@ -1,10 +1,10 @@
-"""How long something takes, in words: one wording wherever a time is said."""
+"""Durations in words: the one format used everywhere."""
 
 from __future__ import annotations
 
 
 def format_duration(seconds: float, tenths: bool = False) -> str:
-    """`42 s`, `9 m 07 s`, `31 m`, `9 h 12 m`: two places at most; `tenths` below ten seconds where nothing ticks."""
+    """Format as `42 s`, `9 m 07 s`, `31 m` or `9 h 12 m`. `tenths` shows tenths below ten seconds, for values that do not tick."""
     whole = max(0, round(seconds))
     if tenths and seconds < 10:
         return f"{max(0.0, seconds):.1f} s"
@@ -18,7 +18,7 @@ def format_duration(seconds: float, tenths: bool = False) -> str:
 
 
 def format_duration_range(seconds: tuple[float, float]) -> str:
-    """Both ends in one unit: seconds below two minutes, minutes below two hours, hours and minutes beyond."""
+    """Format both ends in one unit: seconds below two minutes, minutes below two hours, else hours and minutes."""
     low, high = seconds
     if high < 120:
         return f"{low:.0f}–{high:.0f} s"

@@ -1,4 +1,4 @@
-"""What the engine says while it works: one closed set of events, rendered by every front end and kept in the journal."""
+"""The events that the engine emits: a closed set, rendered by every front end and kept in the journal."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ EventName = Literal[
 
 
 def now_ms() -> str:
-    """The time as every document of the wizard writes it: UTC, RFC 3339, milliseconds."""
+    """The current time as it is written in every document: UTC, RFC 3339, milliseconds."""
     return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 @dataclass(frozen=True)
 class Event:
-    """One thing that happened. `id` is a resource's where it concerns one; `data` are the event's own keys (design §3)."""
+    """One event. `id` is a resource's ID if it concerns one; `data` holds the event's own keys, which the README documents."""
 
     event: EventName
     id: str | None = None
@@ -35,7 +35,7 @@ class Event:
     time: str = field(default_factory=now_ms)
 
     def to_json(self) -> dict[str, Any]:
-        """As a JSON object, without the keys that every line carries."""
+        """As a JSON object, without the keys that all lines share."""
         head = {"event": self.event, "time": self.time} | ({"id": self.id} if self.id else {})
         return head | dict(self.data)
 
@@ -45,7 +45,7 @@ def started(id: str, action: str, title: str) -> Event:
 
 
 def waiting(id: str, detail: str, seconds: float) -> Event:
-    """`detail` is the operation's own counter where there is one, else what is waited for."""
+    """`detail` is the operation's own progress counter, or what the engine waits for."""
     return Event("resource_waiting", id, {"detail": detail, "seconds": round(seconds, 3)})
 
 

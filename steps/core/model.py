@@ -1,4 +1,4 @@
-"""The whole vocabulary of a step: what is asked (Field), what must hold (Check), what shall exist (Resource)."""
+"""The vocabulary of a step: its checks, its resources, and what is observed of them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 Level = Literal["pass", "info", "warn", "block"]
 ResourceState = Literal["absent", "creating", "ready", "failed", "deleting"]
 Ownership = Literal["created", "adopted", "none"]
-_MAX_VALUE_CHARS = 60  # characters of a value in a line about drift
+_MAX_VALUE_CHARS = 60  # of a value in a line about drift
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class Check:
 
 @dataclass(frozen=True)
 class DurationEstimate:
-    """How long a thing usually takes, in seconds, and who says so."""
+    """How long something usually takes, in seconds, and where the figure comes from."""
 
     low: float
     high: float
@@ -63,12 +63,12 @@ class DurationEstimate:
         return self
 
 
-DEFAULT_DURATION = DurationEstimate(1, 30, "seen in rehearsal; Google gives no figure")
+DEFAULT_DURATION = DurationEstimate(1, 30, "measured in rehearsal; Google publishes no figure")
 
 
 @dataclass(frozen=True)
 class OutputRef:
-    """A value inside a spec that only the cloud knows: `key` of what was seen of the resource `id`."""
+    """A value in a spec that only the cloud knows: the output `key` of another resource."""
 
     resource_id: str
     key: str
@@ -76,7 +76,7 @@ class OutputRef:
 
 @dataclass(frozen=True)
 class SecretValue:
-    """A value inside a spec that is never written down: filled in by the client at the last moment."""
+    """A value in a spec that is never stored: the client fills it in when it sends the request."""
 
     name: str  # hf_token | wandb_netrc
     optional: bool = False
@@ -84,13 +84,14 @@ class SecretValue:
 
 @dataclass(frozen=True, kw_only=True)
 class Resource:
-    """One thing that shall exist.
+    """One resource of the desired state.
 
-    `spec` is what is sent, in the API's own JSON form (camelCase); it may hold Fact and SecretValue.
-    `where` places it: project, location, cluster, namespace. `needs` are ids of other resources.
-    `usd_per_hour` is None when no price is known. `kept` things stay at destroy (others may need them).
-    `existing` things were named by the user: they must be there and fit, and are never made, changed or deleted.
-    `watch` are spec paths in which a thing that somebody else made must agree to be adopted (None: the whole spec).
+    `spec` is what is sent, in the API's own JSON form (camelCase); it may contain OutputRef and SecretValue.
+    `parent` locates it: project, location, cluster, namespace. `depends_on` are IDs of other resources.
+    `usd_per_hour` is None when no price is known. `retain_on_destroy`: destroy keeps it, because others may use it.
+    `data_source`: the user named an existing resource, which must match and is never created, changed or deleted.
+    `adopt_paths` are the spec paths in which a resource that someone else created must match to be adopted
+    (None: the whole spec).
     """
 
     step: str
@@ -114,20 +115,20 @@ class Resource:
 
 @dataclass(frozen=True)
 class Drift:
-    """One place in which what exists differs from what shall be. `path` is dotted, as in the API's JSON."""
+    """One value that differs from the spec. `path` is dotted, as in the API's JSON."""
 
     path: str
     desired: Any
     actual: Any
 
     def __str__(self) -> str:
-        have, want = repr(self.actual), repr(self.desired)
-        same = next((n for n, (a, b) in enumerate(zip(have, want, strict=False)) if a != b), 0)
-        return f"{self.path} is {_excerpt(have, same)}, wanted {_excerpt(want, same)}"
+        actual, desired = repr(self.actual), repr(self.desired)
+        same = next((n for n, (a, b) in enumerate(zip(actual, desired, strict=False)) if a != b), 0)
+        return f"{self.path} is {_excerpt(actual, same)}, expected {_excerpt(desired, same)}"
 
 
 def _excerpt(text: str, same: int) -> str:
-    """As it fits into a line: of a whole script what stands from where two differ, `same` characters on."""
+    """Shorten a long value to the part around its first difference, `same` characters in."""
     if len(text) <= _MAX_VALUE_CHARS:
         return text
     start = max(0, same - _MAX_VALUE_CHARS // 4)
@@ -140,9 +141,9 @@ def _excerpt(text: str, same: int) -> str:
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """Why something is not ready yet, and the one thing to do about it.
+    """Why a resource is not ready yet, and the one fix.
 
-    `patience`: seconds after which waiting on is senseless; None: as long as is usual for its kind.
+    `timeout`: seconds after which waiting is pointless; None: as long as is usual for its kind.
     """
 
     cause: str
@@ -155,15 +156,15 @@ class Diagnosis:
 
 @dataclass(frozen=True)
 class ObservedState:
-    """What was seen of a resource in the cloud just now."""
+    """The state of a resource as the cloud last reported it."""
 
     state: ResourceState = "absent"
-    owner_label: str = ""  # the lineage written on it, if any
-    identity: str = ""  # uid, numeric id or creation time: tells a thing from its namesake made later
+    owner_label: str = ""  # the deployment ID on its label, if any
+    identity: str = ""  # uid, numeric ID or creation time: distinguishes it from a later one of the same name
     drift: tuple[Drift, ...] = ()
-    detail: str = ""  # what it waits for, or what is wrong with it
+    detail: str = ""  # what it waits for, or what failed
     outputs: Mapping[str, str] = field(default_factory=dict)
-    diagnosis: Diagnosis | None = None  # what keeps it from getting ready, where that is known
+    diagnosis: Diagnosis | None = None  # why it is not ready, if known
     resume_step: int | None = None  # the last complete checkpoint that a new job resumes from
     retryable: bool = False  # it failed for a temporary reason: apply re-creates it in the same run
 

@@ -1,4 +1,4 @@
-"""Parsers for fields. Each takes what was typed (text) or what a file held (text, number, boolean) and returns the value, or refuses it."""
+"""Parsers for fields. Each takes typed text, or a text, number or boolean from a file, and returns the value or raises InvalidValue."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _TRUE, _FALSE = {"true", "yes", "y", "on", "1"}, {"false", "no", "n", "off", "0"
 
 
 def text(pattern: str, rule: str, *, max_length: int | None = None) -> Callable[[object], str]:
-    """Text that matches `pattern` as a whole; `rule` is the sentence of the refusal."""
+    """Text that matches all of `pattern`; `rule` is the error sentence."""
     compiled = re.compile(pattern)
 
     def parse(raw: object) -> str:
@@ -28,7 +28,7 @@ def text(pattern: str, rule: str, *, max_length: int | None = None) -> Callable[
 
 
 def integer(low: int, high: int | None = None, *, unit: str = "") -> Callable[[object], int]:
-    """A whole number from `low` to `high`; `18,000` and `18_000` are read as 18000."""
+    """A whole number from `low` to `high`; `18,000` and `18_000` mean 18000."""
     upper = f"to {high:,}" if high is not None else "or more"
     rule = f"a whole number{' of ' + unit if unit else ''}, {low:,} {upper}"
 
@@ -70,7 +70,7 @@ def number(low: float, high: float) -> Callable[[object], float]:
 
 
 def switch(raw: object) -> bool:
-    """Yes or no."""
+    """A boolean, or one of the usual words for it."""
     if isinstance(raw, bool):
         return raw
     word = str(raw).strip().lower()
@@ -80,7 +80,7 @@ def switch(raw: object) -> bool:
 
 
 def choice(allowed: Iterable[str]) -> Callable[[object], str]:
-    """One of a closed list."""
+    """One of a fixed list."""
     listed = tuple(allowed)
 
     def parse(raw: object) -> str:
@@ -93,7 +93,7 @@ def choice(allowed: Iterable[str]) -> Callable[[object], str]:
 
 
 def optional(parse: Callable[[object], str]) -> Callable[[object], str]:
-    """Nothing at all (empty text) is fine too."""
+    """Also accept an empty value."""
 
     def parse_optional(raw: object) -> str:
         return "" if raw is None or (isinstance(raw, str) and not raw.strip()) else parse(raw)
@@ -102,7 +102,7 @@ def optional(parse: Callable[[object], str]) -> Callable[[object], str]:
 
 
 def list_of(parse: Callable[[object], str]) -> Callable[[object], list[str]]:
-    """Several values: a list, or text parted by commas or blanks."""
+    """Several values: a list, or text separated by commas or spaces."""
 
     def parse_list(raw: object) -> list[str]:
         items = raw if isinstance(raw, list) else [part for part in re.split(r"[,\s]+", str(raw)) if part]
@@ -116,7 +116,8 @@ def _rfc1035(max_length: int) -> Callable[[object], str]:
     return text(r"[a-z]([-a-z0-9]*[a-z0-9])?", rule, max_length=max_length)
 
 
-# Limits of names: google-cloud.md §3.4 (compute RFC 1035: 63; GKE clusters and pools: 40; suffixes up to 13 are added to prefixes).
+# Compute Engine names follow RFC 1035 (63 characters), GKE clusters and pools have 40, and prefixes get suffixes of up to 13:
+# https://cloud.google.com/compute/docs/naming-resources
 resource_name = _rfc1035(63)
 cluster_name = _rfc1035(40)
 name_prefix = _rfc1035(50)

@@ -1,4 +1,4 @@
-"""The answers as a TOML file that `init --answers` takes: the same deployment again, without its secrets."""
+"""The answers as a TOML file for `init --answers`, which re-creates the deployment. Secrets are left out."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ if TYPE_CHECKING:
 
 
 def answers_toml(answers: Answers) -> str:
-    """Every answer with what it means. Secrets are no answers and are never in it."""
+    """Write every answer with its meaning. Secrets are never included."""
     import tomlkit
 
     document = tomlkit.document()
     document.add(tomlkit.comment("Answers for `grpo-wizard init --answers FILE`."))
     document.add(
-        tomlkit.comment("Tokens are never in here: HF_TOKEN and WANDB_API_KEY come from the environment.")
+        tomlkit.comment("Tokens are never stored here: set HF_TOKEN and WANDB_API_KEY in the environment.")
     )
     for step in STEPS:
         document.add(tomlkit.nl())
@@ -42,7 +42,7 @@ def _table(step: Step, answers: Answers) -> object:
 
 
 def _field_comment(field: Field) -> str:
-    """The field's label and unit; control characters have no place in a comment."""
+    """The field's label, unit and choices."""
     unit = f", {field.unit}" if field.unit else ""
     choices = f": {' | '.join(field.choices)}" if 1 < len(field.choices) <= 4 else ""
     return f"{field.label}{unit}{choices}"

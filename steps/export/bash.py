@@ -1,4 +1,4 @@
-"""Bash that reads well and quotes everything: comments, commands over several lines, here-documents."""
+"""Readable, fully quoted bash: comments, multi-line commands, here-documents."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _INDENT = "  "
 
 
 def comment(text: str, hanging: str = "") -> list[str]:
-    """One thought as comment lines; lines after the first are set in by `hanging`."""
+    """Wrap text as comment lines; lines after the first are indented by `hanging`."""
     return textwrap.wrap(
         text,
         _WIDTH,
@@ -34,7 +34,7 @@ def assignment(name: str, value: object) -> str:
 
 
 def quote_word(text: str, variables: Mapping[str, str]) -> str:
-    """One word of a command line. `variables` maps a whole word to what stands for it, quoted already."""
+    """Quote one word of a command line. `variables` maps whole words to their quoted replacements."""
     if text in variables:
         return variables[text]
     flag, equals, value = text.partition("=")
@@ -44,7 +44,7 @@ def quote_word(text: str, variables: Mapping[str, str]) -> str:
 
 
 def command_lines(words: Iterable[str], variables: Mapping[str, str] | None = None) -> list[str]:
-    """A command line; a long one has each flag on its own line."""
+    """A command line; a long one has each flag on a line of its own."""
     parts = [quote_word(text, variables or {}) for text in words]
     line = " ".join(parts)
     if len(line) <= _WIDTH:
@@ -55,7 +55,7 @@ def command_lines(words: Iterable[str], variables: Mapping[str, str] | None = No
 
 
 def here_document(text: str, sink: str, tag: str = "YAML") -> list[str]:
-    """`sink` reads `text` as it is: nothing in it is expanded. A tag that stands in it gets a number."""
+    """Pass `text` to `sink` without expansion. The end tag gets a number if it occurs in the text."""
     lines = text.rstrip("\n").split("\n")
     number = 0
     while (mark := f"{tag}{number or ''}") in lines:
@@ -64,11 +64,11 @@ def here_document(text: str, sink: str, tag: str = "YAML") -> list[str]:
 
 
 def to_yaml(document: Mapping[str, Any]) -> str:
-    """A manifest as people write it: in the order of its keys, texts of several lines as blocks."""
+    """A manifest as people write it: in the order of its keys, multi-line texts as blocks."""
     import yaml as library
 
     class Dumper(library.SafeDumper):
-        """Blocks for long texts, no anchors: a repeated part is written out."""
+        """Block style for multi-line texts, and no anchors: repeated parts are written out."""
 
         def ignore_aliases(self, data: object) -> bool:
             return True
@@ -82,5 +82,5 @@ def to_yaml(document: Mapping[str, Any]) -> str:
 
 
 def placeholders(text: str) -> list[str]:
-    """Names of the shell variables that `@NAME@` in a manifest stands for."""
+    """Names of the shell variables that the manifest refers to as `@NAME@`."""
     return sorted(set(re.findall(r"@([A-Z][A-Z_]+)@", text)))

@@ -1,4 +1,4 @@
-"""Google's resources as gcloud commands: each resource's own command, with variables and our mark put in."""
+"""Google Cloud resources as gcloud commands: each resource's own command, with variables and the owner label added."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ExportContext:
-    """What a script is written for. `mark` is empty where marks are switched off."""
+    """What a script is written for. `owner_label` is empty if labels are disabled."""
 
     answers: Answers
     deployment_id: str
@@ -29,7 +29,7 @@ class ExportContext:
         return self.deployment_id if self.answers.project.ownership_marks else ""
 
     def variables(self) -> dict[str, str]:
-        """The script's own variables with their values, in the order in which they stand at its top."""
+        """The script's variables and their values, in the order of its first lines."""
         a = self.answers
         named = {
             "PROJECT_ID": a.project.project_id,
@@ -45,7 +45,7 @@ class ExportContext:
         return named | ({"MARK": self.owner_label} if self.owner_label else {})
 
     def flag_substitutions(self) -> Mapping[str, str]:
-        """Flags whose value a variable stands for."""
+        """Flags whose value is replaced by a variable."""
         v = self.variables()
         path = network_path(v["PROJECT_ID"], v["NETWORK"])
         return {
@@ -64,14 +64,14 @@ class ExportContext:
 
 
 def enable_apis(resources: Sequence[Resource]) -> list[str]:
-    """All of them in one call."""
+    """Enable all APIs with one command."""
     names = [r.name for r in resources if r.kind == "api"]
     rows = [f"  {name} \\" for name in names]
     return ["gcloud services enable \\", *rows[:-1], rows[-1].removesuffix(" \\")] if names else []
 
 
 def resource_commands(resource: Resource, context: ExportContext) -> list[str]:
-    """The commands that make one resource."""
+    """The commands that create one resource."""
     if resource.kind == "iam_binding":
         return _iam_binding_commands(resource, context)
     commands = [_arguments(part, resource, context, n == 0) for n, part in enumerate(_commands(resource))]
@@ -87,21 +87,21 @@ def _commands(resource: Resource) -> list[str]:
 
 def _arguments(text: str, resource: Resource, context: ExportContext, first: bool) -> list[str]:
     words = shlex.split(text)
-    marks = context.owner_label and not resource.data_source
+    labels = context.owner_label and not resource.data_source
     owner_flag = KINDS[resource.kind].owner_flag
-    if first and marks and owner_flag:
+    if first and labels and owner_flag:
         separator = " " if owner_flag == "--description" else "="
         words.append(f"{owner_flag}={OWNER_LABEL_KEY}{separator}{context.owner_label}")
-    # Made beside the cluster: it takes longer than all the rest.
+    # Created in parallel with the cluster, because it takes longest.
     return [*words, "--async"] if resource.kind == "lustre" else words
 
 
 def _lustre_range_commands(resource: Resource) -> list[str]:
-    """The range that Google chose."""
+    """Read the address range that Google chose."""
     ask = f"gcloud compute addresses describe {shlex.quote(resource.name)} --global"
     return [
         f'LUSTRE_RANGE="$({ask} \\\n  --format=\'value[separator="/"](address,prefixLength)\')"',
-        'say "Lustre\'s range is ${LUSTRE_RANGE}"',
+        'say "Lustre uses the range ${LUSTRE_RANGE}"',
     ]
 
 
@@ -114,7 +114,7 @@ def _iam_binding_commands(resource: Resource, context: ExportContext) -> list[st
 
 
 def _iam_member(member: str, context: ExportContext) -> tuple[list[str], str]:
-    """(lines that find out who that is, the member as one quoted word)."""
+    """(lines that look the member up, the member as one quoted word)."""
     if member.startswith("principal://KSA/"):
         namespace, name = member.removeprefix("principal://KSA/").split("/")
         pool = workload_pool(context.answers.project.project_id)

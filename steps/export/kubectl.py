@@ -1,6 +1,6 @@
-"""What lives in the cluster as kubectl commands.
+"""Kubernetes objects as kubectl commands.
 
-Manifests are here-documents, the Secret is made from private files, the job goes over HTTP.
+Manifests are here-documents, the Secret is created from private files, the job is submitted over HTTP.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from grpo_wizard.steps.core.model import OutputRef, Resource
 from grpo_wizard.steps.export.bash import assignment, here_document, placeholders, to_yaml
 from grpo_wizard.steps.export.gcloud import ExportContext
 
-# Facts by their key, and the shell variable that holds them.
+# Outputs of other resources, and the shell variable that holds each.
 _OUTPUT_VARIABLES = {"ip": "LUSTRE_IP", "cidr": "LUSTRE_RANGE"}
 
 
@@ -25,7 +25,7 @@ def get_credentials() -> list[str]:
 
 
 def apply_objects(resources: Sequence[Resource], context: ExportContext) -> list[str]:
-    """Several objects in one here-document; what only the cloud knows is put in by sed."""
+    """Apply several objects from one here-document; sed fills in the values that only the cloud knows."""
     text = "---\n".join(to_yaml(_manifest(r, context)) for r in resources)
     names = placeholders(text)
     if not names:
@@ -40,7 +40,7 @@ def _manifest(resource: Resource, context: ExportContext) -> dict[str, Any]:
 
 
 def _with_placeholders(value: object) -> Any:
-    """A spec with `@VARIABLE@` where only the cloud knows the value."""
+    """Replace each output reference in a spec by `@VARIABLE@`."""
     if isinstance(value, Mapping):
         return {key: _with_placeholders(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
@@ -49,7 +49,7 @@ def _with_placeholders(value: object) -> Any:
 
 
 def wait_for_lustre() -> list[str]:
-    """Waits for the instance and takes its address."""
+    """Wait for the instance and read its address."""
     return read_asset("export/lustre.sh").splitlines()
 
 
@@ -59,14 +59,14 @@ def wait_for_claim(resource: Resource) -> list[str]:
 
 
 def create_secret(resource: Resource, context: ExportContext) -> list[str]:
-    """The two tokens of the environment, as far as they are there."""
+    """Create the Secret from those of the two tokens that are set in the environment."""
     rows = [assignment("TOKENS", resource.name), *read_asset("export/secret.sh").splitlines()]
     label = f'k label secret "${{TOKENS}}" --namespace="${{NAMESPACE}}" "{OWNER_LABEL_KEY}=${{MARK}}"'
     return rows + ([label] if context.owner_label else [])
 
 
 def create_raycluster(resource: Resource, context: ExportContext) -> list[str]:
-    """With no workers first: no GPU node is asked for before the head is ready."""
+    """Create it without workers first, so that no GPU node is requested before the head is ready."""
     manifest = _manifest(resource, context)
     group = manifest["spec"]["workerGroupSpecs"][0]
     without_workers = manifest | {"spec": manifest["spec"] | {"workerGroupSpecs": [{**group, "replicas": 0}]}}
@@ -77,7 +77,7 @@ def create_raycluster(resource: Resource, context: ExportContext) -> list[str]:
 
 
 def submit_job(resource: Resource, context: ExportContext) -> list[str]:
-    """Through a forwarded port to Ray's Jobs API, with the metadata by which the wizard knows its own."""
+    """Submit through a forwarded port to Ray's Jobs API, with the metadata by which grpo-wizard recognizes its jobs."""
     from grpo_wizard.steps.clients.ray.job_driver import OWNER_KEY, PARAMETERS_KEY, parameters_hash
 
     entrypoint = str(resource.spec["entrypoint"])

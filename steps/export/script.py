@@ -1,4 +1,4 @@
-"""The same deployment as a bash script of gcloud and kubectl commands, everything behind what it needs."""
+"""The deployment as a bash script of gcloud and kubectl commands, in dependency order."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from grpo_wizard.steps.registry import all_resources
 if TYPE_CHECKING:
     from grpo_wizard.steps.answers import Answers
 
-# Lustre is asked for before the cluster, as it takes longest; what needs it waits for it later.
+# Lustre is requested before the cluster because it takes longest; what depends on it waits later.
 _SECTIONS = {
     "project": "The project and its APIs",
     "networks": "Networks",
     "lustre": "Lustre: range, peering, instance",
     "cluster": "The cluster and its GPU pool",
-    "nodes": "What GPU nodes need in the cluster",
+    "nodes": "Cluster objects for the GPU nodes",
     "volume": "The volume on Lustre",
-    "access": "What the RayCluster depends on",
+    "access": "Objects that the RayCluster depends on",
     "raycluster": "The RayCluster: the head, then its workers",
     "job": "The job",
 }
@@ -41,15 +41,15 @@ def section_of(resource: Resource) -> int:
 
 
 def script_order(resources: Sequence[Resource]) -> list[Resource]:
-    """In the script's order: by section, and within one behind what is needed."""
+    """Sort by section, and within a section by dependencies."""
     return sorted(topological_order(resources), key=section_of)
 
 
 def render_script(answers: Answers, name: str, deployment_id: str) -> str:
-    """The whole script. `lineage` is the mark on what it makes: the wizard knows it as this deployment's."""
+    """Render the script. It labels resources with `deployment_id`, so that grpo-wizard recognizes them as this deployment's."""
     context = ExportContext(answers, deployment_id)
     resources = script_order(all_resources(answers))
-    told: set[str] = set()
+    reported: set[str] = set()
     lines = [
         *_header(context, name),
         "set -euo pipefail",
@@ -60,7 +60,7 @@ def render_script(answers: Answers, name: str, deployment_id: str) -> str:
     for number, (section, title) in enumerate(_SECTIONS.items()):
         members = [r for r in resources if section_of(r) == number]
         lines += heading(number + 1, title)
-        lines += [row for d in _new_differences(members, answers, told) for row in _difference_comment(d)]
+        lines += [row for d in _new_differences(members, answers, reported) for row in _difference_comment(d)]
         lines += [row for part in _section_commands(section, members, context) for row in part]
     return "\n".join([*lines, "", 'say "done"', ""])
 
@@ -68,10 +68,10 @@ def render_script(answers: Answers, name: str, deployment_id: str) -> str:
 def _header(context: ExportContext, name: str) -> list[str]:
     about = (
         f"The deployment {name} as gcloud and kubectl commands, written by `grpo-wizard export`.",
-        "It needs gcloud (signed in), kubectl, gke-gcloud-auth-plugin and curl. HF_TOKEN and WANDB_API_KEY "
+        "It requires gcloud (signed in), kubectl, gke-gcloud-auth-plugin and curl. HF_TOKEN and WANDB_API_KEY "
         "are read from the environment.",
-        "It makes things and adopts nothing: where one is there already, it stops. To change a value, change "
-        "the answer and export again, as manifests hold the same names.",
+        "It creates resources and adopts none: it stops at the first one that already exists. To change a value, "
+        "change the answer and export again, because manifests contain the same names.",
     )
     general = [d for d in DIFFERENCES if not d.resource_kinds and d.is_enabled(context.answers)]
     rows = [row for text in about for row in comment(text)]
@@ -94,7 +94,7 @@ def _grants_to_caller(resource: Resource) -> bool:
 def _new_differences(
     resources: Sequence[Resource], answers: Answers, reported: set[str]
 ) -> Iterator[Difference]:
-    """Those that show here for the first time."""
+    """Yield the differences that were not reported in an earlier section."""
     for resource in resources:
         for difference in differences_for(answers, resource.step, resource.kind):
             if difference.name not in reported:
@@ -104,13 +104,13 @@ def _new_differences(
 
 def _difference_comment(difference: Difference) -> list[str]:
     off = f" (off: {difference.opt_out_setting})" if difference.opt_out_setting else ""
-    return comment(f"Better than the tutorial: {difference.what}; {difference.why}{off}.", "  ")
+    return comment(f"Different from the tutorial: {difference.what}; {difference.why}{off}.", "  ")
 
 
 def _section_commands(
     section: str, resources: Sequence[Resource], context: ExportContext
 ) -> Iterator[list[str]]:
-    """The commands of one section, a part a resource; neighbours of plain objects go together."""
+    """The commands of one section, one part per resource; consecutive plain objects share one part."""
     projects = [r for r in resources if r.kind == "project"]
     for project in projects:
         yield google.resource_commands(project, context)

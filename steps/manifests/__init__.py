@@ -1,1 +1,1 @@
-"""Kubernetes objects as plain dicts, a room for each purpose."""
+"""Kubernetes objects as plain dicts, one module per purpose."""

@@ -1,4 +1,4 @@
-"""Who may do what inside the cluster: the two tokens, the head's own right to release its GPUs, and who may reach the pods."""
+"""Access inside the cluster: the token Secret, the head's permission to release its GPU nodes, and the network policy."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def service_account_name(answers: Answers) -> str:
 
 
 def token_secret(answers: Answers) -> dict[str, object]:
-    """Mounted as files, never as environment: NeMo RL copies os.environ into Ray's runtime_env (tutorial-defects 25)."""
+    """The token Secret. It is mounted as files, never as environment: NeMo RL v0.5.0 copies os.environ into Ray's runtime_env, which the dashboard shows."""
     return {
         "apiVersion": "v1",
         "kind": "Secret",
@@ -42,7 +42,7 @@ def token_secret(answers: Answers) -> dict[str, object]:
 
 
 def release_config_map(answers: Answers) -> dict[str, object]:
-    """The sidecar's script, and what it is asked to do. The settings are a file, so that they may change under a running head."""
+    """The release sidecar's script and settings. The settings are a file, so that they can change while the head runs."""
     job = answers.grpo
     settings = {
         "AFTER_JOB": job.after_job,
@@ -66,7 +66,7 @@ def service_account(answers: Answers) -> dict[str, object]:
 
 
 def role(answers: Answers) -> dict[str, Any]:
-    """This RayCluster and no other."""
+    """Permission to patch this RayCluster, and no other."""
     rule = {
         "apiGroups": ["ray.io"],
         "resources": ["rayclusters"],
@@ -93,7 +93,7 @@ def role_binding(answers: Answers) -> dict[str, object]:
 
 
 def network_policy(answers: Answers) -> dict[str, object]:
-    """Ray 2.49 has no authentication of its own: only this RayCluster's pods may reach this RayCluster's pods."""
+    """Ray 2.49 has no authentication of its own, so only pods of this RayCluster may connect to its pods."""
     own_pods = {"matchLabels": {"ray.io/cluster": answers.raycluster.raycluster_name}}
     return {
         "apiVersion": "networking.k8s.io/v1",

@@ -1,4 +1,4 @@
-"""The optional sidecar that ships Ray's logs to Cloud Logging. Off by default: logs may hold what one would not ship."""
+"""The optional sidecar that ships Ray's logs to Cloud Logging. Off by default: logs may contain sensitive data."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from grpo_wizard.steps.answers import Answers
 
 
-# Pinned: the tutorial takes :latest (tutorial-defects 20).
+# Pinned, because :latest changes without notice.
 _IMAGE = "fluent/fluent-bit:3.2.10"
 _LOG_DIR = "/tmp/ray/session_latest/logs"
 
@@ -47,7 +47,7 @@ def fluentbit_config(answers: Answers) -> dict[str, object]:
 
 
 def fluentbit_container(answers: Answers, group: dict[str, object]) -> list[dict[str, object]]:
-    """The sidecar, in no pod unless it is asked for. `group` is the pod's own RAY_GROUP."""
+    """The sidecar, if it is enabled. `group` is the pod's RAY_GROUP variable."""
     if not answers.raycluster.fluentbit:
         return []
     mounts = [

@@ -1,4 +1,4 @@
-"""Device networks: how pods ask for the gVNIC and the eight RDMA cards. One GKENetworkParamSet and one Network each."""
+"""Device networks, through which pods request the gVNIC and the eight RDMA interfaces: a GKENetworkParamSet and a Network for each."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from grpo_wizard.steps.gcp.naming import resource_id
 if TYPE_CHECKING:
     from grpo_wizard.steps.answers import Answers
 
-RDMA_SUBNETS = 8  # one for each GPU's own network card
+RDMA_SUBNETS = 8  # one for the network interface of each GPU
 
 
 def node_networks(answers: Answers) -> list[tuple[str, str]]:

@@ -1,4 +1,4 @@
-"""The NCCL RDMA installer: puts gIB (NCCL's RDMA plug-in) on every GPU node."""
+"""The NCCL RDMA installer: installs gIB, NCCL's RDMA plug-in, on every GPU node."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ echo "installation finishes"
 
 
 def nccl_installer() -> dict[str, Any]:
-    """A DaemonSet for nodes with H200 or B200 GPUs. With no such node it is ready at 0 of 0."""
+    """A DaemonSet for nodes with H200 or B200 GPUs. Without such a node it is ready with 0 of 0 pods."""
     return {
         "apiVersion": "apps/v1",
         "kind": "DaemonSet",

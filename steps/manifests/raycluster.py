@@ -27,7 +27,7 @@ _HEAD_ENV: dict[str, Any] = {"name": "RAY_GROUP", "value": "head"}
 _GROUP_LABEL = {"fieldRef": {"fieldPath": "metadata.labels['ray.io/group']"}}
 _WORKER_ENV: dict[str, Any] = {"name": "RAY_GROUP", "valueFrom": _GROUP_LABEL}
 
-# The image has uv and its environment; installing at pod start (as the tutorial does) would fail under `set -e` (tutorial-defects 24).
+# The image contains uv and its environment; installing at pod start, as the tutorial does, would fail under `set -e`.
 _HEAD_START = "set -e\nulimit -n 65536\nexec ${KUBERAY_GEN_RAY_START_CMD}\n"
 _WORKER_START = f"""set -e
 ulimit -n 65536
@@ -36,19 +36,19 @@ export LD_LIBRARY_PATH="{_GIB}/lib64:$LD_LIBRARY_PATH"
 source {_GIB}/scripts/set_nccl_env.sh
 exec ${{KUBERAY_GEN_RAY_START_CMD}}
 """
-# The installer DaemonSet and the driver land on a new node at the same time as the worker: wait for both, but not for ever.
+# The installer DaemonSet and the driver arrive on a new node at the same time as the worker: wait for both, for 15 minutes at most.
 _WAIT_FOR_GIB = f"""for second in $(seq 1 900); do
   if [ -f {_GIB}/scripts/set_nccl_env.sh ] && ls {_NVIDIA}/lib64/libcuda.so* >/dev/null 2>&1; then exit 0; fi
   [ $((second % 30)) -eq 1 ] && echo "waiting for gIB's set_nccl_env.sh and the NVIDIA driver on this node"
   sleep 1
 done
-echo "after 15 minutes neither gIB nor the driver is complete on this node: look at DaemonSet kube-system/nccl-rdma-installer"
+echo "after 15 minutes neither gIB nor the driver is complete on this node: check DaemonSet kube-system/nccl-rdma-installer"
 exit 1
 """
 
 
 def raycluster(answers: Answers) -> dict[str, Any]:
-    """The whole object with as many workers as GPU nodes; it is created with none and raised when its head is ready."""
+    """The RayCluster with a worker for each GPU node. It is created with none and scaled up when its head is ready."""
     ray_answers = answers.raycluster
     meta: dict[str, Any] = {"name": ray_answers.raycluster_name, "namespace": ray_answers.namespace}
     if ray_answers.overwrite_container_cmd:
@@ -129,7 +129,7 @@ def _head_pod_spec(answers: Answers) -> dict[str, object]:
 
 
 def _release_sidecar(answers: Answers) -> dict[str, object]:
-    """Asks Ray on 127.0.0.1 whether the job has ended, and then lets the GPU nodes go. The same file runs in a rehearsal."""
+    """The sidecar that asks Ray on 127.0.0.1 whether the job has ended and then releases the GPU nodes. A rehearsal runs the same script."""
     ray_answers = answers.raycluster
     return {
         "name": "release",

@@ -13,7 +13,7 @@ PV_NAME, PVC_NAME = "lustre-pv", "lustre-pvc"
 
 
 def storage_class(answers: Answers) -> str:
-    """The name that Google's manifests use; both sides only have to agree."""
+    """The name that Google's manifests use; volume and claim must have the same."""
     return f"lustre-rwx-{answers.lustre.per_unit_storage_throughput}mbps-per-tib"
 
 

@@ -339,4 +339,4 @@ def test_only_an_api_that_is_off_is_left_off() -> None:
 
 
 def test_a_difference_reads_as_a_line() -> None:
-    assert str(Drift("mtu", 8896, 1460)) == "mtu is 1460, wanted 8896"
+    assert str(Drift("mtu", 8896, 1460)) == "mtu is 1460, expected 8896"

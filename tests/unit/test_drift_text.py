@@ -9,7 +9,7 @@ from grpo_wizard.steps.core.model import Drift
 
 
 def test_short_values_stand_whole_and_long_ones_from_their_first_difference() -> None:
-    assert str(Drift("replicas", 2, 4)) == "replicas is 4, wanted 2"
+    assert str(Drift("replicas", 2, 4)) == "replicas is 4, expected 2"
     told = str(Drift("data", "x" * 300 + "want" + "y" * 90, "x" * 300 + "have" + "y" * 90))
     assert "…" in told and "xhave" in told and "xwant" in told and len(told) < 160
 
