@@ -183,57 +183,27 @@ def _exclusion_command(answers: Answers) -> str:
 
 
 def _gpu_pool(answers: Answers) -> Resource:
-    cluster_answers, project, quotas = answers.cluster, answers.project, answers.quotas
-    config: dict[str, Any] = {
-        "machineType": quotas.machine_type,
-        "accelerators": [
-            {
-                "acceleratorCount": "8",
-                "acceleratorType": quotas.gpu_type,
-                "gpuDriverInstallationConfig": {"gpuDriverVersion": "DEFAULT"},
-            }
-        ],
-        **provisioning.pool_config(answers),
-        **_node_identity(answers),
-    }
-    config |= {"diskType": cluster_answers.gpu_boot_disk} if cluster_answers.gpu_boot_disk else {}
-    networks, chosen = node_networks(answers), provisioning.provisioning_model(answers)
-    spec = {
-        "name": cluster_answers.gpu_pool,
-        "initialNodeCount": 0,
-        "locations": [project.zone],
-        "config": config,
-        "autoscaling": {"enabled": True, "totalMaxNodeCount": quotas.gpu_nodes},
-        "networkConfig": {
-            "additionalNodeNetworkConfigs": [{"network": n, "subnetwork": s} for n, s in networks]
-        },
-        **_POOL_DEFAULTS,
-        "management": {"autoRepair": chosen.auto_repair, "autoUpgrade": True},
-    }
-    spec |= (
-        {"placementPolicy": {"policyName": policy}} if (policy := cluster_answers.placement_policy) else {}
-    )
-    cluster = resource_id("cluster", "cluster", cluster_answers.cluster_name)
-    listed = catalog.list_price(quotas.machine_type, project.region)
-    price = listed if chosen.billed_at_list_price else None
+    cluster, project, quotas = answers.cluster, answers.project, answers.quotas
+    model = provisioning.provisioning_model(answers)
+    price = catalog.list_price(quotas.machine_type, project.region) if model.billed_at_list_price else None
     return Resource(
         step="cluster",
         kind="node_pool",
-        name=cluster_answers.gpu_pool,
-        spec=spec,
+        name=cluster.gpu_pool,
+        spec=_gpu_pool_spec(answers),
         parent={
             "project": project.project_id,
             "location": project.region,
-            "cluster": cluster_answers.cluster_name,
+            "cluster": cluster.cluster_name,
         },
-        depends_on=(cluster, *subnet_ids(answers)),
-        command=_pool_command(answers, networks),
+        depends_on=(resource_id("cluster", "cluster", cluster.cluster_name), *subnet_ids(answers)),
+        command=_pool_command(answers, node_networks(answers)),
         expected_duration=DurationEstimate(
             240, 2100, "4 to 35 minutes in public reports: https://github.com/NVIDIA/aicr/issues/2764"
         ),
         usd_per_hour=None if price is None else round(price * quotas.gpu_nodes, 4),
         note="starts with 0 nodes; the Ray workers request them"
-        + ("" if provisioning.is_reserved(answers) else f" ({quotas.capacity}: {chosen.price})"),
+        + ("" if provisioning.is_reserved(answers) else f" ({quotas.capacity}: {model.price})"),
         adopt_paths=(
             "config.machineType",
             "config.accelerators",
@@ -243,6 +213,42 @@ def _gpu_pool(answers: Answers) -> Resource:
             "networkConfig.additionalNodeNetworkConfigs",
         ),
     )
+
+
+def _gpu_pool_spec(answers: Answers) -> dict[str, object]:
+    cluster, quotas = answers.cluster, answers.quotas
+    config: dict[str, object] = {
+        "machineType": quotas.machine_type,
+        "accelerators": [
+            {
+                "acceleratorCount": str(catalog.GPUS_PER_NODE),
+                "acceleratorType": quotas.gpu_type,
+                "gpuDriverInstallationConfig": {"gpuDriverVersion": "DEFAULT"},
+            }
+        ],
+        **provisioning.pool_config(answers),
+        **_node_identity(answers),
+    }
+    config |= {"diskType": cluster.gpu_boot_disk} if cluster.gpu_boot_disk else {}
+    placement = {"placementPolicy": {"policyName": cluster.placement_policy}}
+    return {
+        "name": cluster.gpu_pool,
+        "initialNodeCount": 0,
+        "locations": [answers.project.zone],
+        "config": config,
+        "autoscaling": {"enabled": True, "totalMaxNodeCount": quotas.gpu_nodes},
+        "networkConfig": {
+            "additionalNodeNetworkConfigs": [
+                {"network": network, "subnetwork": subnet} for network, subnet in node_networks(answers)
+            ]
+        },
+        **_POOL_DEFAULTS,
+        "management": {
+            "autoRepair": provisioning.provisioning_model(answers).auto_repair,
+            "autoUpgrade": True,
+        },
+        **(placement if cluster.placement_policy else {}),
+    }
 
 
 def _pool_command(answers: Answers, networks: Sequence[tuple[str, str]]) -> str:
