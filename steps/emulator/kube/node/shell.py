@@ -223,7 +223,7 @@ def _apt(files: PodFiles, words: list[str], stdin: bytes) -> CommandResult:
 def _tar(files: PodFiles, words: list[str], stdin: bytes) -> CommandResult:
     """`tar cf - PATH`, which kubectl cp reads."""
     if not words or "c" not in words[0] or "-" not in words[1:]:
-        return CommandResult(b"", b"tar: only `tar cf - PATH` is known in a rehearsal\n", 2)
+        return CommandResult(b"", b"tar: only `tar cf - PATH` is available in the emulator\n", 2)
     paths = [w for w in words[1:] if w != "-" and not w.startswith("-")]
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w") as archive:
