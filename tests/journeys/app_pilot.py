@@ -1,4 +1,4 @@
-"""Driving the wizard's app in tests: waiting for what shall be seen, typing, and a home folder on a shared server."""
+"""Helpers that drive the app in tests: waiting for conditions, typing, and a home folder on a shared emulator."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ AppPilot = Pilot[int]
 async def wait_until(
     pilot: AppPilot, condition: Callable[[], object], what: str, timeout: float = TIMEOUT_S
 ) -> None:
-    """Waits until `holds()` is true; says what was on the screen when it never was."""
+    """Wait until `condition()` is true. On a timeout, raise AssertionError with the text of the screen."""
     end = time.monotonic() + timeout
     while not condition():
         if time.monotonic() > end:
-            raise AssertionError(f"waited {timeout:.0f} s for {what}; there is:\n{screen_text(pilot)}")
+            raise AssertionError(f"waited {timeout:.0f} s for {what}; the screen shows:\n{screen_text(pilot)}")
         await pilot.pause(0.05)
     await pilot.pause()
 
@@ -41,7 +41,7 @@ def screen_text(pilot: AppPilot) -> str:
 
 
 def is_screen(pilot: AppPilot, kind: type[Screen[None]], place: str = "") -> bool:
-    """Whether this screen (and step) is on top and drawn."""
+    """Whether this screen (and step) is current and mounted."""
     screen = pilot.app.screen
     return (
         isinstance(screen, kind)
@@ -51,7 +51,7 @@ def is_screen(pilot: AppPilot, kind: type[Screen[None]], place: str = "") -> boo
 
 
 async def wait_for_step(pilot: AppPilot, name: str) -> StepScreen:
-    """The step's screen, with every check answered."""
+    """Wait for a step's screen, and for the results of its checks."""
     await wait_until(pilot, lambda: is_screen(pilot, StepScreen, name), f"step {name}")
     screen = pilot.app.screen
     assert isinstance(screen, StepScreen)
@@ -60,7 +60,7 @@ async def wait_for_step(pilot: AppPilot, name: str) -> StepScreen:
 
 
 async def wait_for_run_end(pilot: AppPilot, timeout: float = 120.0) -> RunScreen:
-    """The Run screen, when nothing is going on any more."""
+    """Wait for the Run screen and the end of its run."""
     await wait_until(pilot, lambda: is_screen(pilot, RunScreen), "Run")
     screen = pilot.app.screen
     assert isinstance(screen, RunScreen)
@@ -74,7 +74,7 @@ async def wait_for_run_end(pilot: AppPilot, timeout: float = 120.0) -> RunScreen
 
 
 async def type_text(pilot: AppPilot, text: str) -> None:
-    """Key by key."""
+    """Type a text key by key."""
     for char in text:
         await pilot.press(
             {" ": "space", "-": "minus", "_": "underscore", "/": "slash", ".": "full_stop"}.get(char, char)
@@ -83,20 +83,20 @@ async def type_text(pilot: AppPilot, text: str) -> None:
 
 @asynccontextmanager
 async def run_wizard(home: Path, **options: object) -> AsyncIterator[AppPilot]:
-    """The app, running without a terminal at 80 by 24."""
+    """Run the app without a terminal at 80 by 24."""
     app = Wizard(Home(home), preload=False, **{"speed": "max", "rehearse": True, **options})  # type: ignore[arg-type]
     async with app.run_test(size=SIZE) as pilot:
         yield pilot
 
 
 def run_async(journey: Callable[[], Awaitable[None]]) -> None:
-    """Runs one journey in a loop of its own."""
+    """Run a journey in an event loop of its own."""
     asyncio.run(journey())  # type: ignore[arg-type]
 
 
 @pytest.fixture(name="joined")
 def shared_home(shared_rehearsal: object, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    """A home folder of its own whose rehearsals live on the module's server."""
+    """A home folder of its own whose rehearsals use the module's emulator."""
     for name, value in shared_rehearsal.address.env.items():  # type: ignore[attr-defined]
         if name.startswith("GRPO_WIZARD_REHEARSAL"):
             monkeypatch.setenv(name, value)

@@ -1,4 +1,4 @@
-"""Drills by keys: a dialog in a rehearsal, its badge on every screen, a stock-out that is met, ended and got over."""
+"""Drills by keyboard: the dialog, the badge on every screen, and a stock-out that fails a run and is turned off."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ async def _open(pilot: AppPilot) -> DrillsDialog:
 
 
 async def _switch(pilot: AppPilot, *keys: str) -> None:
-    """Opens the dialog, presses keys, waits for the answer, and leaves."""
+    """Open the dialog, press keys, wait for the drill to change, and close it."""
     box = await _open(pilot)
     before = [drill["running"] for drill in box.drills]
     await pilot.press(*keys)
@@ -139,7 +139,7 @@ def test_title_shows_drills_started_in_another_terminal(joined: Path) -> None:
 
 @pytest.mark.parametrize("rehearse", [True, False])
 def test_drills_key_exists_in_a_rehearsal_only(joined: Path, rehearse: bool) -> None:
-    """In footer, help and palette, which are all drawn from the same bindings."""
+    """In footer, help and palette, which are built from the same bindings."""
 
     async def journey() -> None:
         async with run_wizard(joined, rehearse=rehearse) as pilot:

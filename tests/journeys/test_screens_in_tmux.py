@@ -1,4 +1,4 @@
-"""In a real terminal (tmux) at 80 by 24: by keys alone, resized in the middle; and what the first picture loads."""
+"""The wizard in a real terminal (tmux) at 80 by 24, by keyboard, with resizes; and what the first paint imports."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_first_paint_comes_before_any_sdk_import(tmp_path: Path) -> None:
 
 
 class Terminal:
-    """A tmux server of its own. Only this one is ever ended."""
+    """A tmux server of its own, the only one that is killed."""
 
     def __init__(self, name: str, command: str, env: dict[str, str]) -> None:
         self._tmux = ["tmux", "-L", name, "-f", "/dev/null"]
@@ -71,7 +71,7 @@ class Terminal:
         self._do("resize-window", "-t", "wizard", "-x", str(width), "-y", str(height))
 
     def until(self, *words: str, patience: float = 60.0, gone: bool = False) -> str:
-        """Waits until all words are there (or, `gone`, until none is)."""
+        """Wait until all words are on the screen, or with `gone` until none is."""
         end = time.monotonic() + patience
         while True:
             text = self.text()

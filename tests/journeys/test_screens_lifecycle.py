@@ -1,4 +1,4 @@
-"""The road by keys on a rehearsal: from the first set-up to a rising curve, a failure mended, and back to nothing left."""
+"""Rehearsals by keyboard: from setup to rising rewards to destroy, failed runs, and runs of other processes."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ async def _tear_down(pilot: AppPilot, name: str, staying: str = "") -> None:
 
 
 def _left(home: Path) -> list[str]:
-    """Resources that are there and that neither stay by design nor were made by controllers."""
+    """Existing resources that are neither kept by design nor created by controllers."""
     address = process.find(home)
     assert address is not None
     return [
@@ -117,7 +117,7 @@ def test_lifecycle_from_setup_to_rising_rewards_to_destroy(tmp_path: Path) -> No
 
 
 def test_failed_run_shows_the_cause_and_retry_resumes(tmp_path: Path) -> None:
-    """One subnet's operation fails once; what hangs on it is not begun; the second run makes the rest."""
+    """A subnet's operation fails once; its dependents are not started; the second run creates the rest."""
     faults = tmp_path / "faults.json"
     error = {
         "errors": [
@@ -177,7 +177,7 @@ def test_failed_run_shows_the_cause_and_retry_resumes(tmp_path: Path) -> None:
         run_async(journey)
         assert Home(home).deployments() == ["rehearsal"]
         with Lock(Home(home), "rehearsal", "test"):
-            pass  # it was given back
+            pass  # the wizard has released it
     finally:
         process.stop(home)
 
@@ -208,7 +208,7 @@ def test_destroy_keeps_adopted_resources(tmp_path: Path) -> None:
 
 
 def _telling(home: Home, name: str) -> Callable[..., None]:
-    """Writes events into the deployment's journal, `second` seconds from now on."""
+    """Return a function that writes events into the deployment's journal, dated `second` seconds from now."""
     journal, begin = Journal(home.journal_file(name)), datetime.now(UTC)
 
     def tell(event: str, second: int, **data: object) -> None:
@@ -252,7 +252,7 @@ def test_run_screen_follows_another_process(joined: Path) -> None:
 
 @pytest.mark.parametrize("ok", [True, False], ids=["finished", "failed"])
 def test_open_but_idle_wizard_is_not_shown_as_working(ok: bool, joined: Path) -> None:
-    """The first one holds the lock after its run, too: the second says who has it, and how the run ended."""
+    """The first wizard keeps the lock after its run; the second shows who holds it, and how the run ended."""
     home = _alpha(joined)
 
     async def journey() -> None:
@@ -282,7 +282,7 @@ def test_open_but_idle_wizard_is_not_shown_as_working(ok: bool, joined: Path) ->
 
 
 def test_run_log_follows_its_end_with_long_lines(joined: Path) -> None:
-    """Also the very last one; whoever scrolls up stays there, and who goes to the end follows again."""
+    """Also the last line; scrolling up stops following, and End resumes it."""
     home = _alpha(joined)
     rows = [f"cluster.node_pool.pool-{n}" for n in range(12)]
 
@@ -321,7 +321,7 @@ def _shown_log(pilot: AppPilot) -> str:
 def test_plan_of_a_killed_process_does_not_make_a_wizard_busy(
     joined: Path,
 ) -> None:
-    """A run that was killed has no summary; whoever holds the lock now did not begin it."""
+    """A killed run has no summary; the current holder of the lock did not start it."""
     home = _alpha(joined)
     tell = _telling(home, "alpha")
     tell("plan", -60, resources=[_NET | {"needs": []}])

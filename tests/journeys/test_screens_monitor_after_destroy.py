@@ -1,4 +1,4 @@
-"""What is told after a tear-down: nothing that is gone is shown as living, and a new job takes its place at once."""
+"""Screens after a destroy: a destroyed job is not shown as running, and a new job replaces it at once."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def _stands(name: str = "nemo") -> dict[str, ResourceRecord]:
 
 
 def _deployment(home: Path, stands: bool) -> Home:
-    """With a job that was last heard of as RUNNING, and three steps of its log."""
+    """Create a deployment whose job was last seen RUNNING, with three steps in its log."""
     place = Home(home)
     deployment = StateStore(place).create("alpha", "rehearsal", validate(tutorial_answers()).to_values())
     deployment.job = JobRecord(
@@ -87,7 +87,7 @@ def test_monitor_shows_a_destroyed_job_and_relaunches(joined: Path) -> None:
 
 
 def test_stepper_and_keys_ignore_a_destroyed_job(joined: Path) -> None:
-    """The job's record outlives a tear-down, for its log's sake; nothing that is shown may take it for a job."""
+    """The job's record is kept after destroy, for its log; no screen may take it for an existing job."""
     home = _deployment(joined, stands=False)
 
     async def journey() -> None:
@@ -115,7 +115,7 @@ def test_stepper_and_keys_ignore_a_destroyed_job(joined: Path) -> None:
 
 
 def test_ended_job_is_shown_as_ended_without_a_ray_head(joined: Path) -> None:
-    """Here not even a cluster is there any more; by the journal the job SUCCEEDED."""
+    """The cluster no longer exists, either; the journal says that the job SUCCEEDED."""
     home = _deployment(joined, stands=True)
     event = {"event": "job", "job_id": "grpo-old", "status": "SUCCEEDED", "time": _SUBMITTED}
     Journal(home.journal_file("alpha")).append(event)
@@ -184,35 +184,35 @@ def test_summary_shows_when_a_job_was_last_seen(joined: Path) -> None:
 
 
 def test_destroyed_run_leaves_no_resource_waiting() -> None:
-    """What was not there when its turn came, and what stays, end without an event of their own."""
-    story, at = RunProgress(), {"time": "2026-11-30T09:00:00.000Z"}
+    """Resources that did not exist, and those that are kept, have no event of their own."""
+    progress, at = RunProgress(), {"time": "2026-11-30T09:00:00.000Z"}
     ids = [f"cluster.{kind}.a" for kind in ("cluster", "node_pool")] + ["project.api.compute"]
     rows = [{"id": id, "action": "delete", "state": "ready"} for id in ids]
-    story.apply_event({"event": "plan", "resources": rows, **at})
-    story.apply_event({"event": "resource_started", "id": ids[0], "action": "delete", **at})
-    story.apply_event({"event": "resource_done", "id": ids[0], "action": "delete", **at})
-    story.apply_event({"event": "notice", "id": ids[2], "detail": "api compute stays", **at})
-    story.apply_event({"event": "summary", "ok": True, "next": "nothing left", **at})
-    assert [story.resources[id].status for id in ids] == ["gone", "gone", "kept"]
+    progress.apply_event({"event": "plan", "resources": rows, **at})
+    progress.apply_event({"event": "resource_started", "id": ids[0], "action": "delete", **at})
+    progress.apply_event({"event": "resource_done", "id": ids[0], "action": "delete", **at})
+    progress.apply_event({"event": "notice", "id": ids[2], "detail": "api compute stays", **at})
+    progress.apply_event({"event": "summary", "ok": True, "next": "nothing left", **at})
+    assert [progress.resources[id].status for id in ids] == ["gone", "gone", "kept"]
 
 
 def test_counter_replaces_the_previous_log_line() -> None:
-    """GKE counts every few seconds: the log keeps one line a thing; what is no counter stays."""
-    story, ids = RunProgress(), ("cluster.cluster.a", "cluster.node_pool.b")
+    """GKE counts every few seconds: the log keeps one counter line per resource, and all other lines."""
+    progress, ids = RunProgress(), ("cluster.cluster.a", "cluster.node_pool.b")
     at = {"time": "2026-11-30T09:00:00.000Z"}
-    story.apply_event({"event": "plan", "resources": [{"id": id, "action": "create"} for id in ids], **at})
-    story.apply_event({"event": "resource_waiting", "id": ids[0], "detail": "waiting for quota", **at})
+    progress.apply_event({"event": "plan", "resources": [{"id": id, "action": "create"} for id in ids], **at})
+    progress.apply_event({"event": "resource_waiting", "id": ids[0], "detail": "waiting for quota", **at})
     for n in range(1, 13):
         for id in ids:
             detail = f"CLUSTER_CONFIGURING {n} of 12; CLUSTER_DEPLOYING {n} of 7"
-            story.apply_event({"event": "resource_waiting", "id": id, "detail": detail, **at})
-    texts = [text for _time, _sign, text in story.log]
+            progress.apply_event({"event": "resource_waiting", "id": id, "detail": detail, **at})
+    texts = [text for _time, _sign, text in progress.log]
     assert len(texts) == 3 and "waiting for quota" in texts[0]
     assert all("CONFIGURING 12 of 12" in text for text in texts[1:])
 
 
 def test_destroy_names_the_reservation_that_is_still_billed(joined: Path) -> None:
-    """At 80 by 24, on the page and in the last question; what billing ends with is no secret of the command's."""
+    """At 80 by 24, on the screen and in the confirmation."""
     _deployment(joined, stands=False)
 
     async def journey() -> None:

@@ -1,4 +1,4 @@
-"""Leaving while something is going on: one question, by every key, and none any more when it has ended meanwhile."""
+"""Quitting during a run: every key opens the same dialog once, and it closes when the run ends."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ __all__ = ["shared_home"]
 
 
 async def _at_run(pilot: AppPilot, end: threading.Event) -> Wizard:
-    """The Run screen with a run that ends when `end` is set."""
+    """Open the Run screen with a run that ends when `end` is set."""
     app = pilot.app
     assert isinstance(app, Wizard)
     await wait_until(

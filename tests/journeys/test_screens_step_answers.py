@@ -1,4 +1,4 @@
-"""The seven step screens: every field reachable, answerable, refusable by keys; answers are kept; resume goes where one stopped."""
+"""The step screens by keyboard: every field takes and rejects values, answers are kept, and the wizard reopens where it was left."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _TAKEN = {
     "hf_token": "hf_abcdefghijklmnop", "wandb_api_key": "0123456789abcdef0123456789abcdef01234567", "mtu": "1500",
     "node_service_account": "nodes@my-project.iam.gserviceaccount.com",
 }  # fmt: skip
-# Asked only when another answer makes it matter.
+# Shown only for certain values of another field.
 _OPENED_BY = {"billing_account": "create_project", "member": "grant_roles", "subnetwork": "use_existing"}
 
 
@@ -63,7 +63,7 @@ async def _opened(pilot: AppPilot, name: str) -> StepScreen:
 
 
 async def _unfolded(pilot: AppPilot, screen: StepScreen) -> None:
-    """The advanced questions are behind a line that Enter unfolds."""
+    """Expand the advanced fields."""
     if screen.query(Collapsible):
         await _to(pilot, screen, "CollapsibleTitle")
         await pilot.press("enter")
@@ -72,14 +72,14 @@ async def _unfolded(pilot: AppPilot, screen: StepScreen) -> None:
 
 
 async def _to(pilot: AppPilot, screen: StepScreen, what: str) -> None:
-    """There by Tab: what is in the chain that Tab walks is reached by it; the walk itself is tested once."""
+    """Focus a widget in the focus chain; another test presses Tab through the whole chain."""
     target = next(w for w in screen.focus_chain if w.id == what or type(w).__name__ == what)
     target.focus()
     await pilot.pause()
 
 
 def _refusal(field: Field) -> tuple[str, str] | None:
-    """A text that this field refuses, and its sentence."""
+    """A value that this field rejects, and part of the reason."""
     for text in _REFUSED:
         try:
             field.parse(text)
@@ -266,7 +266,7 @@ def test_f6_enables_apis_after_confirmation_and_reruns_checks(joined: Path) -> N
 
 @pytest.mark.parametrize("name", STEP_NAMES)
 def test_wizard_reopens_at_the_step_where_it_was_left(name: str, joined: Path) -> None:
-    """What was typed there is there too, and the steps before keep their answers."""
+    """With what was typed there; the previous steps keep their answers."""
     _begin(joined, "alpha", name)
     field = next(f for f in step(name).fields if not f.advanced and f.kind in ("text", "integer"))
     text = _TAKEN.get(field.name) or ("7" if field.kind == "integer" else "other-name")
@@ -382,7 +382,7 @@ def _sign(pilot: AppPilot, name: str) -> str:
 
 
 def test_invalid_answer_blocks_its_step(joined: Path) -> None:
-    """In the rail and in the edge of the checks, at once, passed before or not; also a token."""
+    """In the stepper and in the title of the checks, at once, whether visited before or not; also a token."""
     store = StateStore(Home(joined))
     deployment = store.create("alpha", "rehearsal", {each: {} for each in STEP_NAMES})
     deployment.place = "networks"

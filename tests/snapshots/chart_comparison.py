@@ -1,4 +1,4 @@
-"""Our Chart beside textual-plot, to choose: `python tests/snapshots/charts_side_by_side.py OUT.png`.
+"""Compares Chart with textual-plot: `python tests/snapshots/chart_comparison.py OUT.png`.
 
 It needs textual-plot. Prints the CPU time of a redraw of each (2 series of 500 points, 80 × 20, mean
 of 20 rounds) and writes the picture.
@@ -42,7 +42,7 @@ class _ChartComparison(ThemedApp[None]):
 
 
 async def main(out: str) -> None:
-    """Draws both, prints the times."""
+    """Draw both and print the times."""
     app = _ChartComparison()
     async with app.run_test(size=(80, 40)) as pilot:
         app.draw_ours()

@@ -1,11 +1,11 @@
-"""Pictures must not depend on who takes them."""
+"""A fixed environment: snapshots must not depend on the machine."""
 
 from __future__ import annotations
 
 import pytest
 import textual
 
-# Every minor of Textual paints some borders anew (its changelog: "may break snapshots").
+# Minor releases of Textual change how some borders are drawn (its changelog: "may break snapshots").
 _SEEN_WITH = "8.2."
 
 

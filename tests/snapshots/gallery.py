@@ -55,7 +55,7 @@ REWARDS = (0.12, 0.18, 0.25, 0.31, 0.30, 0.42, 0.49, 0.55, 0.58, 0.61)
 
 
 def sample_curve(n: int, phase: float) -> list[tuple[float, float]]:
-    """`n` points of a rising, wavering line."""
+    """`n` points of a rising, noisy curve."""
     return [(x + 1.0, 0.7 * (1 - math.exp(-3 * x / n)) + 0.05 * math.sin(x / 9 + phase)) for x in range(n)]
 
 
@@ -124,7 +124,7 @@ PAGES: dict[str, Callable[[], ComposeResult]] = {
 
 
 class Gallery(ThemedApp[None]):
-    """One page of widgets under the title."""
+    """An app that shows one page of widgets."""
 
     CSS = """
     #split { layout: horizontal; }
@@ -143,7 +143,7 @@ class Gallery(ThemedApp[None]):
         self._page, self._spool = page, log
 
     def compose(self) -> ComposeResult:
-        """The title, the page, the footer."""
+        """Yield title, page and footer."""
         places = ("my-project", "us-central1-b")
         yield TitleBar(TitleState("gsm8k-27b", True, places, "training", 184.1, self._page == "run", 742.0))
         yield from PAGES[self._page]()

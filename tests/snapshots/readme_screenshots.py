@@ -1,4 +1,4 @@
-"""The README's pictures, taken of the real app on a real rehearsal with a real training run.
+"""Takes the README's screenshots of the app during a rehearsal with a training run.
 
     python tests/snapshots/readme_pictures.py [FOLDER]
 
@@ -33,7 +33,7 @@ SIZE = (110, 34)
 
 
 async def walk_through(home: Path, folder: Path) -> None:
-    """Opens, answers, launches, watches; a picture at each."""
+    """Go through the screens and take a screenshot of each."""
     app = Wizard(Home(home), preload=False, speed="600", rehearse=True, start="rehearsal", create=True)
     async with app.run_test(size=SIZE) as pilot:
         for name in STEP_NAMES:

@@ -1,4 +1,4 @@
-"""Textual's screenshots as PNG, in a font that is there."""
+"""Converts Textual's SVG screenshots to PNG with an installed font."""
 
 from __future__ import annotations
 

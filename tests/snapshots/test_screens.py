@@ -1,4 +1,4 @@
-"""Every screen at both sizes. After a wanted change: `pytest tests/snapshots --snapshot-update`, and look at them.
+"""Snapshots of every screen at both sizes. After an intended change: `pytest tests/snapshots --snapshot-update`, then review.
 
 The clock stands still, the world is a fresh rehearsal's, and what Run and Monitor show is recorded.
 """
@@ -44,7 +44,7 @@ sized = pytest.mark.parametrize("size", SIZES)
 
 @pytest.fixture
 def home(shared_rehearsal: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Home]:
-    """A home folder whose rehearsals live on the module's fresh server; times are those of UTC."""
+    """A home folder whose rehearsals use the module's new emulator; the time zone is UTC."""
     for name, value in shared_rehearsal.address.env.items():
         if name.startswith("GRPO_WIZARD_REHEARSAL"):
             monkeypatch.setenv(name, value)
@@ -83,7 +83,7 @@ async def _until(pilot: Pilot[int], holds: Callable[[], object]) -> None:
             break
         await pilot.pause(0.05)
     else:
-        raise AssertionError("it never came to what was to be seen")
+        raise AssertionError("timed out waiting for the screen")
     await pilot.pause(0.2)
 
 
@@ -215,7 +215,7 @@ def test_review_screen(missing: bool, size: str, home: Home, snap_compare: Snap)
 
 
 def _journal_of_a_run(home: Home, name: str, until: str) -> None:
-    """The tutorial's deployment at 9:22: the networks stand, Lustre is the long pole. `until`: half, failed, done."""
+    """Write the journal of the tutorial's deployment at 9:22: networks exist, Lustre is slowest. `until`: half or failed."""
     journal, resources = Journal(home.journal_file(name)), all_resources(validate(tutorial_answers()))
 
     def tell(event: str, at: str, **data: Any) -> None:
@@ -309,7 +309,7 @@ def test_monitor_screen(
     spool.write_bytes(LOG.read_bytes())
     monkeypatch.setattr(
         MonitorScreen, "_start_monitoring", lambda screen: None
-    )  # no head is asked: the picture is given
+    )  # no Ray head: the test passes the snapshot
 
     async def before(pilot: Pilot[int]) -> None:
         await _until(pilot, lambda: _shows(pilot, MonitorScreen))
@@ -395,7 +395,7 @@ def test_dialog(box: str, size: str, home: Home, snap_compare: Snap) -> None:
 
 @sized
 def test_drills_dialog(size: str, home: Home, shared_rehearsal: Any, snap_compare: Snap) -> None:
-    """One runs: its switch, the word beside it, and the title line behind the box."""
+    """One is active: its switch, the word next to it, and the title bar behind the dialog."""
     _deployment(home, "gsm8k-27b", "quotas", answers={"project": {}})
     shared_rehearsal.call("POST", "/_rehearsal/drills/stock-out")
 
@@ -421,7 +421,7 @@ def test_step_screen_in_ascii(home: Home, snap_compare: Snap) -> None:
 
 
 def test_no_color_keeps_glyphs_and_words(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
-    """NO_COLOR takes hues; glyphs and words stay."""
+    """NO_COLOR removes colours; glyphs and words remain."""
     monkeypatch.setenv("NO_COLOR", "1")
     _deployment(home, "gsm8k-27b", "quotas", answers={"project": {}})
 

@@ -1,4 +1,4 @@
-"""The gallery's pages; after a wanted change: `pytest tests/snapshots --snapshot-update`, and look."""
+"""Snapshots of the gallery's pages. After an intended change: `pytest tests/snapshots --snapshot-update`, then review them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LOG = Path(__file__).parent / "log_sample.log"
 
 
 async def _settled(pilot: Pilot[None]) -> None:
-    """The blinking cursor stands still, and the log has been read."""
+    """Stop the cursor from blinking, and wait until the log is read."""
     for line in pilot.app.screen.query(Input):
         line.cursor_blink = False
     for view in pilot.app.query(LogView):

@@ -1,4 +1,4 @@
-"""Axes, dots, sparklines and trends: the arithmetic below the chart and the tiles."""
+"""Axes, dots, sparklines and trends: the arithmetic of the chart and the metric tiles."""
 
 from __future__ import annotations
 

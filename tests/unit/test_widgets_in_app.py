@@ -1,4 +1,4 @@
-"""The widgets in a running app: keys in, what is on the screen out."""
+"""The widgets in a running app: keys in, text on the screen out."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from grpo_wizard.tui.widgets.title_bar import TitleBar, TitleState
 
 
 class Stage(ThemedApp[None]):
-    """An app of a few widgets that remembers what rails say."""
+    """An app with a few widgets that records the selected steps."""
 
     def __init__(self, *widgets: Widget, ascii_only: bool = False) -> None:
         super().__init__(ascii_only=ascii_only)
@@ -55,7 +55,7 @@ def play(app: Stage, act: Callable[[Pilot[None]], Awaitable[None]], size: tuple[
 
 
 async def until(pilot: Pilot[None], holds: Callable[[], bool]) -> None:
-    """Waits for what a thread has to bring, five seconds at most."""
+    """Wait for a condition that a thread fulfils, for five seconds at most."""
     for _round in range(250):
         if holds():
             return

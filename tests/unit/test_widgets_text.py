@@ -1,4 +1,4 @@
-"""What is shown of a log line, signs, ASCII, colours: pure functions."""
+"""Display of log lines, status icons, ASCII conversion and colours: pure functions."""
 
 from __future__ import annotations
 
