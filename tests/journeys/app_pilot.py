@@ -29,7 +29,9 @@ async def wait_until(
     end = time.monotonic() + timeout
     while not condition():
         if time.monotonic() > end:
-            raise AssertionError(f"waited {timeout:.0f} s for {what}; the screen shows:\n{screen_text(pilot)}")
+            raise AssertionError(
+                f"waited {timeout:.0f} s for {what}; the screen shows:\n{screen_text(pilot)}"
+            )
         await pilot.pause(0.05)
     await pilot.pause()
 

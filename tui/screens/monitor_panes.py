@@ -126,6 +126,10 @@ class OverviewPane(Pane):
                 ("   " if one_line else "\n") + _("checkpoints: {steps}").format(steps=steps),
                 colours["muted"],
             )
+        if one_line and self.size.width:
+            text.truncate(
+                2 * self.size.width - 16, overflow="ellipsis"
+            )  # room for two lines, wrapped at words
         return text
 
 

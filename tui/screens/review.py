@@ -97,7 +97,7 @@ class ReviewScreen(RefreshingScreen):
             return
         try:
             session = await self.controller.session()
-            world = await self.controller.cloud_reader(refresh=True)
+            reader = await self.controller.cloud_reader(refresh=True)
         except WizardError as error:
             self.error = error
             self.draw()
@@ -112,7 +112,7 @@ class ReviewScreen(RefreshingScreen):
 
         async def fetch() -> tuple[Sequence[Decision], Sequence[CheckResult]]:
             return await asyncio.gather(
-                plan(session, ApplyOptions(replace=replaced)), run_checks(STEPS, session.answers, world)
+                plan(session, ApplyOptions(replace=replaced)), run_checks(STEPS, session.answers, reader)
             )
 
         self.error = await self._refresh_in_thread("review", fetch, self._show_result)

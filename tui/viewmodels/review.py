@@ -347,5 +347,5 @@ def memory_summary(controller: DeploymentController) -> str:
     estimate = estimate_run(controller.answers())
     if estimate.share is None:
         return _("unknown")
-    labels = {"green": _("fits"), "amber": _("tight"), "red": _("does not fit")}
+    labels = {"ok": _("fits"), "tight": _("tight"), "oom": _("does not fit")}
     return f"{estimate.share:.0%} ({labels.get(estimate.fit, estimate.fit)})"
