@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from grpo_wizard.steps.core.answers import AnswerValue, fields_read
 
 if TYPE_CHECKING:
     from grpo_wizard.steps.answers import Answers
@@ -14,21 +16,28 @@ if TYPE_CHECKING:
 class Difference:
     """One difference, with what the tutorial does and why that fails.
 
-    `opt_out` is (step.field, value that turns it off), or None if it cannot be turned off. `resource_kinds`
-    are the `step.kind` of the resources that it changes; empty if it changes how the wizard works.
+    `answer` reads the answer that controls it, and `tutorial_value` turns it off; None: it cannot be turned off.
+    `resource_kinds` are the `step.kind` of the resources that it changes; empty if it changes how the wizard works.
     """
 
     name: str
     what: str
     why: str
-    opt_out: tuple[str, Any] | None = None
+    answer: Callable[[Answers], AnswerValue] | None = None
+    tutorial_value: AnswerValue = ""
     resource_kinds: tuple[str, ...] = ()
 
+    @property
+    def opt_out(self) -> tuple[str, AnswerValue] | None:
+        """(step.field, the tutorial's value) that turns it off."""
+        if self.answer is None:
+            return None
+        [key] = fields_read(self.answer)
+        return key, self.tutorial_value
+
     def is_enabled(self, answers: Answers) -> bool:
-        if self.opt_out is None:
-            return True
-        step, _, field = self.opt_out[0].partition(".")
-        return bool(getattr(answers.of(step), field) != self.opt_out[1])
+        """Raises NotAnswered if it depends on a missing answer."""
+        return self.answer is None or self.answer(answers) != self.tutorial_value
 
     @property
     def opt_out_setting(self) -> str | None:
@@ -46,70 +55,80 @@ DIFFERENCES: tuple[Difference, ...] = (
         name="one_cpu_node",
         what="one CPU node, in the zone of the GPU nodes",
         why="in a regional cluster the tutorial's node count applies to each of three zones; one node carries the Ray head",
-        opt_out=("cluster.one_cpu_node", False),
+        answer=lambda a: a.cluster.one_cpu_node,
+        tutorial_value=False,
         resource_kinds=("cluster.cluster",),
     ),
     Difference(
         name="gke_version",
         what="GKE 1.35 instead of the default of the release channel",
         why="the tutorial sets no version, but RDMA and Lustre each require a minimum",
-        opt_out=("cluster.version", ""),
+        answer=lambda a: a.cluster.version,
+        tutorial_value="",
         resource_kinds=("cluster.cluster",),
     ),
     Difference(
         name="mtu",
         what="MTU 8896 on the cluster's network",
         why="the tutorial keeps 1460; Managed Lustre is about 10 % faster with jumbo frames",
-        opt_out=("networks.mtu", 0),
+        answer=lambda a: a.networks.mtu,
+        tutorial_value=0,
         resource_kinds=("networks.network",),
     ),
     Difference(
         name="narrow_firewall",
         what="the gVNIC firewall rule allows its own subnet only",
         why="the tutorial's 192.168.0.0/16 also covers the RDMA ranges, where such a rule has no effect",
-        opt_out=("networks.narrow_firewall", False),
+        answer=lambda a: a.networks.narrow_firewall,
+        tutorial_value=False,
         resource_kinds=("networks.firewall",),
     ),
     Difference(
         name="lustre_firewall",
         what="a firewall rule for the Lustre port, from the Lustre range only",
         why="the tutorial has none, so mounting depends on rules created by others",
-        opt_out=("lustre.firewall", False),
+        answer=lambda a: a.lustre.firewall,
+        tutorial_value=False,
         resource_kinds=("lustre.firewall",),
     ),
     Difference(
         name="lustre_port",
         what="Lustre on port 988 instead of the legacy port",
         why="both legacy flags of the tutorial are deprecated and bind cluster and instance to port 6988",
-        opt_out=("lustre.legacy_port", True),
+        answer=lambda a: a.lustre.legacy_port,
+        tutorial_value=True,
         resource_kinds=("cluster.cluster", "lustre.lustre"),
     ),
     Difference(
         name="rdma_interfaces",
         what="worker pods request the gVNIC and the eight RDMA interfaces",
         why="the tutorial's chart drops the annotations, so its pods have no RDMA interface",
-        opt_out=("raycluster.rdma_interfaces", False),
+        answer=lambda a: a.raycluster.rdma_interfaces,
+        tutorial_value=False,
         resource_kinds=(_PODS,),
     ),
     Difference(
         name="own_start_command",
         what="the annotation ray.io/overwrite-container-cmd, so that the start script runs as written",
         why="without it KubeRay flattens the script, loses `set -e` and prints every variable to the log",
-        opt_out=("raycluster.overwrite_container_cmd", False),
+        answer=lambda a: a.raycluster.overwrite_container_cmd,
+        tutorial_value=False,
         resource_kinds=(_PODS,),
     ),
     Difference(
         name="network_policy",
         what="only pods of the RayCluster may connect to its pods",
         why="Ray accepts jobs from anyone in the cluster who can connect; the tutorial has no policy",
-        opt_out=("raycluster.network_policy", False),
+        answer=lambda a: a.raycluster.network_policy,
+        tutorial_value=False,
         resource_kinds=("raycluster.network_policy",),
     ),
     Difference(
         name="fluentbit_off",
         what="logs are shipped only on request",
         why="the tutorial always ships them, but without the role that fluent-bit needs to write them",
-        opt_out=("raycluster.fluentbit", True),
+        answer=lambda a: a.raycluster.fluentbit,
+        tutorial_value=True,
         resource_kinds=(_PODS,),
     ),
     Difference(
@@ -122,14 +141,16 @@ DIFFERENCES: tuple[Difference, ...] = (
         name="final_number_answers",
         what="gold answers are the numbers after ####",
         why="with the tutorial's raw answer column every reward is 0 and nothing is learned",
-        opt_out=("grpo.final_number_answers", False),
+        answer=lambda a: a.grpo.final_number_answers,
+        tutorial_value=False,
         resource_kinds=("grpo.job",),
     ),
     Difference(
         name="ownership_marks",
         what="every resource is labelled with the deployment's ID",
         why="the tutorial identifies its resources by name only and cannot tell them from those of others",
-        opt_out=("project.ownership_marks", False),
+        answer=lambda a: a.project.ownership_marks,
+        tutorial_value=False,
         resource_kinds=(
             "networks.network",
             "networks.subnet",
@@ -155,7 +176,8 @@ DIFFERENCES: tuple[Difference, ...] = (
         name="release_after_job",
         what="GPU nodes are released after the job ends",
         why="the tutorial keeps them until somebody deletes them",
-        opt_out=("grpo.after_job", "keep"),
+        answer=lambda a: a.grpo.after_job,
+        tutorial_value="keep",
         resource_kinds=(
             _PODS,
             "raycluster.configmap",
@@ -168,7 +190,8 @@ DIFFERENCES: tuple[Difference, ...] = (
         name="time_limit",
         what="the job is stopped after a time limit in any case",
         why="a hanging run of the tutorial keeps its GPU nodes billed indefinitely",
-        opt_out=("grpo.max_hours", 0),
+        answer=lambda a: a.grpo.max_hours,
+        tutorial_value=0,
         resource_kinds=(_PODS,),
     ),
     Difference(
@@ -211,7 +234,8 @@ DIFFERENCES: tuple[Difference, ...] = (
         name="h200_boot_disk",
         what="H200 nodes boot from hyperdisk-balanced",
         why="their machine type supports no other boot disk, and the tutorial's command sets none",
-        opt_out=("cluster.gpu_boot_disk", ""),
+        answer=lambda a: a.cluster.gpu_boot_disk,
+        tutorial_value="",
         resource_kinds=("cluster.node_pool",),
     ),
     Difference(
@@ -253,7 +277,7 @@ DIFFERENCES: tuple[Difference, ...] = (
 )
 
 
-def rows(answers: Answers) -> list[dict[str, Any]]:
+def rows(answers: Answers) -> list[dict[str, str | bool | None]]:
     """Return the table for these answers: name, what, why, on, and switch (`step.field=value` turns it off)."""
     return [
         {
@@ -267,9 +291,9 @@ def rows(answers: Answers) -> list[dict[str, Any]]:
     ]
 
 
-def opt_out_answers() -> dict[str, dict[str, object]]:
+def opt_out_answers() -> dict[str, dict[str, AnswerValue]]:
     """Return answers that turn off every difference that can be turned off."""
-    answers: dict[str, dict[str, Any]] = {}
+    answers: dict[str, dict[str, AnswerValue]] = {}
     for difference in DIFFERENCES:
         if difference.opt_out is not None:
             step, _, field = difference.opt_out[0].partition(".")

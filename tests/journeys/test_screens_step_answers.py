@@ -335,7 +335,9 @@ def test_check_waits_for_its_answers(joined: Path) -> None:
             await _to(pilot, screen, "field-zone")
             await _type_over(pilot, screen.query_one("#field-zone", TextField), "us-east5-a")
             await wait_until(
-                pilot, lambda: "is not in region" in screen_text(pilot), "the check of zone and region"
+                pilot,
+                lambda: "belongs to region us-east5" in screen_text(pilot),
+                "the check of zone and region",
             )
             await _type_over(pilot, screen.query_one("#field-zone", TextField), "us-central1-b")
             await wait_until(

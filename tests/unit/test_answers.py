@@ -8,7 +8,8 @@ import pytest
 from sample_answers import TUTORIAL, answers
 
 from grpo_wizard.steps.answers import Answers
-from grpo_wizard.steps.core.answers import NotAnswered
+from grpo_wizard.steps.core.answers import NotAnswered, fields_read
+from grpo_wizard.steps.core.tutorial_differences import DIFFERENCES
 from grpo_wizard.steps.quotas.answers import QuotasAnswers
 from grpo_wizard.steps.registry import STEPS, validate, validate_partial
 
@@ -54,6 +55,14 @@ def test_a_secret_is_a_question_and_never_an_answer() -> None:
     assert "hf_typed" not in repr(given) and "hf_token" not in given.to_values()["project"]
     with pytest.raises(NotAnswered):
         _ = given.project.hf_token
+
+
+def test_what_checks_and_differences_depend_on_are_questions_of_a_step() -> None:
+    keys = {field.key for step in STEPS for field in step.fields}
+    needed = {key for step in STEPS for check in step.checks for key in check.needs_fields}
+    switched = {difference.opt_out[0] for difference in DIFFERENCES if difference.opt_out}
+    assert len(needed) > 30 and needed <= keys and switched <= keys
+    assert fields_read(lambda a: (a.quotas.gpu_nodes, a.project.zone)) == ("quotas.gpu_nodes", "project.zone")
 
 
 def test_an_answer_that_no_step_asks_for_is_refused() -> None:
