@@ -1,1 +1,1 @@
-"""What is remembered between two runs."""
+"""The saved state: deployments, journals, locks, secrets."""

@@ -1,4 +1,4 @@
-"""Replacing a file so that a reader, even one after a power cut, sees one of the two whole."""
+"""Replace a file atomically: a reader, even after a power cut, sees the old or the new content, never a mix."""
 
 import contextlib
 import errno
@@ -13,7 +13,7 @@ from grpo_wizard.state.errors import StateNotSaved
 
 @contextlib.contextmanager
 def file_lock(file: Path) -> Iterator[None]:
-    """Hold a lock of this file's own, so that comparing and replacing it is one act. Raises StateNotSaved."""
+    """Hold a lock for this file, so that comparing and replacing it is atomic. Raises StateNotSaved."""
     guard = file.with_name(f".{file.name}.guard")
     try:
         descriptor = os.open(guard, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -27,7 +27,7 @@ def file_lock(file: Path) -> Iterator[None]:
 
 
 def replace(file: Path, data: bytes, backup: Path | None) -> None:
-    """Put `data` in the file's place, 0600; what was there becomes `backup`.
+    """Replace the file's content with `data`, mode 0600; the old content becomes `backup`.
 
     Raises OSError, with the old file untouched.
 
@@ -60,7 +60,7 @@ def _write_whole(path: Path, data: bytes) -> None:
 
 
 def _make_backup(file: Path, backup: Path) -> None:
-    """Make `backup` a second name of the file, whose own name goes to the new one next."""
+    """Hard-link the file as `backup`, before the new file takes its name."""
     spare = backup.with_name(f".{backup.name}.new")
     spare.unlink(missing_ok=True)
     try:

@@ -13,7 +13,7 @@ _CREDENTIAL = re.compile(r"(?i)([?&][^=&#]*(?:token|key|secret|password|signatur
 
 
 class AuditLog:
-    """A deployment's audit file, 0600."""
+    """The audit file of a deployment, mode 0600."""
 
     def __init__(self, path: Path) -> None:
         self.path = path

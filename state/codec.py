@@ -1,4 +1,4 @@
-"""A deployment as a document and back. What is written can be read; what cannot be read is said in words."""
+"""Encode a deployment as a JSON document and decode it. Whatever is written can be read back."""
 
 import json
 
@@ -11,7 +11,7 @@ from grpo_wizard.state.model import Deployment
 
 
 def encode(deployment: Deployment) -> bytes:
-    """The document, UTF-8. What is written can be read back: checked here. Raises StateInvalid."""
+    """Encode as UTF-8 JSON, and check that it can be read back. Raises StateInvalid."""
     try:
         document = deployment.model_dump(mode="python", warnings="error")
         text = json.dumps(document, ensure_ascii=False, allow_nan=False, indent=1)
@@ -27,7 +27,7 @@ def encode(deployment: Deployment) -> bytes:
 
 
 def decode(data: bytes, name: str) -> Deployment:
-    """The deployment in a document. Raises NewerVersion, or ValueError with the reason in words."""
+    """Decode a document. Raises NewerVersion, or ValueError with the reason."""
     if not data.strip(b" \t\r\n\0"):
         raise ValueError("it is empty")
     try:
@@ -50,6 +50,6 @@ def decode(data: bytes, name: str) -> Deployment:
 
 
 def explain(error: ValidationError) -> str:
-    """The first three faults, each by its place and rule."""
+    """Describe the first three errors, each with its location and rule."""
     # Only place and rule: the value itself may be long, or not for everyone's eyes.
     return "; ".join(f"{'.'.join(map(str, e['loc'])) or 'document'}: {e['msg']}" for e in error.errors()[:3])

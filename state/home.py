@@ -1,4 +1,4 @@
-"""The home folder: where everything that is remembered lies.
+"""The home folder, which holds every saved file.
 
 <root>/deployments/<name>/state.json     and state.json.bak, journal.jsonl, audit.jsonl, lock, job.log
 """
@@ -14,7 +14,7 @@ _NAME = re.compile(r"[a-z][-a-z0-9]{0,39}")
 
 
 def valid_name(name: str) -> str:
-    """The name itself. Raises InvalidName."""
+    """Return the name if it is valid. Raises InvalidName."""
     if _NAME.fullmatch(name):
         return name
     raise InvalidName(
@@ -26,20 +26,20 @@ def valid_name(name: str) -> str:
 
 @dataclass(frozen=True)
 class Home:
-    """A home folder, and the paths in it. Paths are only named here; the store makes the folders."""
+    """A home folder and the paths in it. It only names paths; the store creates the folders."""
 
     root: Path
 
     @classmethod
     def choose(cls, explicit: str | None = None) -> "Home":
-        """--home, else GRPO_WIZARD_HOME, else the platform's user state folder. Made, 0700, if absent."""
+        """Choose --home, else GRPO_WIZARD_HOME, else the platform's user state folder; create it, mode 0700, if absent."""
         chosen = explicit or os.environ.get("GRPO_WIZARD_HOME") or _default()
         root = Path(os.path.abspath(Path(chosen).expanduser()))  # noqa: PTH100 - resolve() would follow links
         make_folder(root)
         return cls(root)
 
     def deployments(self) -> list[str]:
-        """Names with a trace of a state: the file, or its backup alone. Raises HomeUnusable."""
+        """List the deployments that have a state file, or only its backup. Raises HomeUnusable."""
         parent = self.root / "deployments"
         try:
             found = [entry.name for entry in parent.iterdir() if _NAME.fullmatch(entry.name)]
@@ -62,19 +62,19 @@ class Home:
         return self.folder(name) / "state.json"
 
     def backup_file(self, name: str) -> Path:
-        """The state before the last save."""
+        """The state as it was before the last save."""
         return self.folder(name) / "state.json.bak"
 
     def journal_file(self, name: str) -> Path:
-        """The events, one JSON object a line."""
+        """The events, one JSON object per line."""
         return self.folder(name) / "journal.jsonl"
 
     def audit_file(self, name: str) -> Path:
-        """The requests that wrote, one JSON object a line."""
+        """The requests that write, one JSON object per line."""
         return self.folder(name) / "audit.jsonl"
 
     def lock_file(self, name: str) -> Path:
-        """The lock. It stays when released: without it two processes could hold two files of one name."""
+        """The lock file. It is never deleted: two processes could otherwise lock two files of the same name."""
         return self.folder(name) / "lock"
 
     def job_log_file(self, name: str) -> Path:
@@ -87,7 +87,7 @@ class Home:
 
 
 def make_folder(folder: Path) -> None:
-    """Make a folder, 0700, with what is above it. One that exists keeps its mode. Raises HomeUnusable."""
+    """Create a folder and its parents, mode 0700. An existing folder keeps its mode. Raises HomeUnusable."""
     try:
         folder.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         folder.mkdir(exist_ok=True, mode=0o700)
@@ -96,7 +96,7 @@ def make_folder(folder: Path) -> None:
 
 
 def exists(file: Path) -> bool:
-    """Whether the folder holds this name, even as a broken link or a file that may not be looked at."""
+    """Whether the folder has an entry of this name, even a broken link or a file without read permission."""
     # Path.exists() of Python 3.14 takes "permission denied" for absent, which would be "nothing deployed".
     try:
         file.lstat()

@@ -1,4 +1,4 @@
-"""The journal: every event of a deployment, one JSON object a line, for front ends in other processes."""
+"""The journal: every event of a deployment, one JSON object per line, for front ends in other processes."""
 
 import asyncio
 import time
@@ -10,7 +10,7 @@ from grpo_wizard.state.jsonl import JsonlFile, read_records
 
 
 class Journal:
-    """A deployment's journal. One process appends (it holds the lock); any number read."""
+    """The journal of a deployment. One process appends (it holds the lock); any number read."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -21,17 +21,17 @@ class Journal:
         self._lines.append(event)
 
     def read(self, since_offset: int = 0) -> tuple[list[dict[str, Any]], int]:
-        """The events from that byte on, and the byte to go on from."""
+        """Return the events from this byte offset on, and the offset to continue from."""
         return read_records(self.path, since_offset)
 
     def end_offset(self) -> int:
-        """The byte after the last event: read from here to see only what comes."""
+        """Return the offset after the last event: reading from there returns only new ones."""
         return self.path.stat().st_size if self.path.exists() else 0
 
     def follow(
         self, since_offset: int = 0, *, interval: float = 0.2, ended: Callable[[], bool] = lambda: False
     ) -> Iterator[dict[str, object]]:
-        """Events as they come. Looks every `interval` seconds; the look after `ended()` is the last."""
+        """Yield events as they are appended. Polls every `interval` seconds, once more after `ended()`."""
         last = False
         while True:
             events, since_offset = self.read(since_offset)
@@ -45,7 +45,7 @@ class Journal:
     async def follow_async(
         self, since_offset: int = 0, *, interval: float = 0.2, ended: Callable[[], bool] = lambda: False
     ) -> AsyncIterator[dict[str, object]]:
-        """The same as `follow` for an event loop."""
+        """Yield events as `follow` does, in an event loop."""
         last = False
         while True:
             events, since_offset = self.read(since_offset)

@@ -1,4 +1,4 @@
-"""A file of JSON lines that several processes read while one writes: what journal and audit share."""
+"""A file of JSON lines that several processes read while one appends: the base of journal and audit file."""
 
 import json
 import math
@@ -11,7 +11,7 @@ from grpo_wizard.state.home import make_folder
 
 
 def replace_non_finite(value: object) -> object:
-    """The value with numbers that are not finite as texts ("nan", "inf"): JSON has none."""
+    """Return the value with non-finite numbers as strings ("nan", "inf"), which JSON lacks."""
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
     if isinstance(value, dict):
@@ -22,7 +22,7 @@ def replace_non_finite(value: object) -> object:
 
 
 def encode_line(record: dict[str, object]) -> bytes:
-    """One line, UTF-8. Raises StateInvalid for what JSON cannot hold, secrets among it."""
+    """Encode one line as UTF-8. Raises StateInvalid for a value that JSON cannot represent, and for secrets."""
     try:
         return json.dumps(replace_non_finite(record), ensure_ascii=False, allow_nan=False).encode() + b"\n"
     except (TypeError, ValueError) as error:
@@ -35,7 +35,7 @@ def _reason(error: Exception) -> str:
 
 
 class JsonlFile:
-    """Appends whole lines to a file, 0600. One write each, so that a kill leaves whole lines."""
+    """Append whole lines to a file, mode 0600, with one write each, so that a kill leaves only whole lines."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -60,13 +60,13 @@ class JsonlFile:
 
 
 def _newline_if_torn(descriptor: int) -> bytes:
-    """A line break if the last line was torn (disk full, power cut), so that the next one stands alone."""
+    """Return a line break if the last line is incomplete (disk full, power cut), so that the next one is parsed alone."""
     size = os.fstat(descriptor).st_size
     return b"\n" if size and os.pread(descriptor, 1, size - 1) != b"\n" else b""
 
 
 def read_records(path: Path, offset: int = 0) -> tuple[list[dict[str, object]], int]:
-    """Whole records from `offset` (bytes) on, and the offset to go on from.
+    """Return whole records from `offset` (bytes) on, and the offset to continue from.
 
     A last line without its end is left for the next time; a torn line in between is passed over. A file
     shorter than `offset` was begun anew: it is read from its start. Raises StateError.

@@ -1,4 +1,4 @@
-"""One process works on a deployment at a time. The lock lives with the process: `kill -9` leaves none."""
+"""One process works on a deployment at a time. The lock ends with its process: `kill -9` leaves none behind."""
 
 import contextlib
 import errno
@@ -17,13 +17,13 @@ from grpo_wizard.state.home import Home, make_folder
 from grpo_wizard.state.model import now
 
 _ACQUIRE_TIMEOUT_S = 0.5
-"""How long a taker tries: longer than the look of `holder` takes, and than a taker needs to sign."""
+"""How long `acquire` tries, in seconds: longer than reading the owner takes, and than an owner needs to sign."""
 _BUSY = (errno.EWOULDBLOCK, errno.EACCES, errno.EAGAIN)
 
 
 @dataclass(frozen=True)
 class LockOwner:
-    """Who holds a lock. `since` is UTC, ISO 8601."""
+    """The owner of a lock. `since` is UTC, ISO 8601."""
 
     pid: int
     host: str
@@ -50,7 +50,7 @@ class Lock:
         self.release()
 
     def acquire(self) -> None:
-        """Take the lock and sign it. Raises LockHeld, StateError."""
+        """Acquire the lock and write its owner. Raises LockHeld, StateError."""
         make_folder(self.path.parent)
         descriptor = _open(self.path, os.O_RDWR | os.O_CREAT)
         try:
@@ -63,7 +63,7 @@ class Lock:
         _held.add(self)
 
     def release(self) -> None:
-        """Give the lock back, by closing: an unlock in a forked child would take it from the parent too."""
+        """Release the lock by closing the file: an unlock in a forked child would release the parent's too."""
         _held.discard(self)
         if self._descriptor is not None:
             os.close(self._descriptor)
@@ -79,7 +79,7 @@ class Lock:
 
 
 def lock_owner(home: Home, name: str) -> LockOwner | None:
-    """Who holds the lock at this moment, or None. Nothing is created and nobody is kept out."""
+    """Return the present owner of the lock, or None. Creates nothing and blocks nobody."""
     path = home.lock_file(name)
     if not path.exists():
         return None

@@ -1,4 +1,4 @@
-"""From older documents to today's: one pure function a version, applied one after another.
+"""Migrate older documents to the current version: one pure function per version, applied in order.
 
 A function takes the document of version n and returns that of version n + 1. Version 1 is the first that was
 released, so that there is none yet; each one that comes brings a recorded document of its old version to the
@@ -14,11 +14,11 @@ Document = dict[str, Any]
 Migration = Callable[[Document], Document]
 
 MIGRATIONS: Mapping[int, Migration] = {}
-"""By the version that a function starts from."""
+"""Keyed by the version that a function migrates from."""
 
 
 class NewerVersion(ValueError):
-    """The document is newer than this release; `tool` is what wrote it, as it says."""
+    """The document is newer than this release; `tool` wrote it, by its own account."""
 
     def __init__(self, version: int, tool: str = "") -> None:
         super().__init__(f"its version {version} is newer than this release supports")
@@ -27,7 +27,7 @@ class NewerVersion(ValueError):
 
 
 def version_of(document: Document) -> int:
-    """The document's version. Raises ValueError if it names none."""
+    """Return the document's version. Raises ValueError without one."""
     version = document.get("version")
     if isinstance(version, bool) or not isinstance(version, int):
         raise ValueError("it has no version")  # noqa: TRY004 - the one error of a bad document
@@ -37,7 +37,7 @@ def version_of(document: Document) -> int:
 def upgrade(
     document: Document, migrations: Mapping[int, Migration] = MIGRATIONS, current: int = VERSION
 ) -> Document:
-    """The document in version `current`. Raises NewerVersion, or ValueError where no way leads there."""
+    """Migrate a document to version `current`. Raises NewerVersion, or ValueError when no migration exists."""
     version = version_of(document)
     if version > current:
         raise NewerVersion(version, str(document.get("tool", ""))[:60])

@@ -1,4 +1,4 @@
-"""Secrets: a type that shows itself to nobody who does not ask by `reveal()`."""
+"""Secrets: a type that never prints, logs or serializes its value; only `reveal()` returns it."""
 
 import hmac
 import os
@@ -19,7 +19,7 @@ _RULE = f"A token is one word of at most {_MAX_LENGTH} visible ASCII characters.
 
 
 class Secret:
-    """A token. Text forms are masked; pickle, JSON and pydantic's serialiser refuse it."""
+    """A token. Its text forms are masked; pickle, JSON and pydantic refuse to serialize it."""
 
     __slots__ = ("__value",)
 
@@ -27,11 +27,11 @@ class Secret:
         self.__value = value
 
     def reveal(self) -> str:
-        """The token itself. For the one request or Kubernetes Secret that it is meant for."""
+        """Return the token, for the one request or Kubernetes Secret that needs it."""
         return self.__value
 
     def masked(self) -> str:
-        """Enough to tell two tokens apart: the last 4 characters, none of a token under 12."""
+        """Return enough to tell two tokens apart: the last 4 characters, none of a token shorter than 12."""
         shown = self.__value[-_VISIBLE_CHARS:] if len(self.__value) >= 3 * _VISIBLE_CHARS else ""
         return MASK + shown
 
@@ -77,7 +77,7 @@ def _refuse_to_serialise(_: Secret) -> NoReturn:
 
 
 def parse_secret(raw: str) -> tuple[Secret, str | None]:
-    """The token without leading and trailing whitespace, and a note if some was removed.
+    """Return the token without surrounding whitespace, and a note if some was removed.
 
     Raises InvalidSecret for blanks inside, invisible and non-ASCII characters: they fail later, deep in the
     job, as a bad HTTP header.
@@ -91,12 +91,12 @@ def parse_secret(raw: str) -> tuple[Secret, str | None]:
 
 
 def from_environment(name: str) -> tuple[Secret, str | None] | None:
-    """The token in an environment variable, cleaned; None if unset or blank. Raises InvalidSecret."""
+    """Read a token from an environment variable; None if unset or blank. Raises InvalidSecret."""
     return parse_secret(os.environ[name]) if os.environ.get(name, "").strip() else None
 
 
 def from_file(path: Path) -> tuple[Secret, str | None]:
-    """The token in a file that holds nothing else, cleaned. Raises InvalidSecret."""
+    """Read a token from a file that contains nothing else. Raises InvalidSecret."""
     try:
         with path.open("rb") as file:
             return parse_secret(file.read(4 * _MAX_LENGTH).decode("utf-8"))
@@ -110,7 +110,7 @@ def from_file(path: Path) -> tuple[Secret, str | None]:
 
 
 def _secret_error(token: str) -> str:
-    """Why the token is malformed, without showing it; "" if it is not."""
+    """Explain why the token is malformed, without showing it; "" if it is not."""
     if not token:
         return "The token is empty"
     if len(token) > _MAX_LENGTH:

@@ -1,4 +1,4 @@
-"""The store: one JSON file a deployment, never half written, never silently lost."""
+"""The store: one JSON file per deployment, replaced atomically, never lost silently."""
 
 import hashlib
 import secrets
@@ -26,7 +26,7 @@ TOOL = f"grpo-wizard {grpo_wizard.__version__}"
 
 
 class StateStore:
-    """Reads and writes the states under a home folder. Hold the deployment's `Lock` while changing it."""
+    """Load and save the states in a home folder. Hold the deployment's `Lock` while changing its state."""
 
     def __init__(self, home: Home) -> None:
         self.home = home
@@ -34,7 +34,7 @@ class StateStore:
     def create(
         self, name: str, mode: Mode, answers: StoredAnswers, deployment_id: str | None = None
     ) -> Deployment:
-        """Begin a deployment and save it. `lineage` takes over the mark of one whose state was lost.
+        """Create a deployment and save it. `lineage` recovers the owner label of one whose state was lost.
 
         Raises StateExists (also for a damaged state), NameRefused, StateInvalid, StateNotSaved.
         """
@@ -52,7 +52,7 @@ class StateStore:
         return deployment
 
     def load(self, name: str) -> Deployment:
-        """The state as saved last. Raises StateMissing, StateUnreadable, StateNewer."""
+        """Load the state saved last. Raises StateMissing, StateUnreadable, StateNewer."""
         file = self.home.state_file(name)
         if not self.home.has_state(name):
             raise StateMissing(name, file)
@@ -68,7 +68,7 @@ class StateStore:
             raise self._unreadable(name, str(error)) from None
 
     def save(self, deployment: Deployment) -> Deployment:
-        """Write the state and raise its serial, in place. On an error object and file stay as they were.
+        """Save the state and increment its serial, in place. On an error, object and file are unchanged.
 
         Raises StateChanged, StateInvalid, StateNotSaved; and, for what is on disk, what `load` raises.
         """
@@ -81,7 +81,7 @@ class StateStore:
         return deployment
 
     def restore_backup(self, name: str) -> Deployment:
-        """Put the backup in the state's place, whose bytes are kept in a copy.
+        """Restore the backup; the damaged state is kept in a copy.
 
         Raises StateMissing, StateUnreadable (no good backup either), StateNotSaved.
         """
@@ -100,7 +100,7 @@ class StateStore:
         return deployment
 
     def archive(self, name: str) -> list[Path]:
-        """Move state and backup away: the name is free for a rebuild from the cloud. Returns where to.
+        """Rename state and backup, so that the name can be used again. Return their new paths.
 
         Raises StateMissing, StateNotSaved.
         """
@@ -135,7 +135,7 @@ class StateStore:
 
 
 def _copy_unreadable(file: Path) -> Path | None:
-    """A copy of a damaged file, one for each content however often it is met; None if none can be made."""
+    """Copy a damaged file, once per content; None if it cannot be copied."""
     try:
         data = file.read_bytes()
         copy = file.with_name(f"{file.name}.unreadable-{hashlib.sha256(data).hexdigest()[:8]}")

@@ -1,7 +1,8 @@
-"""Checkpoints by their files: which are complete, how big, and where a restart would go on.
+"""Checkpoints by their files: which are complete, how big, and from which one a restart would resume.
 
-NeMo RL v0.5.0 writes into tmp_step_N and renames it to step_N (checkpoint.py:112-184), takes the highest N
-by name without a look inside (272-290), and leaves old_step_N when it dies in the swap. Read 2026-11-30.
+NeMo RL v0.5.0 writes into tmp_step_N and renames it to step_N, resumes from the highest N by name without checking its
+contents, and leaves old_step_N when it is killed during the swap:
+https://github.com/NVIDIA-NeMo/RL/blob/v0.5.0/nemo_rl/utils/checkpoint.py#L112
 """
 
 from __future__ import annotations
@@ -19,8 +20,7 @@ _DU = re.compile(r"^(\d+)\s+(\S.*)$")
 
 @dataclass
 class Checkpoint:
-    """One folder. `state`: complete; incomplete (renamed, yet files are missing); interrupted (tmp_); swap
-    (old_)."""
+    """One folder. `state`: complete; incomplete (renamed, but files are missing); interrupted (tmp_); swap (old_)."""
 
     name: str
     step: int
@@ -34,18 +34,17 @@ class Checkpoint:
 
     @property
     def complete(self) -> bool:
-        """Whether a run can go on from it."""
+        """Whether a run can resume from it."""
         return self.state == "complete"
 
     def to_json(self) -> dict[str, Any]:
-        """The row as the interface names it."""
+        """Return the row with the keys of `checkpoints --json`."""
         return {**vars(self), "complete": self.complete}
 
 
 @dataclass
 class CheckpointListing:
-    """All folders by step; `latest_step`: what NeMo RL takes by name; `resume_step`: the newest that is
-    complete."""
+    """All folders by step. `latest_step`: what NeMo RL picks by name; `resume_step`: the newest complete one."""
 
     rows: list[Checkpoint]
     latest_step: int | None
@@ -63,16 +62,14 @@ class CheckpointListing:
 
 
 def parse_du(text: str, unit: int = 1) -> list[tuple[str, int]]:
-    """`du -ab DIR` (unit 1) or `du -a DIR` (unit 1024) to (path, bytes) of files; du's folder sums are
-    left out."""
+    """Parse `du -ab DIR` (unit 1) or `du -a DIR` (unit 1024) into (path, bytes) of files, without folder totals."""
     found = [(m[2].rstrip("/"), int(m[1]) * unit) for m in map(_DU.match, text.splitlines()) if m]
     folders = {path.rsplit("/", n)[0] for path, _ in found for n in range(1, path.count("/") + 1)}
     return [(path, size) for path, size in found if path not in folders]
 
 
 def list_from_files(files: Iterable[tuple[str, int]]) -> CheckpointListing:
-    """Puts (path, size in bytes) of any files below a checkpoint folder in order. Paths may be absolute or
-    relative."""
+    """Group (path, size in bytes) of files below a checkpoint folder by checkpoint. Paths may be absolute or relative."""
     inside: dict[str, tuple[Checkpoint, list[str]]] = {}
     for path, size in files:
         parts = path.split("/")
@@ -103,17 +100,16 @@ def _check_completeness(row: Checkpoint, names: list[str]) -> Checkpoint:
         row.missing.append(_WEIGHTS_DIR.rstrip("/"))
     if row.state == "complete" and row.missing:
         row.state = "incomplete"
-        row.note = "Files are missing although it was renamed; move it aside, or the run fails at its start."
+        row.note = "Files are missing. Move the folder away, or the job fails at its start."
     elif row.state == "interrupted":
-        row.note = "A save that was interrupted, or is going on."
+        row.note = "The save was interrupted or is still running."
     elif row.state == "swap":
-        row.note = "Left by a crash in the swap: this may be the only good copy of its step."
+        row.note = "Left by a crash during the rename: it may be the only good copy of its step."
     return row
 
 
 def _has_weights(names: list[str]) -> bool:
-    """DTensor v1 has weights/.metadata, v2 weights/model/, Megatron weights/iter_N/; a listing may hide
-    dot files."""
+    """DTensor v1 has weights/.metadata, v2 weights/model/, Megatron weights/iter_N/; a listing may hide dot files."""
     below = [name[len(_WEIGHTS_DIR) :] for name in names if name.startswith(_WEIGHTS_DIR)]
     return any(
         name == ".metadata" or name.startswith(("model/", "iter_")) or name.endswith((".distcp", ".npz"))
@@ -126,7 +122,7 @@ def _build_listing(rows: list[Checkpoint]) -> CheckpointListing:
     if not named:
         kept = [row for row in rows if row.state == "swap" and not row.missing]
         warning = (
-            f"Only {kept[-1].name} is whole: rename it to step_{kept[-1].step} to go on from it."
+            f"Only {kept[-1].name} is complete: rename it to step_{kept[-1].step} to resume from it."
             if kept
             else ""
         )
@@ -139,7 +135,7 @@ def _build_listing(rows: list[Checkpoint]) -> CheckpointListing:
         if newest.complete
         else (
             f"{newest.name} is not complete ({', '.join(newest.missing)} missing), "
-            "yet NeMo RL would take it: move it aside."
+            "but NeMo RL would resume from it: move it away."
         )
     )
     return CheckpointListing(rows, newest.step, max(whole) if whole else None, warning)

@@ -1,4 +1,4 @@
-"""What an evaluation (NeMo RL's examples/run_eval.py) says at its end."""
+"""The result that an evaluation (NeMo RL's examples/run_eval.py) prints at its end."""
 
 from __future__ import annotations
 
@@ -13,8 +13,7 @@ _PREFIXES = ("model_name=", "max_new_tokens=", "metric=", "score=")
 
 @dataclass
 class Evaluation:
-    """One result. `score` is points ÷ samples, 0 to 1; the rest as printed, None where the log did not
-    say."""
+    """One result. `score` is points ÷ samples, 0 to 1; the rest as printed, None where the log does not say."""
 
     score: float | None = None
     points: float | None = None
@@ -30,7 +29,7 @@ class Evaluation:
     seed: int | None = None
 
     def parse_line(self, text: str) -> bool:
-        """Takes what a clean line says; True if it was a line of a result."""
+        """Parse a clean line; True if it belongs to a result."""
         if not text.startswith(_PREFIXES):
             return False
         if found := _SCORE.match(text):
@@ -56,9 +55,9 @@ class Evaluation:
         if key in kinds:
             try:
                 setattr(self, key, kinds[key](value))
-            except ValueError:  # a word where a number was expected: left out, the score is what counts
+            except ValueError:  # a word where a number was expected: skipped, only the score matters
                 return
 
     def to_json(self) -> dict[str, Any]:
-        """Keys of `{"eval": …}`."""
+        """Return the value of `{"eval": …}`."""
         return asdict(self)

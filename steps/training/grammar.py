@@ -1,8 +1,8 @@
-"""What a line of NeMo RL means: one pattern each, to one typed event.
+"""The grammar of NeMo RL's log: one pattern per kind of line, parsed into one typed event.
 
-Source: print() calls of NeMo RL v0.5.0 (nemo_rl/algorithms/grpo.py:1064-1812, utils.py, worker_groups.py),
-read 2026-11-30; the labels are the same at its main branch of 2026-08-22. The grammar has no state:
-`metrics.Reader` puts the events together.
+From the print() calls of NeMo RL v0.5.0, which its main branch had not changed by 2026-08-22:
+https://github.com/NVIDIA-NeMo/RL/blob/v0.5.0/nemo_rl/algorithms/grpo.py#L1064
+The grammar has no state; `reader.LogReader` combines the events.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class PhaseStarted:
 
 @dataclass(frozen=True, slots=True)
 class MetricValue:
-    """`  • Loss: 0.0312` and its like. `kind`: training, validation, performance."""
+    """`  • Loss: 0.0312` and similar lines. `kind`: training, validation, performance."""
 
     kind: str
     label: str
@@ -60,7 +60,7 @@ class PhaseTiming:
 
 @dataclass(frozen=True, slots=True)
 class ValidationStarted:
-    """Validation begins, after this step over the whole run (0: before the first)."""
+    """Validation starts, after this step over the whole run (0: before the first)."""
 
     step: int
 
@@ -97,8 +97,7 @@ class TqdmBar:
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """A mark of the set-up. `what`: data, cluster, model, config, complete, running, or a timing's label
-    with its seconds."""
+    """A stage of the setup: data, cluster, model, config, complete, running, or a timing's label with its seconds."""
 
     stage: str
     seconds: float | None = None
@@ -121,15 +120,14 @@ class OutputDirectory:
 
 @dataclass(frozen=True, slots=True)
 class RunEnd:
-    """The run's own last word. `kind`: max_steps, timeout, async_complete, finished (the job script's
-    end)."""
+    """The end of the run. `kind`: max_steps, timeout, async_complete, finished (the end of the job script)."""
 
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class DynamicSampling:
-    """Prompts whose group has any spread in reward, of those required."""
+    """How many prompts have a group with different rewards, of those required."""
 
     available: int
     required: int
@@ -262,7 +260,7 @@ _SPEED = re.compile(r"est\. speed input: ([\d.]+) toks/s, output: ([\d.]+) toks/
 
 
 def parse(text: str) -> LogEvent | None:
-    """The event that a clean line of the driver stands for, or None for any other text."""
+    """Parse a clean line of the driver into its event; None for any other text."""
     for pattern, make in _PATTERNS.get(text[:1], ()):
         if found := pattern.match(text):
             return make(found)
@@ -270,7 +268,7 @@ def parse(text: str) -> LogEvent | None:
 
 
 def parse_bar(text: str) -> TqdmBar | None:
-    """A tqdm bar's state, or None."""
+    """Parse the state of a tqdm bar, or None."""
     found = _BAR.match(text)
     if not found:
         return None

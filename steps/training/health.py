@@ -29,14 +29,13 @@ class HealthFinding:
 
 @dataclass(frozen=True)
 class HealthReport:
-    """`verdict`: healthy, warning, critical, or unknown as long as no step is complete and nothing was
-    found."""
+    """`verdict`: healthy, warning, critical, or unknown while no step is complete and nothing was found."""
 
     verdict: str
     findings: tuple[HealthFinding, ...]
 
     def to_json(self) -> dict[str, Any]:
-        """`{"verdict", "findings": […]}`"""
+        """Return `{"verdict", "findings": […]}`."""
         return {"verdict": self.verdict, "findings": [asdict(finding) for finding in self.findings]}
 
 
@@ -49,21 +48,21 @@ def diagnose(
     groups: Sequence[GroupStats] = (),
     stall_floor_s: float = 60.0,
 ) -> HealthReport:
-    """Looks at all that was read. The worst comes first; among equals, causes before their consequences.
+    """Diagnose a run from its log. The worst finding comes first; among equals, causes before consequences.
 
-    `status` is Ray's word or LOST; None for a saved log. A stall needs `now` and the receipt time of the
-    last byte (`last_output_at`, else the reader's own), in epoch seconds.
+    `status` is Ray's or LOST; None for a saved log. A stall needs `now` and the time at which the last byte was
+    received (`last_output_at`, else the reader's own), in epoch seconds.
     """
-    heard = last_output_at if last_output_at is not None else reader.last_output_at
-    ctx = HealthContext(reader.rows, reader.run_info, status, now, heard, groups, stall_floor_s)
+    last_output = last_output_at if last_output_at is not None else reader.last_output_at
+    ctx = HealthContext(reader.rows, reader.run_info, status, now, last_output, groups, stall_floor_s)
     found = [
         _finding_from_match(seen)
         for seen in reader.signature_matches.values()
         if _still_counts(seen, reader, status)
     ]
-    caused = any(finding.level == "critical" for finding in found)
+    has_root_cause = any(finding.level == "critical" for finding in found)
     for rule in load_rules():
-        if rule.id == "job_failed" and caused:  # the cause says more than Ray's status
+        if rule.id == "job_failed" and has_root_cause:  # the cause explains more than Ray's status
             continue
         if hit := rule.check(ctx):
             found.append(
@@ -89,8 +88,7 @@ def _verdict(found: list[HealthFinding], reader: LogReader) -> str:
 
 
 def _still_counts(seen: SignatureMatch, reader: LogReader, status: str | None) -> bool:
-    """Whether a signature still counts: not when the run went on past it, nor in the noise after its
-    normal end."""
+    """Whether a match still counts: not once the run continued past it, nor in the noise after its normal end."""
     if seen.signature.lasting:
         return True
     if seen.after_end and status != "FAILED":
@@ -100,7 +98,7 @@ def _still_counts(seen: SignatureMatch, reader: LogReader, status: str | None) -
 
 def _finding_from_match(seen: SignatureMatch) -> HealthFinding:
     sign = seen.signature
-    often = f" (seen {seen.count} times)" if seen.count > 1 else ""
+    often = f" ({seen.count} times)" if seen.count > 1 else ""
     return HealthFinding(
         sign.id, sign.level, seen.since_step, seen.title, seen.evidence + often, sign.advice, sign.source
     )

@@ -1,5 +1,4 @@
-"""When a run is not well: the checks; what each says and where it comes from stands in
-assets/health_rules.toml."""
+"""The checks of a run's health; advice and source of each are in assets/health_rules.toml."""
 
 from __future__ import annotations
 
@@ -15,14 +14,14 @@ from statistics import median
 from grpo_wizard.steps.training.rows import RunInfo, StepMetrics, json_safe
 from grpo_wizard.steps.training.samples import GroupStats
 
-_STALL_BEFORE_STEPS_S = 15 * 60.0  # loading a 27B model says nothing for minutes
-_STALL_WHILE_SAVING_S = 10 * 60.0  # a 27B checkpoint took 68 s (published log); 35 h hang: R/pull/3504
+_STALL_BEFORE_STEPS_S = 15 * 60.0  # loading a 27B model prints nothing for minutes
+# A 27B checkpoint took 68 s in a published log; a save that hung for 35 h: https://github.com/NVIDIA-NeMo/RL/pull/3504
+_STALL_WHILE_SAVING_S = 10 * 60.0
 
 
 @dataclass(frozen=True)
 class HealthContext:
-    """All that a rule may look at. Times are epoch seconds; `status` is Ray's word or LOST, None for a
-    saved log."""
+    """Everything a rule may use. Times are epoch seconds; `status` is Ray's or LOST, None for a saved log."""
 
     rows: Sequence[StepMetrics]
     run_info: RunInfo
@@ -34,13 +33,13 @@ class HealthContext:
 
     @property
     def ended(self) -> bool:
-        """Whether nothing more is to come."""
+        """Whether the run is over."""
         return self.status in {"SUCCEEDED", "FAILED", "STOPPED", "LOST"} or bool(self.run_info.end_reason)
 
 
 @dataclass(frozen=True)
 class RuleMatch:
-    """A rule that holds. `level` overrides the rule's own."""
+    """A rule that applies. `level` overrides the rule's own."""
 
     title: str
     evidence: str
@@ -50,7 +49,7 @@ class RuleMatch:
 
 @dataclass(frozen=True)
 class HealthRule:
-    """One rule; `check` gives a Hit or None."""
+    """One rule; `check` returns a RuleMatch when it applies."""
 
     id: str
     level: str
@@ -62,7 +61,7 @@ class HealthRule:
 def _trailing_rows(
     rows: Sequence[StepMetrics], predicate: Callable[[StepMetrics], bool]
 ) -> list[StepMetrics]:
-    """The last rows for which `holds`, without a gap."""
+    """Return the last consecutive rows that satisfy `predicate`."""
     found: list[StepMetrics] = []
     for row in reversed(rows):
         if not predicate(row):
@@ -138,7 +137,7 @@ def _zero_variance(ctx: HealthContext) -> RuleMatch | None:
     if share <= 0.5:
         return None
     return RuleMatch(
-        f"{share:.0%} of the groups teach nothing: all their rewards are alike",
+        f"{share:.0%} of the groups give no learning signal: all their rewards are equal",
         f"step {last.step}: {round(share * last.groups)} of {last.groups} groups",
         last.step,
         "critical" if share > 0.9 else "warning",
@@ -152,13 +151,13 @@ def _kl_error(ctx: HealthContext) -> RuleMatch | None:
         if row.generation_kl_error is not None and math.isfinite(row.generation_kl_error)
     ]
     recent = [value for _, value in values[-3:]]
-    if not recent or values[-1][0] != ctx.rows[-1].step:  # nan since: said by its own rule
+    if not recent or values[-1][0] != ctx.rows[-1].step:  # nan has its own rule
         return None
     if median(recent) <= 1e-3 and recent[-1] <= 1e-2:
         return None
     since = next(step for step, value in values if value > 1e-3)
     return RuleMatch(
-        f"Generation KL Error is {recent[-1]:.4f}; up to 0.001 is usual",
+        f"Generation KL Error is {recent[-1]:.4f}; expected at most 0.001",
         f"last steps: {', '.join(f'{value:.4f}' for value in recent)}",
         since,
     )
@@ -171,7 +170,7 @@ def _prob_error(ctx: HealthContext) -> RuleMatch | None:
     step, value = values[-1]
     return RuleMatch(
         f"Training and generation disagree on probabilities (token_mult_prob_error {value:.3f})",
-        f"step {step}: {value:.3f}; about 1.0 is right, above 1.05 look into it",
+        f"step {step}: {value:.3f}; about 1.0 is expected, above 1.05 needs attention",
         step,
     )
 
@@ -232,7 +231,7 @@ def _truncation(ctx: HealthContext) -> RuleMatch | None:
     if not values or values[-1][1] <= 0.1:
         return None
     return RuleMatch(
-        f"{values[-1][1]:.0%} of the samples are cut at the length limit",
+        f"{values[-1][1]:.0%} of the samples are truncated at the length limit",
         f"step {values[-1][0]}",
         values[-1][0],
     )
@@ -279,22 +278,22 @@ def _stall(ctx: HealthContext) -> RuleMatch | None:
     if silent <= stall_timeout(ctx, usual):
         return None
     since = datetime.fromtimestamp(ctx.last_output_at).strftime("%H:%M")
-    told = f" (usual step {usual:.0f} s)" if usual else ""
+    usual_step = f" (usual step {usual:.0f} s)" if usual else ""
     return RuleMatch(
-        f"No output since {since}{told}",
+        f"No output since {since}{usual_step}",
         f"{silent:.0f} s without a line" + (f", in: {ctx.run_info.phase}" if ctx.run_info.phase else ""),
         ctx.run_info.step,
     )
 
 
 def median_step_seconds(rows: Sequence[StepMetrics]) -> float | None:
-    """The median time of the last ten steps."""
+    """Return the median duration of the last ten steps."""
     times = [row.total_step_seconds for row in rows[-10:] if row.total_step_seconds is not None]
     return median(times) if times else None
 
 
 def stall_timeout(ctx: HealthContext, step_seconds: float | None) -> float:
-    """Seconds without a line that mean nothing yet, in the phase that the run is in."""
+    """Return how many seconds without output are normal in the run's present phase."""
     if step_seconds is None:
         return _STALL_BEFORE_STEPS_S
     allowed = max(3 * step_seconds, ctx.stall_floor_s)
@@ -317,7 +316,7 @@ def _resumed_at_end(ctx: HealthContext) -> RuleMatch | None:
         return None
     return RuleMatch(
         "The run ended at once: its checkpoint was already at the last step",
-        "set-up complete, then no step at all",
+        "setup complete, then no training step",
     )
 
 
@@ -325,7 +324,7 @@ def _job_failed(ctx: HealthContext) -> RuleMatch | None:
     if ctx.status != "FAILED":
         return None
     return RuleMatch(
-        "The job failed", ctx.run_info.last_error or "no exception is named in the log", ctx.run_info.step
+        "The job failed", ctx.run_info.last_error or "no exception in the log", ctx.run_info.step
     )
 
 
@@ -333,8 +332,8 @@ def _job_lost(ctx: HealthContext) -> RuleMatch | None:
     if ctx.status != "LOST":
         return None
     return RuleMatch(
-        "The job is lost: the Ray head was restarted and does not know it",
-        "Ray answers that it does not exist",
+        "The job is lost: the Ray head was restarted and no longer knows it",
+        "Ray reports that the job does not exist",
         ctx.run_info.step,
     )
 
@@ -361,6 +360,6 @@ _CHECKS: dict[str, Callable[[HealthContext], RuleMatch | None]] = {
 
 @cache
 def load_rules() -> tuple[HealthRule, ...]:
-    """All rules, causes before their consequences."""
+    """Return all rules, causes before their consequences."""
     text = resources.files("grpo_wizard.assets").joinpath("health_rules.toml").read_text(encoding="utf-8")
     return tuple(HealthRule(check=_CHECKS[entry["id"]], **entry) for entry in tomllib.loads(text)["rule"])

@@ -1,9 +1,8 @@
-"""Bytes of a job's log, as they arrive, to clean lines.
+"""Split the bytes of a job's log, as they arrive, into clean lines.
 
-Ray, tqdm and terminals leave marks in the stream: ANSI colours, `(Actor pid=1, ip=…)` before a worker's
-line (they nest), `[repeated 15x across cluster]` after one, carriage returns between the states of a bar.
-Lines are split as bytes and decoded whole, so that a chunk may end anywhere, also inside a character. Text
-is never changed: `[/]` stays `[/]`.
+Ray, tqdm and terminals decorate the stream: ANSI colors, `(Actor pid=1, ip=…)` before a worker's line (they nest),
+`[repeated 15x across cluster]` after one, carriage returns between the states of a progress bar. Lines are split as
+bytes and decoded whole, so a chunk may end anywhere, even inside a character. Text is never changed: `[/]` stays `[/]`.
 """
 
 from __future__ import annotations
@@ -30,8 +29,7 @@ _BAR_END = re.compile(r"\d+/\d+ \[[^\]\r\n]*<[^\]\r\n]*\]")
 
 @dataclass(frozen=True, slots=True)
 class LineSource:
-    """Who wrote a line, by Ray's prefix. `actor` is its repr, such as `DTensorPolicyWorker[rank=0]`; no
-    `ip` means the
+    """Who wrote a line, from Ray's prefix. `actor` is its repr, such as `DTensorPolicyWorker[rank=0]`; no `ip` means the
     driver's node."""
 
     actor: str
@@ -60,24 +58,26 @@ class LogLine:
 
 
 def truncate(text: str, limit: int = 2000) -> str:
-    """The text for a screen: at most `limit` characters, with a mark that says how many were left out."""
+    """Shorten a text to `limit` characters and say how many were omitted."""
     return text if len(text) <= limit else f"{text[:limit]}… [+{len(text) - limit} characters]"
 
 
 def strip_ansi(text: str) -> str:
-    """The text without terminal control sequences."""
+    """Remove terminal control sequences."""
     return _ANSI.sub("", text) if "\x1b" in text else text
 
 
 def clean_line(raw: str, offset: int = 0) -> list[LogLine]:
-    """One raw line to its clean line; to two or three when the driver and a worker wrote into the same one.
+    """Clean one raw line; return two or three when the driver and a worker wrote into the same one.
 
-    Ray writes a worker's line and its newline apart, from a thread of the driver: what the driver prints
-    in between is glued on, before or behind (seen in a job's file of Ray 2.60).
+    Ray writes a worker's line and its newline separately, from a thread of the driver: what the driver prints in
+    between is glued to it, before or behind (observed in a job's log of Ray 2.60).
     """
     text = strip_ansi(raw)
     if "pid=" not in text and "\r" not in text and ("%" not in text or text.endswith(("]", "] "))):
-        return [_parse_line(text, offset)]  # nothing glued, or nothing behind the bar
+        return [
+            _parse_line(text, offset)
+        ]  # nothing is glued to the line, or nothing follows the progress bar
     lines: list[LogLine] = []
     for part in _split_before_prefix(text):
         lines += _split_glued(_parse_line(part, offset))
@@ -96,8 +96,7 @@ def _parse_line(text: str, offset: int) -> LogLine:
 
 
 def _split_before_prefix(text: str) -> list[str]:
-    """Cuts before a worker's prefix, or a bar's first state, where what stands before it is a line of the
-    driver."""
+    """Split before a worker's prefix, or a bar's first state, where the text before it is a line of the driver."""
     if text.startswith("(") and text.count("pid=") == 1 and "\r" not in text:
         return [text]
     for found in _SPLIT_POINT.finditer(text, 1):
@@ -107,7 +106,7 @@ def _split_before_prefix(text: str) -> list[str]:
 
 
 def _split_glued(line: LogLine) -> list[LogLine]:
-    """Cuts where a line of the driver begins behind a worker's, or any text behind the end of a bar."""
+    """Split where a line of the driver follows a worker's, or any text follows the end of a bar."""
     text = line.text
     if "%" in text and (bar := _BAR_END.search(text)) and text[bar.end() :].strip():
         rest = text[bar.end() :]
@@ -122,7 +121,7 @@ def _split_glued(line: LogLine) -> list[LogLine]:
 
 
 def _is_driver(text: str) -> bool:
-    """Whether it is, to the letter, a line that only the training loop prints."""
+    """Whether this is exactly a line that only the training loop prints."""
     return not isinstance(parse(text), TqdmBar | None)
 
 
@@ -143,15 +142,14 @@ def _source(found: re.Match[str]) -> LineSource:
 
 
 class LineReader:
-    """Feeds on chunks of bytes and gives complete lines; what follows the last newline waits for the next
-    chunk."""
+    """Split chunks of bytes into complete lines; what follows the last newline waits for the next chunk."""
 
     def __init__(self, offset: int = 0) -> None:
         self.offset = offset  # of the first byte not yet given as a line
         self._buffer: list[bytes] = []  # a list: joining a 1.3 MB line chunk by chunk would be quadratic
 
     def feed(self, data: bytes) -> list[LogLine]:
-        """The lines that are complete with `data`."""
+        """Return the lines that `data` completes."""
         end = data.rfind(b"\n")
         if end < 0:
             self._buffer.append(data)
@@ -165,13 +163,12 @@ class LineReader:
         return lines
 
     def pending(self) -> str:
-        """The unfinished last line as it looks now, for a live view. A character that is only half there
-        is left out."""
+        """Return the unfinished last line as it looks now, for a live view, without an incomplete last character."""
         text = b"".join(self._buffer).decode("utf-8", "ignore")
         return clean_line(text)[-1].text if text else ""
 
     def flush(self) -> list[LogLine]:
-        """The unfinished last line, at the end of the stream."""
+        """Return the unfinished last line at the end of the stream."""
         raw = b"".join(self._buffer)
         self._buffer = []
         if not raw:

@@ -1,4 +1,4 @@
-"""A job's log, byte by byte, to one row a training step and to what is known of the job."""
+"""Parse a job's log, as its bytes arrive, into one row per training step and facts about the run."""
 
 from __future__ import annotations
 
@@ -29,8 +29,7 @@ _CONFIG_LIMIT = 5000  # lines; the 27B recipe's is about 250
 
 
 class LogReader:
-    """Feed it the log's bytes in any portions; `rows`, `facts`, `evaluation` and `seen` are right after
-    each."""
+    """Feed it the log's bytes in chunks of any size; every attribute is current after each."""
 
     def __init__(self) -> None:
         self.run_info = RunInfo()
@@ -42,29 +41,30 @@ class LogReader:
         self._row: StepMetrics | None = None
         self._step_header: grammar.StepHeader | None = None
         self._epoch: int | None = None
-        self._epoch_offset = 0  # epochs passed that no header told of
-        self._epoch_offset_known = False  # the log has named a step over the whole run, so `_turns` is right
+        self._epoch_offset = 0  # epochs that ended without a header in the log
+        self._epoch_offset_known = (
+            False  # the log has named a step over the whole run, so `_epoch_offset` is right
+        )
         self._config: list[str] | None = None
         self._in_initial_validation = False
 
     @property
     def rows(self) -> list[StepMetrics]:
-        """Steps whose results are known, in order."""
+        """The steps whose results are known, in order."""
         return [self._rows[step] for step in sorted(self._rows) if self._rows[step].has_results]
 
     def feed(self, data: bytes, at: float | None = None) -> list[LogLine]:
-        """Reads on; `at` is when the bytes were received (epoch seconds). Returns the clean lines, for a
-        log view."""
+        """Parse more bytes, received `at` (epoch seconds). Return the clean lines, for a log view."""
         if at is not None and data:
             self.last_output_at = at
         return self._process_lines(self._lines.feed(data))
 
     def close(self) -> list[LogLine]:
-        """Reads the last line if it has no newline."""
+        """Parse the last line if it has no newline."""
         return self._process_lines(self._lines.flush())
 
     def to_json(self) -> dict[str, Any]:
-        """`{"rows": […]}`; for an evaluation's log `{"eval": {…}}`."""
+        """Return `{"rows": […]}`; for an evaluation's log `{"eval": {…}}`."""
         if self.evaluation.score is not None and not self._rows:
             return {"eval": json_safe(self.evaluation.to_json())}
         return {"rows": [row.to_json() for row in self.rows]}
@@ -84,7 +84,7 @@ class LogReader:
         return lines
 
     def _handle_text(self, line: LogLine) -> None:
-        """Text that is no event: part of the printed config, an evaluation's result, a sign of trouble."""
+        """Handle text that is not an event: part of the printed config, an evaluation's result, a failure."""
         text = line.text
         if self._config is not None and not line.sources and text[0] in " {":
             self._read_config(text)
@@ -158,7 +158,7 @@ class LogReader:
     def _setup(self, event: grammar.Setup) -> None:
         if event.stage == "config":
             self._config = []
-        # a start, perhaps one more in the same log: steps go on from a checkpoint
+        # a start, perhaps another one in the same log: steps continue from a checkpoint
         elif event.stage == "data":
             self._config = self._epoch = self._row = self._step_header = None
             self._epoch_offset, self._epoch_offset_known = 0, False
@@ -173,8 +173,7 @@ class LogReader:
             self.run_info.setup_seconds[event.stage] = event.seconds
 
     def _start_step(self, head: grammar.StepHeader) -> None:
-        """A step begins: its number over the whole run is counted from the epoch, as NeMo RL's restarts
-        with each."""
+        """Start a step. Its number over the whole run follows from the epoch: NeMo RL's own restarts with each."""
         if self._epoch is None and self._step_header is not None and head.number <= self._step_header.number:
             self._epoch_offset += 1
         self._step_header, self._config = head, None
@@ -184,7 +183,7 @@ class LogReader:
         self.run_info.phase = self.run_info.progress_bar = self.run_info.end_reason = None
 
     def _start_row(self, step: int, epoch: int | None) -> None:
-        for later in [s for s in self._rows if s >= step]:  # done again from a checkpoint
+        for later in [s for s in self._rows if s >= step]:  # repeated from a checkpoint
             del self._rows[later]
         self._row = self._rows[step] = StepMetrics(step, epoch, self._total_steps())
         self.run_info.step, self.run_info.epoch = step, epoch
@@ -198,8 +197,7 @@ class LogReader:
         return min(total, int(limit)) if limit and limit >= self._step_header.number else total
 
     def _on_global_step(self, step: int) -> None:
-        """The log names the step over the whole run: that settles the epoch when its header was missed
-        (joined late)."""
+        """Settle the epoch from a step number over the whole run, when its header was missed (joined late)."""
         row, head = self._row, self._step_header
         if row is None or head is None or self._epoch is not None or row.epoch is not None:
             return
@@ -265,7 +263,7 @@ class LogReader:
 
 
 def parse_log(data: bytes) -> LogReader:
-    """A whole log at once."""
+    """Parse a whole log."""
     reader = LogReader()
     reader.feed(data)
     reader.close()

@@ -1,4 +1,4 @@
-"""What a log comes to: a row a training step, and the facts of the job."""
+"""What a log is parsed into: one row per training step, and facts about the run."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ from grpo_wizard.steps.training.grammar import TqdmBar
 
 @dataclass
 class StepMetrics:
-    """One training step. A value that the log has not given (yet) is None; nan is float nan here and "nan"
-    in JSON."""
+    """One training step. A value that the log does not contain (yet) is None; nan is float nan, "nan" in JSON."""
 
     step: int  # over the whole run
     epoch: int | None = None
@@ -21,13 +20,13 @@ class StepMetrics:
     loss: float | None = None
     generation_kl_error: float | None = None
     avg_reward: float | None = None
-    mean_generation_length: float | None = None  # tokens a sample, without the prompt
+    mean_generation_length: float | None = None  # tokens per sample, without the prompt
     total_step_seconds: float | None = None
     timing: dict[str, float] = field(default_factory=dict)  # seconds; the parts overlap
     timing_percent: dict[str, float] = field(default_factory=dict)
     throughput: dict[str, float] = field(default_factory=dict)  # by the log's own labels
     validation: dict[str, float] | None = None
-    checkpoint: bool = False  # a save was begun after this step
+    checkpoint: bool = False  # a save began after this step
 
     @property
     def has_results(self) -> bool:
@@ -49,7 +48,7 @@ class StepMetrics:
 
 
 def json_safe(value: object) -> object:
-    """The value with numbers that JSON cannot hold as strings: "nan", "inf", "-inf"."""
+    """Return the value with non-finite numbers as strings: "nan", "inf", "-inf"."""
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
     if isinstance(value, dict):
@@ -61,12 +60,12 @@ def json_safe(value: object) -> object:
 
 @dataclass
 class RunInfo:
-    """What the log says of the job beside its rows."""
+    """What the log says about the run besides its steps."""
 
     total_steps: int | None = None
     epoch: int | None = None
     max_epochs: int | None = None
-    step: int | None = None  # begun last, over the whole run
+    step: int | None = None  # started last, counted over the whole run
     phase: str | None = None  # "Training policy", "Validation", "Saving checkpoint" …
     progress_bar: TqdmBar | None = None  # the phase's last progress bar
     config: dict[str, Any] | None = None  # the "Final config" that the run printed
@@ -85,8 +84,7 @@ class RunInfo:
     last_error: str | None = None  # last line that names an exception
 
     def setting(self, dotted: str) -> Any:
-        """A setting by its dotted name: from the printed config, else from the overrides (as text); None
-        if neither."""
+        """Look up a setting by its dotted name: in the printed config, else in the overrides (as text); None if neither."""
         node: Any = self.config
         for part in dotted.split("."):
             node = node.get(part) if isinstance(node, dict) else None
@@ -100,7 +98,7 @@ class RunInfo:
         return given[-1] if given else None
 
     def number(self, dotted: str) -> float | None:
-        """A setting as a number, or None."""
+        """Look up a setting as a number; None when it is not one."""
         try:
             return float(self.setting(dotted))
         except (TypeError, ValueError):

@@ -1,8 +1,7 @@
-"""What `train_data_stepN.jsonl` tells of a step: NeMo RL writes one JSON line a sample, always, on the
-head's disk.
+"""Statistics of a step from `train_data_stepN.jsonl`, to which NeMo RL writes one JSON line per sample on the head's disk.
 
-Lines of one prompt stand together, `num_generations_per_prompt` of them (grpo.py:1540, logger.py:931 of
-v0.5.0).
+The `num_generations_per_prompt` lines of one prompt are consecutive:
+https://github.com/NVIDIA-NeMo/RL/blob/v0.5.0/nemo_rl/algorithms/grpo.py#L1540
 """
 
 from __future__ import annotations
@@ -24,19 +23,19 @@ class GroupStats:
     step: int | None
     samples: int
     groups: int
-    zero_variance_share: float  # groups whose rewards are all alike: they teach nothing
+    zero_variance_share: float  # groups whose rewards are all equal: they give no learning signal
     mean_reward: float
     pass_rate: tuple[float, ...]  # mean reward of each group
-    truncated_share: float | None  # samples at the length limit, if that is given
-    token_mult_prob_error: float | None  # mean of exp|difference of log probabilities|, 1.0 is none
+    truncated_share: float | None  # samples at the length limit; None without a limit
+    token_mult_prob_error: float | None  # mean of exp|difference of log probabilities|; 1.0: no difference
 
     def to_json(self) -> dict[str, Any]:
-        """The same as plain data."""
+        """Return the statistics as plain data."""
         return {key: json_safe(value) for key, value in vars(self).items()}
 
 
 def parse_rows(text: str) -> list[dict[str, object]]:
-    """The rows of a JSONL text; a last line that is cut short is left out."""
+    """Parse JSONL; skip a last line that is truncated."""
     rows: list[dict[str, Any]] = []
     for line in text.splitlines():
         try:
@@ -54,7 +53,7 @@ def group_stats(
     step: int | None = None,
     max_length: int | None = None,
 ) -> GroupStats | None:
-    """Sums a step up; None without a reward in it. `generations` is the number of samples a prompt."""
+    """Summarize a step; None without a reward in it. `generations` is the number of samples per prompt."""
     kept = [row for row in rows if _reward(row) is not None]
     rewards = [r for row in kept if (r := _reward(row)) is not None]
     if not rewards or generations < 1:
@@ -86,8 +85,7 @@ def _reward(row: Mapping[str, object]) -> float | None:
 
 
 def _prob_error(rows: list[Mapping[str, object]]) -> float | None:
-    """NeMo RL's measure of how far training's and generation's probabilities are apart, over generated
-    tokens."""
+    """NeMo RL's measure of how much training and generation disagree on the probabilities of generated tokens."""
     total = count = 0.0
     for row in rows:
         made, trained = row.get("generation_logprobs"), row.get("prev_logprobs")

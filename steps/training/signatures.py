@@ -13,7 +13,7 @@ from grpo_wizard.steps.training.lines import LogLine, truncate
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """One failure; the fields are explained in the table's head."""
+    """One failure; the head of the table explains the fields."""
 
     id: str
     level: str
@@ -28,8 +28,7 @@ class Signature:
 
 @dataclass(slots=True)
 class SignatureMatch:
-    """A signature met in a log: its first line, how often, the step it came in, the steps begun by its
-    last line."""
+    """A signature found in a log: its first line, how often, in which step, and the steps started by its last line."""
 
     signature: Signature
     title: str
@@ -42,7 +41,7 @@ class SignatureMatch:
 
 @cache
 def load_signatures() -> tuple[Signature, ...]:
-    """All signatures, in the order in which they are tried."""
+    """Return all signatures in the order in which they are tried."""
     text = resources.files("grpo_wizard.assets").joinpath("signatures.toml").read_text(encoding="utf-8")
     return tuple(Signature(**entry) for entry in tomllib.loads(text)["signature"])
 
@@ -63,12 +62,12 @@ _SECRET = re.compile(
 
 
 def redact(text: str) -> str:
-    """A log line for a finding: short, and without what looks like a secret."""
+    """Shorten a log line for a finding and mask what looks like a secret."""
     return _SECRET.sub("***", truncate(text.strip(), 300))
 
 
 def match_signature(line: LogLine, phase: str | None) -> tuple[Signature, str] | None:
-    """The signature that this line bears, with its title, or None. The first in the table's order wins."""
+    """Return the first signature in the table that this line matches, with its title; None when there is none."""
     text = line.text
     for needle, signature, pattern in _compiled_needles():
         if needle not in text or (signature.phase is not None and signature.phase != phase):
@@ -87,7 +86,7 @@ def record_match(
     rows: int,
     after_end: bool,
 ) -> None:
-    """Counts a match; repeats are folded into the first."""
+    """Count a match; repeats are folded into the first."""
     signature, title = found
     known = seen.get(signature.id)
     count = 1 + line.repeated

@@ -118,7 +118,7 @@ def _taken_down(walk: CliHarness) -> None:
         terminal.reply("Keep Lustre", "no")
         terminal.reply("Type the deployment's name, alpha", NAME)
         terminal.wait_for("Nothing left.")
-        terminal.wait_for("1. alpha, torn down, nothing left")
+        terminal.wait_for("1. alpha, destroyed, nothing left")
         terminal.reply("leave", "l")
         assert terminal.wait_for_exit() == 0
         assert "\x1b" not in terminal.output

@@ -270,7 +270,7 @@ def test_without_state_and_with_a_backup_the_backup_is_offered(home: Home) -> No
     store = StateStore(home)
     store.save(begun(home))
     home.state_file(NAME).unlink()
-    with pytest.raises(StateUnreadable, match="gone") as caught:
+    with pytest.raises(StateUnreadable, match="is missing") as caught:
         store.load(NAME)
     assert caught.value.copy is None and caught.value.backup == home.backup_file(NAME)
     store.restore_backup(NAME)

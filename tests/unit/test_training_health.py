@@ -66,7 +66,7 @@ def test_nan_is_critical_at_once() -> None:
 def test_an_nccl_timeout_leads_with_rank_and_minutes_and_is_told_once() -> None:
     verdict = look(recorded_log("nccl_watchdog.log"), status="FAILED")
     assert verdict.findings[0].title == "NCCL collective timed out (30 min), rank 6"
-    assert verdict.findings[0].evidence.endswith("(seen 4 times)") and verdict.findings[0].advice
+    assert verdict.findings[0].evidence.endswith("(4 times)") and verdict.findings[0].advice
     assert ids(verdict) == ["nccl_timeout", "dead_worker"], "the cause before the consequence, each once"
 
 

@@ -1,4 +1,4 @@
-"""The deployments of a home folder, each in one line: how far it is, what it costs, where it is. Reads files only."""
+"""The deployments of a home folder, one line each: progress, price, zone. Reads files only."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from grpo_wizard.steps.pricing.budget import cost_to_date as so_far
 from grpo_wizard.steps.pricing.budget import parse_time as parse_time
 from grpo_wizard.steps.pricing.refresh import load_price_book
 from grpo_wizard.steps.registry import STEP_NAMES, ValidationErrors, all_resources, validate
-from grpo_wizard.tui.style.i18n import _
+from grpo_wizard.tui.style.i18n import _, ngettext
 from grpo_wizard.tui.style.icons import status_icon
 
 _TAIL = 65536
 _FRESH_SECONDS = 30.0
-WIZARD_LOCK_COMMAND = "grpo-wizard"  # what a wizard signs its lock with; a command adds its words
+WIZARD_LOCK_COMMAND = "grpo-wizard"  # the lock's owner while a wizard is open; a command adds its arguments
 _JOB_ICON_KEYS = {
     "RUNNING": "training",
     "PENDING": "work",
@@ -39,7 +39,7 @@ _JOB_ICON_KEYS = {
 
 @dataclass(frozen=True, slots=True)
 class DeploymentSummary:
-    """One deployment. `sign` is a key of glyphs.signs; texts are ready to be shown."""
+    """One deployment. `status` is a key of the status icons; texts are ready to be shown."""
 
     name: str
     status: str
@@ -52,12 +52,12 @@ class DeploymentSummary:
 
 
 def deployment_summaries(home: Home, now: float) -> list[DeploymentSummary]:
-    """All of them; one that cannot be read says so and is not left out."""
+    """Summarize every deployment; one that cannot be read is listed with its error."""
     return [deployment_summary(home, name, now) for name in home.deployments()]
 
 
 def deployment_summary(home: Home, name: str, now: float) -> DeploymentSummary:
-    """One deployment as its files tell it."""
+    """Summarize one deployment from its files."""
     try:
         deployment = StateStore(home).load(name)
     except WizardError as error:
@@ -87,7 +87,7 @@ def deployment_summary(home: Home, name: str, now: float) -> DeploymentSummary:
 
 
 def _last_events(home: Home, name: str) -> dict[str, Mapping[str, object]]:
-    """The newest event of each sort in the journal's tail."""
+    """Return the newest event of each kind in the tail of the journal."""
     file = home.journal_file(name)
     size = file.stat().st_size if file.exists() else 0
     documents, _end = read_records(file, max(0, size - _TAIL))
@@ -100,10 +100,14 @@ def _status_of(
     ended = last.get("summary", {})
     if is_busy(home, deployment.name, last):
         made, _all = resource_counts(deployment)
-        return "work", status_icon("work").label, _("{n} things are there").format(n=made)
+        return (
+            "work",
+            status_icon("work").label,
+            ngettext("{n} resource", "{n} resources", made).format(n=made),
+        )
     planned = str(last.get("plan", {}).get("time", ""))
     if ended.get("ok") and ended.get("next") == "nothing left" and str(ended.get("time", "")) >= planned:
-        return "gone", _("torn down"), _("nothing left")
+        return "gone", _("destroyed"), _("nothing left")
     if has_job(deployment):
         return _job(deployment, last.get("job", {}), now)
     if has_billable_resources(deployment):
@@ -111,7 +115,7 @@ def _status_of(
         return (
             "half",
             status_icon("half").label,
-            _("{n} of {all} things are there").format(n=made, all=wanted),
+            _("{n} of {all} resources").format(n=made, all=wanted),
         )
     passed = sum(name in deployment.answers for name in STEP_NAMES)
     return (
@@ -122,10 +126,10 @@ def _status_of(
 
 
 def is_busy(home: Home, name: str, last: Mapping[str, Mapping[str, object]] | None = None) -> bool:
-    """Whether a process works on the deployment now. `last`: the journal's newest events, where they were read already."""
+    """Whether a process works on the deployment now. `last`: the journal's newest events, where already read."""
     last = _last_events(home, name) if last is None else last
     planned, ended = (str(last.get(event, {}).get("time", "")) for event in ("plan", "summary"))
-    if not planned and not ended:  # of a long run the plan lies before the tail that is read
+    if not planned and not ended:  # in a long run the plan precedes the tail that is read
         planned = max((str(e["time"]) for key, e in last.items() if key.startswith("resource_")), default="")
     return is_owner_working(
         lock_owner(home, name), parse_time(planned) if planned else None, bool(ended) and ended >= planned
@@ -133,9 +137,9 @@ def is_busy(home: Home, name: str, last: Mapping[str, Mapping[str, object]] | No
 
 
 def is_owner_working(owner: LockOwner | None, started_at: float | None, ended: bool) -> bool:
-    """Whether the lock's holder makes something just now, by the journal's newest plan: when, and whether it has its summary.
+    """Whether the lock's owner is running apply or destroy, judged by the journal's newest plan and its summary.
 
-    A wizard holds the lock as long as it is open; a command holds it for one run, which begins with a look before any plan.
+    A wizard holds the lock while it is open; a command holds it for one run, which refreshes before it plans.
     """
     if owner is None:
         return False
@@ -145,7 +149,7 @@ def is_owner_working(owner: LockOwner | None, started_at: float | None, ended: b
 
 
 def _job(deployment: Deployment, event: Mapping[str, object], now: float) -> tuple[str, str, str]:
-    """What files say of a job that lives is old as soon as nobody looks: then it is told when it was seen."""
+    """Describe the job from the journal; a running job that nobody watches is shown with the time of its last event."""
     record = deployment.job
     assert record is not None
     status, event = _job_status(record, event)
@@ -167,14 +171,14 @@ def _job(deployment: Deployment, event: Mapping[str, object], now: float) -> tup
 
 
 def _job_status(record: JobRecord, event: Mapping[str, object]) -> tuple[str, Mapping[str, object]]:
-    """Ray's word as it was heard last, and the event that told it; an event of another job tells nothing."""
+    """Return Ray's last known status and its event; an event of another job is ignored."""
     if event.get("job_id", record.submission_id) != record.submission_id:
         event = {}
     return str(event.get("status") or record.status), event
 
 
 def job_icon_key(home: Home, deployment: Deployment) -> str:
-    """How the job was seen last, as a key of glyphs.signs; to do where none stands."""
+    """Return the status icon of the job's last known status; `todo` without a job."""
     if deployment.job is None or not has_job(deployment):
         return "todo"
     status, _event = _job_status(deployment.job, _last_events(home, deployment.name).get("job", {}))
@@ -182,26 +186,26 @@ def job_icon_key(home: Home, deployment: Deployment) -> str:
 
 
 def has_job(deployment: Deployment) -> bool:
-    """Whether the job that is remembered is one that was not taken down since; Ray may have ended it."""
+    """Whether the recorded job was not deleted since; it may have ended."""
     return deployment.job is not None and any(
         record.kind == "job" and record.origin != "intended" for record in list(deployment.resources.values())
     )
 
 
 def has_billable_resources(deployment: Deployment) -> bool:
-    """Whether anything beyond the free part (project, APIs, roles) was made, or begun."""
+    """Whether anything besides the free resources (project, APIs, roles) was created, or started to be."""
     return any(record.kind not in FREE_KINDS for record in list(deployment.resources.values()))
 
 
 def resource_counts(deployment: Deployment) -> tuple[int, int]:
-    """How many things this deployment made, of how many."""
+    """Return how many resources exist, and how many are configured."""
     made = sum(record.origin != "intended" for record in list(deployment.resources.values()))
     return made, max(made, len(_configured_resources(deployment)))
 
 
 def hourly_price(deployment: Deployment, price_book: PriceBook) -> tuple[float, int]:
     """Return the known USD per hour of what the deployment created, and how many resources have no known price."""
-    records = dict(deployment.resources)  # the engine's thread adds to them meanwhile
+    records = dict(deployment.resources)  # the engine's thread may add some meanwhile
     resources = _configured_resources(deployment, price_book)
     known, unpriced = hourly_cost(
         [r for r in resources if r.id in records and records[r.id].origin == "created"]
