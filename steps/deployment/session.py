@@ -60,7 +60,7 @@ class Session:
         """What we made under answers that have changed since: rebuilt from what was noted when it was made."""
         wanted = {resource.id for resource in self.resources()}
         return [
-            _resource_from_record(record)
+            resource_from_record(record)
             for id, record in self.deployment.resources.items()
             if id not in wanted and record.origin != "adopted"
         ]
@@ -100,7 +100,7 @@ def _deletion_spec(resource: Resource) -> dict[str, object]:
     return {key: spec[key] for key in info.recorded_keys if key in spec}
 
 
-def _resource_from_record(record: ResourceRecord) -> Resource:
+def resource_from_record(record: ResourceRecord) -> Resource:
     noted = record.facts
     return Resource(
         step=record.step,

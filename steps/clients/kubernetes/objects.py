@@ -136,7 +136,7 @@ class SecretDriver(KubeDriver):
         self, cloud: CloudContext, context: ResourceContext, include_placeholders: bool
     ) -> dict[str, str]:
         values: dict[str, str] = {}
-        for key, wanted in context.spec["stringData"].items():
+        for key, wanted in context.spec.get("stringData", {}).items():
             name = wanted.name if isinstance(wanted, SecretValue) else ""
             if name in cloud.secrets and (include_placeholders or name not in cloud.placeholder_secrets):
                 values[key] = cloud.secrets[name].reveal()

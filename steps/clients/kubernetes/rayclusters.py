@@ -50,7 +50,7 @@ class RayClusterDriver(KubeDriver):
         """Ready workers are counted from the pods and from the operator's status; either may be outdated, so the lower counts."""
         pods = list_pods(kube, context.location("namespace"), context.name)
         head_ready = head_is_ready(live) and any(is_head(p) and is_ready(p) for p in pods)
-        wanted = int(context.spec["spec"]["workerGroupSpecs"][0]["replicas"])
+        wanted = _configured_replicas(context)
         ready = min(sum(1 for p in pods if not is_head(p) and is_ready(p)), ready_worker_count(live))
         if head_ready and (is_scaled_down(live) or (ready >= wanted and _desired_replicas(live) >= wanted)):
             return "ready", f"head and {ready} workers ready", None
@@ -83,7 +83,7 @@ class RayClusterDriver(KubeDriver):
     def advance(self, cloud: CloudContext, context: ResourceContext, observed: ObservedState) -> None:
         kube = self.kube_client(cloud, context)
         live = kube.get(self.path(context)) if kube else None
-        wanted = int(context.spec["spec"]["workerGroupSpecs"][0]["replicas"])
+        wanted = _configured_replicas(context)
         if (
             kube
             and live
@@ -117,6 +117,12 @@ def head_is_ready(live: Mapping[str, object]) -> bool:
 
 def ready_worker_count(live: Mapping[str, Any]) -> int:
     return int(live.get("status", {}).get("readyWorkerReplicas", 0))
+
+
+def _configured_replicas(context: ResourceContext) -> int:
+    """The workers that the answers ask for; 0 for a RayCluster that they no longer name."""
+    groups = context.spec.get("spec", {}).get("workerGroupSpecs", [{"replicas": 0}])
+    return int(groups[0]["replicas"])
 
 
 def _desired_replicas(live: Mapping[str, Any]) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -48,22 +48,28 @@ class JobDriver(Driver):
     async def _read(self, cloud: CloudContext, context: ResourceContext) -> ObservedState:
         try:
             async with open_head(cloud, context.resource.parent) as head:
-                jobs = [
-                    job
-                    for job in await head.jobs.list_jobs()
-                    if job.metadata.get(OWNER_KEY) == self._deployment_id(context)
-                ]
+                jobs = self._matching_jobs(context, await head.jobs.list_jobs())
                 if not jobs:
                     return ObservedState(detail="LOST" if context.recorded.get("job_id") else "")
                 observed = self._observed_state(context, jobs[0], await _has_output(head, jobs[0]))
-                if observed.state == "failed":
+                if observed.state == "failed" and "checkpoint_dir" in context.spec:
                     return await _with_resume_point(head, context, observed)
                 return observed
         except RayError as error:
             raise _to_cloud_error(error) from error
 
+    def _matching_jobs(self, context: ResourceContext, jobs: Sequence[Job]) -> list[Job]:
+        """The deployment's jobs, newest first. A job that the answers no longer name is the one on record alone:
+        deleting it must not stop the one that replaced it.
+        """
+        own = [job for job in jobs if job.metadata.get(OWNER_KEY) == self._deployment_id(context)]
+        if "entrypoint" in context.spec:
+            return own
+        return [job for job in own if job.id == context.recorded.get("job_id")]
+
     def _observed_state(self, context: ResourceContext, job: Job, has_output: bool) -> ObservedState:
-        same = job.metadata.get(PARAMETERS_KEY) == parameters_hash(str(context.spec["entrypoint"]))
+        script = context.spec.get("entrypoint")
+        same = script is None or job.metadata.get(PARAMETERS_KEY) == parameters_hash(str(script))
         facts = {"job_id": job.id, "status": job.status, "message": job.message[-400:]}
         lineage = job.metadata[OWNER_KEY]
         if job.status in _FAILED_STATUSES:
