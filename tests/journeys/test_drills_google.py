@@ -19,11 +19,11 @@ USAGE = "serviceusage.googleapis.com"
 LOGIN = "gcloud auth application-default login"
 # Met by the last look at the checks, before anything billable: (drill, what failed, words of it, words of its fix).
 BLOCKED = (
-    ("quota-short", "check cluster.cpu_quota", "N2_CPUS quota of us-central1", "iam-admin/quotas"),
+    ("quota-short", "check cluster.cpu_quota", "N2_CPUS in us-central1", "iam-admin/quotas"),
     (
         "reservation-gone",
         "check quotas.reservation",
-        "reservation nemo-res was not found",
+        "Reservation nemo-res was not found",
         "quotas.reservation",
     ),
     ("org-policy", "check project.policy_restrictVpcPeering", "compute.restrictVpcPeering", "administrator"),
@@ -194,7 +194,7 @@ def test_destroy_takes_nothing_for_gone_that_it_cannot_see(met: Walk) -> None:
     off = met.tries["destroy, api-disabled"]
     assert off.code == 1 and not off.writes
     for words in (
-        "the API of container.googleapis.com is off",
+        "The API container.googleapis.com is off",
         "may stand, and cost, all the same",
         "gcloud services enable container.googleapis.com --project=my-project",
     ):
