@@ -63,7 +63,7 @@ def test_without_a_terminal_it_names_itself_and_a_command_that_works(
 def test_rehearse_takes_plain_on_either_side_of_its_name(tmp_path: Path, server: dict[str, str]) -> None:
     for words in (("rehearse", "--plain"), ("--plain", "rehearse")):
         with PlainTerminal(tmp_path, *words, TERM="xterm", **server) as terminal:
-            terminal.wait_for("plain mode, chosen by --plain.")
+            terminal.wait_for("plain mode, enabled by --plain.")
             terminal.wait_for("Rehearsal. ")
             terminal.wait_for_prompt()
             terminal.interrupt()
@@ -85,9 +85,9 @@ def test_leaving_by_key_and_by_ctrl_c_name_the_same_command_and_it_goes_on(
                 terminal.send_line("l")
             else:
                 terminal.interrupt()
-            terminal.wait_for("To go on: ")
+            terminal.wait_for("To continue: ")
             assert terminal.wait_for_exit() == (0 if way == "l" else 130)
-            said.append(re.findall(r"To go on: (.*?)\r\n", terminal.output)[-1])
+            said.append(re.findall(r"To continue: (.*?)\r\n", terminal.output)[-1])
     assert said[0] == said[1]
     words = shlex.split(said[0])
     assert words == ["grpo-wizard", "--plain", "--deployment", "alpha", "--home", str(home), "--rehearse", "--speed", "max"]  # fmt: skip
@@ -98,7 +98,7 @@ def test_leaving_by_key_and_by_ctrl_c_name_the_same_command_and_it_goes_on(
 def test_left_before_anything_is_open_the_command_names_home_and_rehearsal(tmp_path: Path) -> None:
     with PlainTerminal(tmp_path) as terminal:
         terminal.reply("leave", "l")
-        terminal.wait_for(f"To go on: grpo-wizard --plain --home {tmp_path} --rehearse --speed max")
+        terminal.wait_for(f"To continue: grpo-wizard --plain --home {tmp_path} --rehearse --speed max")
         assert terminal.wait_for_exit() == 0
 
 
@@ -120,7 +120,7 @@ def test_lines_on_a_terminal_end_between_words(tmp_path: Path, server: dict[str,
             terminal.wait_for_exit()
         seen.append(terminal.output.replace(str(home), "HOME"))
     lines = [line for line in seen[0].replace("\r", "").split("\n") if "ommand: " not in line]
-    assert max(len(line) for line in lines if " " in line.strip() and "To go on" not in line) <= COLUMNS
+    assert max(len(line) for line in lines if " " in line.strip() and "To continue" not in line) <= COLUMNS
     assert seen[0].split() == seen[1].split()
     assert (
         max(map(len, seen[1].splitlines())) > COLUMNS < max(map(len, seen[0].splitlines()))
@@ -137,14 +137,14 @@ def test_drills_are_in_the_menu_of_a_step_and_e_says_what_it_ended(
         while "/x/" not in terminal.wait_for_prompt():
             terminal.send_line("!")
         terminal.send_line("x")
-        terminal.reply("begin or end one", "stock-out")
-        terminal.wait_for("Began: stock-out")
-        terminal.reply("begin or end one", "e")
-        terminal.wait_for("Ended: stock-out. No drill runs now.")
+        terminal.reply("start or end a drill", "stock-out")
+        terminal.wait_for("Started: stock-out")
+        terminal.reply("start or end a drill", "e")
+        terminal.wait_for("Ended: stock-out. No drill is active now.")
         assert not any(drill["running"] for drill in client.list_drills(address))
-        terminal.reply("begin or end one", "e")
-        terminal.wait_for("No drill runs.")
-        terminal.reply("begin or end one", "")
+        terminal.reply("start or end a drill", "e")
+        terminal.wait_for("No drill is active.")
+        terminal.reply("start or end a drill", "")
         assert "/x/" in terminal.wait_for_prompt()  # the step's menu again, after its checks
         terminal.send_line("l")
         assert terminal.wait_for_exit() == 0

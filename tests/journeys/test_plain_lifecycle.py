@@ -28,7 +28,7 @@ def walk(tmp_path: Path) -> Iterator[CliHarness]:
 def _first_questions(terminal: PlainTerminal) -> None:
     """A new rehearsal, each step with the values that are there."""
     terminal.reply("leave", "r")
-    terminal.reply("Its name here (rehearsal-1", NAME)
+    terminal.reply("Name of the deployment (rehearsal-1", NAME)
     accept_all_steps(terminal)
 
 
@@ -47,8 +47,10 @@ def test_from_nothing_to_a_deployment_and_back(walk: CliHarness) -> None:
         terminal.wait_for("create: job")
         _watched_by_another(walk)
         terminal.interrupt()
-        terminal.wait_for("The cloud goes on with: grpo.job.")
-        terminal.wait_for("To go on in the background: grpo-wizard apply --yes --detach --deployment alpha")
+        terminal.wait_for("Operations on these resources will finish: grpo.job.")
+        terminal.wait_for(
+            "To continue in the background: grpo-wizard apply --yes --detach --deployment alpha"
+        )
         assert terminal.wait_for_exit() == 130
         assert "\x1b" not in terminal.output
     made = {row["kind"] for row in walk.server.cloud_resources()}
@@ -62,7 +64,7 @@ def _reservation_by_its_number(walk: CliHarness) -> None:
     deployment = store.create("beta", "rehearsal", {"project": {}})
     with PlainTerminal(walk.home, "--deployment", "beta") as terminal:
         before = ""
-        while not (prompt := terminal.wait_for_prompt()).startswith("Reservation, ? lists those found"):
+        while not (prompt := terminal.wait_for_prompt()).startswith("Reservation, ? lists suggestions"):
             before = prompt
             terminal.send_line("")
         terminal.send_line("<")
@@ -95,10 +97,10 @@ def _switch_mtu_off(terminal: PlainTerminal) -> None:
 def _watched_by_another(walk: CliHarness) -> None:
     """Somebody else looks on, and leaves without harm."""
     with PlainTerminal(walk.home, "--deployment", NAME) as other:
-        other.wait_for("works on it.")
-        other.wait_for("The run has not ended")
+        other.wait_for("is running.")
+        other.wait_for("The run has not finished")
         other.interrupt()
-        other.wait_for("The other process goes on")
+        other.wait_for("The other process keeps running")
         assert other.wait_for_exit() == 130
 
 
@@ -106,18 +108,18 @@ def _taken_down(walk: CliHarness) -> None:
     """Opened again where it was left; the wrong name changes nothing, the right one leaves nothing."""
     with PlainTerminal(walk.home) as terminal:
         terminal.reply("leave", "1")
-        terminal.wait_for("The run has not ended: it goes on, or was cut short.")
-        terminal.reply("Try again, review, tear down", "t")
+        terminal.wait_for("The run has not finished: it is still running, or was interrupted.")
+        terminal.reply("Try again, review, destroy", "t")
         terminal.reply("Keep Lustre", "")
-        terminal.wait_for("Goes: lustre nemo-lustre")
-        terminal.wait_for("Stays: api compute.googleapis.com: ")
+        terminal.wait_for("Delete: lustre nemo-lustre")
+        terminal.wait_for("Keep: api compute.googleapis.com: ")
         terminal.reply("Type the deployment's name, alpha", "beta")
         terminal.wait_for("Nothing was changed.")
         terminal.reply("leave", "d")
         terminal.reply("Which one", "1")
         terminal.reply("Keep Lustre", "no")
         terminal.reply("Type the deployment's name, alpha", NAME)
-        terminal.wait_for("Nothing left.")
+        terminal.wait_for("All resources of this deployment are deleted.")
         terminal.wait_for("1. alpha, destroyed, nothing left")
         terminal.reply("leave", "l")
         assert terminal.wait_for_exit() == 0
@@ -144,7 +146,7 @@ def test_a_failure_is_told_with_its_fix_and_can_be_tried_again(tmp_path: Path) -
         terminal.reply("Try again", "a")
         terminal.wait_for("create: cluster nemo-cluster")
         terminal.interrupt()
-        terminal.wait_for("To go on here: grpo-wizard --plain --deployment alpha")
+        terminal.wait_for("To continue here: grpo-wizard --plain --deployment alpha")
         assert terminal.wait_for_exit() == 130
 
 
@@ -166,7 +168,7 @@ def test_through_the_training_to_the_end(tmp_path: Path) -> None:
         terminal.reply("Keep Lustre", "")
         terminal.wait_for("checkpoint on Lustre is deleted with it: step_10")
         terminal.reply("Type the deployment's name", NAME)
-        terminal.wait_for("Nothing left.", 200)
+        terminal.wait_for("All resources of this deployment are deleted.", 200)
         terminal.interrupt()
         assert terminal.wait_for_exit() == 130
         assert "\x1b" not in terminal.output

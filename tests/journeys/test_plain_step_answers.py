@@ -60,22 +60,22 @@ class Walk:
         terminal, secret = self.terminal, field.kind == "secret"
         terminal.send_line("?")
         terminal.wait_for(f"Help: {field.help[:30]}".encode("ascii", "ignore").decode()[:20])
-        terminal.wait_for("! goes on to the checks.")
+        terminal.wait_for("! skips to the checks.")
         assert self.field_of(terminal.wait_for_prompt()) is field
         terminal.send_line(invalid_text(field))
-        terminal.wait_for("Refused: ")
+        terminal.wait_for("Invalid: ")
         assert self.field_of(terminal.wait_for_prompt()) is field
         terminal.send_line(valid_text(field))
         if secret:
             assert valid_text(field) not in terminal.output
-            terminal.wait_for("Given: ********" + valid_text(field)[-4:])
+            terminal.wait_for("Set: ********" + valid_text(field)[-4:])
 
     def questions(self, answer: Callable[[Field], str | None]) -> None:
         """To the menu; `answer` says what to type, or None to do all that `first` does."""
         while "/l)" not in (prompt := self.terminal.wait_for_prompt()):
             field = self.field_of(prompt)
             if field is None:
-                assert prompt.startswith("Advanced"), prompt
+                assert prompt.startswith("Show "), prompt
                 self.terminal.send_line("yes")
                 continue
             text = answer(field)
@@ -154,7 +154,7 @@ def test_it_opens_again_at_the_step_where_it_was_left(name: str, joined: tuple[P
         terminal.send_line(valid_text(field))
         terminal.wait_for_prompt()
         terminal.interrupt()
-        terminal.wait_for("To go on: grpo-wizard --plain --deployment alpha")
+        terminal.wait_for("To continue: grpo-wizard --plain --deployment alpha")
         assert terminal.wait_for_exit() == 130
     assert _state(home)["place"] == name
     assert _state(home)["answers"][name][field.name] == field.parse(valid_text(field))
@@ -167,7 +167,7 @@ def test_the_first_line_says_the_mode_and_what_chose_it(tmp_path: Path) -> None:
         ([], {"TERM": "dumb", "NO_COLOR": "1"}, "TERM=dumb"),
     ):
         with PlainTerminal(tmp_path / "home", *words, **environment) as terminal:
-            assert terminal.wait_for("\r\n") == f"grpo-wizard, plain mode, chosen by {said}."
+            assert terminal.wait_for("\r\n") == f"grpo-wizard in plain mode, enabled by {said}."
             terminal.reply("leave", "l")
             assert terminal.wait_for_exit() == 0
             assert "\x1b" not in terminal.output
@@ -183,10 +183,10 @@ def test_a_terminal_that_knows_only_ascii_gets_only_ascii(
         home, "--deployment", "alpha", "--plain", TERM="xterm", LANG=locale, LC_ALL=locale, **server
     ) as terminal:
         terminal.reply("RayCluster (", "b\N{LATIN SMALL LETTER U WITH DIAERESIS}")
-        terminal.wait_for("Refused: ")
+        terminal.wait_for("Invalid: ")
         terminal.wait_for_prompt()
         terminal.send_line("?")
-        terminal.wait_for("! goes on")
+        terminal.wait_for("! skips")
         terminal.interrupt()
         assert terminal.wait_for_exit() == 130
     assert "\x1b" not in terminal.output
@@ -212,7 +212,7 @@ def test_the_apis_are_enabled_from_the_menu_and_the_checks_look_until_they_are_f
             terminal.wait_for("checks wait for APIs that apply enables (")
             assert "/e/" in terminal.wait_for_prompt()
             terminal.send_line("e")
-            terminal.wait_for("The APIs are on.")
+            terminal.wait_for("APIs enabled.")
             after = terminal.wait_for("? (")
             assert "Check: " in after and "wait for APIs" not in after
             assert "/e/" not in (menu := terminal.wait_for_prompt()) and "/l)" in menu

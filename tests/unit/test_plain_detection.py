@@ -28,7 +28,7 @@ def _config(folder: Path, name: str = "default", text: str = ON, active: str = "
         ({"ACCESSIBLE": "true"}, "ACCESSIBLE=true"),
         ({"GRPO_WIZARD_PLAIN": "1"}, "GRPO_WIZARD_PLAIN=1"),
         ({"TERM": "dumb"}, "TERM=dumb"),
-        ({"CLOUDSDK_ACCESSIBILITY_SCREEN_READER": "true"}, "gcloud's property accessibility/screen_reader"),
+        ({"CLOUDSDK_ACCESSIBILITY_SCREEN_READER": "true"}, "the gcloud property accessibility/screen_reader"),
         ({"ACCESSIBLE": "0", "GRPO_WIZARD_PLAIN": "", "TERM": "xterm-256color"}, ""),
         ({}, ""),
     ],

@@ -45,7 +45,7 @@ def test_each_event_is_a_line_with_the_time_that_has_passed(told: Told) -> None:
     send("summary", 100, ok=True, failed=[])
     assert lines == [
         "0 s: plan: 2 to create",
-        "5 s: create: lustre nemo-lustre, usual 40 to 80 m",
+        "5 s: create: lustre nemo-lustre, usually 40 to 80 m",
         "6 s: create: node pool gpu-pool",
         "1 m 35 s: done: node pool gpu-pool, in 1 m 29 s",
         "1 m 40 s: all done",
@@ -68,7 +68,7 @@ def test_what_is_still_waited_for_is_named_with_its_counter_and_its_usual_time(t
     send("resource_waiting", 7, LUSTRE, detail="in progress", seconds=2.0)
     assert teller.started_at is not None
     said = teller.still_waiting(teller.started_at + 245)
-    assert said == "still waiting for lustre nemo-lustre (in progress), 4 m 00 s, usual 40 to 80 m"
+    assert said == "still waiting for lustre nemo-lustre (in progress), 4 m 00 s, usually 40 to 80 m"
 
 
 def test_a_teardown_counts_what_stays_as_kept_and_names_each_thing_once() -> None:
@@ -127,7 +127,7 @@ def test_a_failure_ends_with_why_fix_and_command(told: Told) -> None:
 def test_nothing_left_is_said_in_these_words(told: Told) -> None:
     teller, _lines, send = told
     send("summary", 10, ok=True, failed=[], next="nothing left", usd_per_hour=0.0)
-    assert teller.outcome_lines() == ["Nothing left."]
+    assert teller.outcome_lines() == ["All resources of this deployment are deleted."]
 
 
 def _row(step: int, reward: float, checkpoint: bool = False, epoch: int | None = None) -> StepMetrics:
@@ -151,7 +151,7 @@ def test_a_training_step_is_one_line_and_is_said_once() -> None:
     assert said[0] == "job job-1: RUNNING"
     assert said[1] == "step 1 of 10: reward 0.100, loss 0.020, KL error 0.001, 1 m 00 s"
     assert said[2].startswith(
-        "step 2 of 10: reward 0.200 rising, loss 0.020, KL error 0.001, 1 m 00 s, 8 m 00 s left, ends about "
+        "step 2 of 10: reward 0.200 rising, loss 0.020, KL error 0.001, 1 m 00 s, 8 m 00 s left, ends around "
     )
     assert said[3:] == ["health: healthy"]
     assert lines.new_lines(picture, 1.0) == []
@@ -204,7 +204,7 @@ def test_a_silent_training_says_how_far_it_is_and_since_when() -> None:
     picture = JobSnapshot("j", "RUNNING", rows=(_row(3, 0.1),), total_steps=10, phase="generation")
     assert (
         JobPrinter().heartbeat_line(picture, 31.0)
-        == "still RUNNING, step 3 of 10 is done, generation; nothing new for 31 s"
+        == "still RUNNING, 3 of 10 steps done, generation; nothing new for 31 s"
     )
 
 
@@ -217,7 +217,7 @@ def test_arrow_keys_are_refused_in_words(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert _typed(monkeypatch, "\x1b[A", " yes ").ask("Name:") == "yes"
-    assert "Refused: only text" in capsys.readouterr().out
+    assert "Invalid: only text" in capsys.readouterr().out
 
 
 def test_the_end_of_input_is_told_apart_from_an_empty_line(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -239,5 +239,5 @@ def test_a_menu_takes_keys_and_words_and_says_what_is_allowed(
     assert _typed(monkeypatch, "x", "?", "Leave").choose("", ways, "n") == "l"
     out = capsys.readouterr().out
     assert out.startswith("Next or leave? (n/l) (n): ")
-    assert "Refused: one of n, l." in out and "  n: next" in out
+    assert "Invalid: type one of n, l." in out and "  n: next" in out
     assert _typed(monkeypatch, "").choose("", ways, "n") == "n"

@@ -1,1 +1,1 @@
-"""Plain mode: the wizard as questions and labelled lines, for screen readers, dumb terminals and serial lines."""
+"""Plain mode: the wizard as questions and labelled lines, for screen readers, dumb terminals and serial consoles."""

@@ -1,4 +1,4 @@
-"""Plain mode: the whole wizard as questions and lines. The rooms are in plain/; this is the way from one to the next."""
+"""Plain mode: runs one view after another, from the list of deployments to the end of the session."""
 
 from __future__ import annotations
 
@@ -19,71 +19,75 @@ if TYPE_CHECKING:
 def run(
     home: Home, reason: str, *, start: str | None, create: bool, rehearse: bool, speed: str | None
 ) -> int:
-    """Until it is left: 0, or 130 after ctrl+c. `because` is what switched plain mode on; `create` begins `start` as a rehearsal."""
-    table = PlainSession(home, speed, rehearse, create_console(reason, os.environ))
-    table.console.print(_("grpo-wizard, plain mode, chosen by {what}.").format(what=reason))
-    table.console.print(_("? helps at every question. ctrl+c leaves; answers are kept."))
-    with table.runner:
+    """Run until the user quits. Return 0, or 130 after Ctrl+C.
+
+    `reason` is what enabled plain mode. `start` is the deployment to open first; `create` creates it as a rehearsal if
+    it does not exist.
+    """
+    ui = PlainSession(home, speed, rehearse, create_console(reason, os.environ))
+    ui.console.print(_("grpo-wizard in plain mode, enabled by {reason}.").format(reason=reason))
+    ui.console.print(_("Type ? for help at any question. Ctrl+C quits; your answers are saved."))
+    with ui.runner:
         try:
-            return _main_loop(table, start, create)
+            return _main_loop(ui, start, create)
         except (Quit, EOFError):
-            table.console.print()
-            table.console.print(_("Left. Answers are kept."))
-            table.console.print(_resume_hint(table))
+            ui.console.print()
+            ui.console.print(_("Your answers are saved."))
+            ui.console.print(_resume_hint(ui))
             return 0
         except (KeyboardInterrupt, asyncio.CancelledError):
-            _print_interrupted(table)
+            _print_interrupted(ui)
             return 130
         finally:
-            if table.controller is not None:
-                table.controller.release_lock()
+            if ui.controller is not None:
+                ui.controller.release_lock()
 
 
-def _main_loop(table: PlainSession, start: str | None, create: bool) -> int:
+def _main_loop(ui: PlainSession, start: str | None, create: bool) -> int:
     from grpo_wizard.tui.plain.home import HomeView, close_deployment, open_deployment
 
-    place, opened = "", True
+    view_name, just_opened = "", True
     if start is not None:
-        place = open_deployment(table, start, create=create, rehearsal=table.rehearse)
+        view_name = open_deployment(ui, start, create=create, rehearsal=ui.rehearse)
     while True:
-        if not place:
-            close_deployment(table)
-            place, opened = HomeView(table).run(), True
+        if not view_name:
+            close_deployment(ui)
+            view_name, just_opened = HomeView(ui).run(), True
         try:
-            place, opened = _run_view(table, place, opened), False
+            view_name, just_opened = _run_view(ui, view_name, just_opened), False
         except WizardError as error:
-            table.print_error(error)
-            place = ""
+            ui.print_error(error)
+            view_name = ""
 
 
-def _run_view(table: PlainSession, screen_name: str, opened: bool) -> str:
-    """Goes through one room. `opened`: the deployment was opened here, so that its open step is asked once more."""
-    if screen_name in STEP_NAMES:
+def _run_view(ui: PlainSession, view_name: str, just_opened: bool) -> str:
+    """Run a view and return the name of the next one. A step that was just opened asks its questions again."""
+    if view_name in STEP_NAMES:
         from grpo_wizard.tui.plain.step import StepView
 
-        return StepView(table, screen_name).run(ask=opened)
-    if screen_name == "review":
+        return StepView(ui, view_name).run(ask=just_opened)
+    if view_name == "review":
         from grpo_wizard.tui.plain.review import ReviewView
 
-        return ReviewView(table).run()
-    if screen_name == "run":
+        return ReviewView(ui).run()
+    if view_name == "run":
         from grpo_wizard.tui.plain.run import RunView
 
-        return RunView(table).run()
-    if screen_name == "monitor":
+        return RunView(ui).run()
+    if view_name == "monitor":
         from grpo_wizard.tui.plain.monitor import MonitorView
 
-        return MonitorView(table).run()
+        return MonitorView(ui).run()
     from grpo_wizard.tui.plain.teardown import DestroyView
 
-    return DestroyView(table).run()
+    return DestroyView(ui).run()
 
 
-def _print_interrupted(table: PlainSession) -> None:
-    """What goes on after ctrl+c: rooms in which something runs have said so themselves."""
-    kept = _("Interrupted. Answers are kept; what runs in the cloud goes on there.")
-    table.print_goodbye([kept, _resume_hint(table)])
+def _print_interrupted(ui: PlainSession) -> None:
+    """Say what Ctrl+C leaves running, unless the view has done so."""
+    text = _("Interrupted. Your answers are saved; operations already started in the cloud will finish.")
+    ui.print_goodbye([text, _resume_hint(ui)])
 
 
-def _resume_hint(table: PlainSession) -> str:
-    return _("To go on: {command}").format(command=table.resume_command())
+def _resume_hint(ui: PlainSession) -> str:
+    return _("To continue: {command}").format(command=ui.resume_command())

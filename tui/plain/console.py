@@ -1,9 +1,9 @@
-"""Lines out, lines in. The terminal stays in its own line mode, so that nothing here ever moves a cursor.
+"""Line-based input and output that never moves the cursor: the terminal stays in its own line mode.
 
-questionary and prompt_toolkit were measured on a pty under TERM=dumb: three questions of theirs wrote 107 escape
-sequences (cursor moves, erasures, bracketed paste) and painted each prompt anew at every key. Reading whole lines
-writes none, and what is typed is echoed and corrected by the terminal, as a screen reader expects. questions.py is the same
-conversation through questionary for terminals that can do more.
+questionary and prompt_toolkit were measured on a pty under TERM=dumb: three of their questions wrote 107 escape
+sequences (cursor moves, erasures, bracketed paste) and repainted the prompt at every key. Reading whole lines writes
+none, and the terminal echoes and corrects what is typed, as screen readers expect. questionary_console.py has the same
+interface on top of questionary, for terminals that can do more.
 """
 
 from __future__ import annotations
@@ -28,38 +28,35 @@ NONE = "-"
 
 
 class Console:
-    """One conversation on this process's terminal."""
+    """Prompts and output on this process's terminal."""
 
     def print(self, text: str = "") -> None:
-        """Whole lines, at once. What came from outside cannot steer the terminal."""
+        """Print whole lines and flush. Escape sequences in the text are removed."""
         print(self._format(text), flush=True)
 
     def ask(self, prompt: str) -> str:
-        """What was typed, without blanks at its ends. Raises EOFError at the end of input.
-
-        Not `input()`: with the readline module loaded, that one sends escape sequences of its own.
-        """
+        """Return the line that was typed, stripped. Raise EOFError at the end of input."""
         while True:
             typed = (
                 self._read_line(prompt).strip().encode("utf-8", "surrogateescape").decode("utf-8", "replace")
             )
             if not _CONTROL_CHARS.search(typed.replace("\t", " ")):
                 return typed
-            self.print(_("Refused: only text can be typed here; arrow and function keys do nothing."))
+            self.print(_("Invalid: only text can be typed here; arrow and function keys have no effect."))
 
     def _read_line(self, prompt: str) -> str:
         print(self._format(prompt) + " ", end="", flush=True)
-        line = sys.stdin.readline()
+        line = sys.stdin.readline()  # not input(): with readline loaded, it writes escape sequences
         if not line:
             raise EOFError
         return line
 
     def ask_hidden(self, prompt: str) -> str:
-        """The same, not shown while it is typed."""
+        """Like `ask`, without echo."""
         return getpass.getpass(self._format(prompt) + " ").strip()
 
     def choose(self, heading: str, options: Mapping[str, str], default: str = "") -> str:
-        """One key of `ways` (key to label). `?` says each key with its label."""
+        """Ask for one of the options (key -> label) and return its key. `?` lists them."""
         labels = list(options.values())
         listed = ", ".join(labels[:-1]) + (" " + _("or") + " " if labels[:-1] else "") + labels[-1]
         prompt = (
@@ -75,23 +72,23 @@ class Console:
             found = _match_option(typed or default, options)
             if found:
                 return found
-            self.print(_("Refused: one of {keys}.").format(keys=", ".join(options)))
+            self.print(_("Invalid: type one of {keys}.").format(keys=", ".join(options)))
 
     def confirm(self, prompt: str, default: bool = False) -> bool:
-        """Yes or no, in the words that every switch takes."""
+        """Ask yes or no, accepting the same words as switches do."""
         from grpo_wizard.steps.core import validators
         from grpo_wizard.steps.core.answers import InvalidValue
 
-        words = _("yes or no ({default})").format(default=_("yes") if default else _("no"))
+        hint = _("yes or no ({default})").format(default=_("yes") if default else _("no"))
         while True:
-            typed = self.ask(f"{prompt} {words}:")
+            typed = self.ask(f"{prompt} {hint}:")
             try:
                 return validators.switch(typed) if typed else default
-            except InvalidValue as refusal:
-                self.print(_("Refused: {rule}.").format(rule=refusal))
+            except InvalidValue as error:
+                self.print(_("Invalid: {rule}.").format(rule=error))
 
     def print_list(self, lines: Sequence[str]) -> None:
-        """Each on a line of its own."""
+        """Print each text on an indented line."""
         for line in lines:
             self.print(f"  {line}")
 
@@ -102,7 +99,7 @@ class Console:
 
 
 def _match_option(typed: str, options: Mapping[str, str]) -> str:
-    """By key, or by the label's words."""
+    """Return the key of the option that was typed as a key or as a label, else an empty string."""
     lowered = typed.lower()
     if lowered in options:
         return lowered

@@ -1,4 +1,4 @@
-"""What the rooms of plain mode share: the conversation, the deployment on the desk, and one event loop for all that waits."""
+"""The session that the views of plain mode share: console, open deployment, and one event loop."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 HEARTBEAT_SECONDS = 30.0
-"""No silence is longer than this while something is waited for."""
+"""Longest silence during an operation."""
 
 
 class Quit(Exception):
-    """The user leaves; answers are saved."""
+    """Raised when the user quits; answers are saved."""
 
 
 @dataclass
 class PlainSession:
-    """`loop` lives as long as the wizard, for clients are bound to the loop in which they were opened."""
+    """`runner` lives as long as the session: clients are bound to the event loop that opened them."""
 
     home: Home
     speed: str | None = None
@@ -43,7 +43,7 @@ class PlainSession:
     engine: EngineRunner | None = None
     heartbeat_seconds: float = HEARTBEAT_SECONDS
     goodbye_printed: bool = False
-    """Whether a room has said already what goes on after ctrl+c."""
+    """Whether a view has already said what Ctrl+C leaves running."""
 
     def __post_init__(self) -> None:
         self._unexpected_errors: list[BaseException] = []
@@ -54,7 +54,7 @@ class PlainSession:
             self._unexpected_errors.append(error)
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Its result. What was not foreseen, beside it too, ends the wizard with its traceback."""
+        """Return the result. An unexpected exception, also in a background task, ends the wizard with its traceback."""
         result = self.runner.run(work)
         if self._unexpected_errors:
             raise self._unexpected_errors.pop(0)
@@ -62,39 +62,38 @@ class PlainSession:
 
     @property
     def active_controller(self) -> DeploymentController:
-        """The deployment; there is one in every room but the first."""
+        """The open deployment. Every view but the list of deployments has one."""
         assert self.controller is not None
         return self.controller
 
     @property
     def is_rehearsal(self) -> bool:
-        """Whether what is open, or would be begun here, is a rehearsal."""
+        """Whether the open deployment, or one created now, is a rehearsal."""
         return self.controller.is_rehearsal if self.controller else self.rehearse
 
     def _active_drills_text(self) -> str:
-        """What goes wrong on purpose, where something does."""
         from grpo_wizard.steps.emulator.drills.client import active_drills
 
         names = active_drills(Path(self.home.root))
         return _("Drill: {names}.").format(names=", ".join(names)) + " " if names else ""
 
     def print_heading(self, title: str, purpose: str = "") -> None:
-        """Where one is. A rehearsal says so each time."""
+        """Print the view's title. A rehearsal is named each time, with its active drills."""
         self.console.print()
         mode = _("Rehearsal.") + " " + self._active_drills_text() if self.is_rehearsal else ""
         self.console.print(f"{mode}{end_with_period(title)} {purpose}".strip())
 
     def wait(self, activity: str, work: Coroutine[Any, Any, T]) -> T:
-        """Its result; says now and again that it still goes on."""
+        """Return the result. Print a line now and then until it is there."""
         return self.run(self._with_heartbeat(activity, work))
 
     async def _with_heartbeat(self, activity: str, work: Coroutine[Any, Any, T]) -> T:
-        begun, task = time.monotonic(), asyncio.ensure_future(work)
+        started, task = time.monotonic(), asyncio.ensure_future(work)
         try:
             while not (await asyncio.wait({task}, timeout=self.heartbeat_seconds))[0]:
                 self.console.print(
-                    _("Still {doing}, {time}.").format(
-                        doing=activity, time=format_duration(time.monotonic() - begun)
+                    _("Still {activity}, {time}.").format(
+                        activity=activity, time=format_duration(time.monotonic() - started)
                     )
                 )
             return task.result()
@@ -102,16 +101,16 @@ class PlainSession:
             task.cancel()
 
     def resume_command(self) -> str:
-        """The command that goes on where this one stops: here, with this deployment."""
+        """Return the command that opens this session again, with this deployment."""
         from grpo_wizard.tui.controllers.launch import cli_command
 
         if self.controller is not None:
             return cli_command(self.controller, "--plain")
-        kind = ["--rehearse", *(["--speed", self.speed] if self.speed else [])] if self.rehearse else []
-        return shlex.join(["grpo-wizard", "--plain", "--home", str(self.home.root), *kind])
+        mode = ["--rehearse", *(["--speed", self.speed] if self.speed else [])] if self.rehearse else []
+        return shlex.join(["grpo-wizard", "--plain", "--home", str(self.home.root), *mode])
 
     def print_goodbye(self, lines: Sequence[str]) -> None:
-        """What goes on after ctrl+c, said once."""
+        """Print what Ctrl+C leaves running, once."""
         if not self.goodbye_printed:
             self.console.print()
             for line in lines:
@@ -119,7 +118,7 @@ class PlainSession:
         self.goodbye_printed = True
 
     def print_error(self, error: WizardError) -> None:
-        """What happened, why, the one fix, and the command."""
+        """Print title, cause, fix and command of an error."""
         self.console.print(_("Error: {title}").format(title=end_with_period(error.title)))
         labelled = ((_("Why"), error.detail), (_("Fix"), error.fix), (_("Command"), error.command))
         for label, text in labelled:

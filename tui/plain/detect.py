@@ -1,4 +1,4 @@
-"""What switched plain mode on: an option, the environment, the terminal, or gcloud's own property for screen readers."""
+"""Detects what enables plain mode: an option, the environment, the terminal, or gcloud's screen reader property."""
 
 from __future__ import annotations
 
@@ -10,26 +10,26 @@ _TRUTHY = ("1", "true", "yes", "on", "y")
 
 
 def plain_mode_trigger(option: bool, environment: Mapping[str, str]) -> str:
-    """The words that the first line names, or nothing when the full screen is to be shown."""
+    """Return what enables plain mode, for the first line, or an empty string for the full screen."""
     if option:
         return "--plain"
     for name in ("GRPO_WIZARD_PLAIN", "ACCESSIBLE"):
         if _is_truthy(environment.get(name, "")):
             return f"{name}={environment[name].strip()}"
     if gcloud_screen_reader_enabled(environment):
-        return "gcloud's property accessibility/screen_reader"
+        return "the gcloud property accessibility/screen_reader"
     return "TERM=dumb" if environment.get("TERM", "").lower() == "dumb" else ""
 
 
 def gcloud_screen_reader_enabled(environment: Mapping[str, str]) -> bool:
-    """gcloud's property as its configuration files hold it: gcloud itself takes a second to start, and may not be there.
+    """Read gcloud's property from its configuration files: gcloud takes a second to start and may not be installed.
 
-    Order: the property's own variable, then the active configuration
+    The property's environment variable wins over the active configuration
     (https://cloud.google.com/sdk/docs/configurations, `gcloud topic accessibility`; read 2026-06).
     """
-    said = environment.get("CLOUDSDK_ACCESSIBILITY_SCREEN_READER", "")
-    if said.strip():
-        return _is_truthy(said)
+    override = environment.get("CLOUDSDK_ACCESSIBILITY_SCREEN_READER", "")
+    if override.strip():
+        return _is_truthy(override)
     folder = _gcloud_config_dir(environment)
     name = (
         environment.get("CLOUDSDK_ACTIVE_CONFIG_NAME", "").strip()
@@ -40,15 +40,15 @@ def gcloud_screen_reader_enabled(environment: Mapping[str, str]) -> bool:
     try:
         parser.read_string(_read_text(file))
     except configparser.Error:
-        return False  # gcloud will say what is wrong with its file; it is not ours to judge
+        return False  # gcloud itself reports errors in its file
     return _is_truthy(parser.get("accessibility", "screen_reader", fallback=""))
 
 
 def _gcloud_config_dir(environment: Mapping[str, str]) -> Path:
-    named = environment.get("CLOUDSDK_CONFIG", "").strip()
+    configured = environment.get("CLOUDSDK_CONFIG", "").strip()
     return (
-        Path(named).expanduser()
-        if named
+        Path(configured).expanduser()
+        if configured
         else Path(environment.get("HOME") or "~").expanduser() / ".config" / "gcloud"
     )
 

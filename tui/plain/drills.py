@@ -1,4 +1,4 @@
-"""Drills as lines: what may go wrong in this rehearsal, numbered; a number begins one or ends it at once."""
+"""The failure drills of a rehearsal as a numbered list; a number starts or ends one."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ MENU_KEY = "x"
 
 
 def menu_option(ui: PlainSession) -> dict[str, str]:
-    """The entry of a room's menu; in the real Google Cloud there is none."""
-    return {MENU_KEY: _("drills: what goes wrong here")} if ui.is_rehearsal else {}
+    """Return the menu entry for drills, which only a rehearsal has."""
+    return {MENU_KEY: _("failure drills")} if ui.is_rehearsal else {}
 
 
 class DrillView:
-    """`run` lists and asks until nothing is typed."""
+    """Lists the drills, then starts and ends them until an empty line is typed."""
 
     def __init__(self, ui: PlainSession) -> None:
         self.ui, self.console = ui, ui.console
 
     def run(self) -> None:
-        """Each number acts at once; `?` with a number says what it does."""
         self.ui.print_heading(
-            _("Drills"), _("What goes wrong in this rehearsal: at once, and until you end it.")
+            _("Drills"),
+            _("Simulated failures. A drill takes effect at once and stays active until you end it."),
         )
         drills = self._update()
         for number, drill in enumerate(drills, 1):
@@ -37,7 +37,7 @@ class DrillView:
         while drills:
             typed = self.console.ask(
                 _(
-                    "Type a number to begin or end one, {help} and a number for what it does, e to end all (none):"
+                    "Type a number to start or end a drill, {help} and a number to describe it, or e to end all (none):"
                 ).format(help=HELP)
             )
             if not typed:
@@ -47,7 +47,7 @@ class DrillView:
                 continue
             chosen = _find_drill(typed.removeprefix(HELP).strip(), drills)
             if chosen is None:
-                self.console.print(_("Refused: a number from 1 to {n}.").format(n=len(drills)))
+                self.console.print(_("Invalid: type a number from 1 to {n}.").format(n=len(drills)))
             elif typed.startswith(HELP):
                 self._explain(chosen)
             else:
@@ -57,27 +57,27 @@ class DrillView:
         name = (drill["name"],)
         if drill["running"]:
             drills = self._update(end=name)
-            self.console.print(_("Ended: {line}").format(line=_format_drill({**drill, "running": False})))
-            self.console.print(drill["mends"])
+            self.console.print(_("Ended: {drill}").format(drill=_format_drill({**drill, "running": False})))
+            self.console.print(_("Recovery: {text}").format(text=end_with_period(drill["mends"])))
         else:
             drills = self._update(begin=name)
-            self.console.print(_("Began: {line}").format(line=_format_drill({**drill, "running": False})))
-            self.console.print(_("Felt {when}").format(when=end_with_period(drill["felt"])))
+            self.console.print(_("Started: {drill}").format(drill=_format_drill({**drill, "running": False})))
+            self.console.print(_("When: {text}").format(text=end_with_period(drill["felt"])))
         return drills
 
     def _end_all(self) -> list[JSON]:
         ended = ", ".join(drill["name"] for drill in self._update() if drill["running"])
         drills = self._update(end=())
         if drills:
-            was = _("Ended: {names}. No drill runs now.").format(names=ended)
-            self.console.print(was if ended else _("No drill runs."))
+            text = _("Ended: {names}. No drill is active now.").format(names=ended)
+            self.console.print(text if ended else _("No drill is active."))
         return drills
 
     def _explain(self, drill: JSON) -> None:
         self.console.print(_format_drill(drill))
-        for label, key in ((_("What"), "happens"), (_("Felt"), "felt"), (_("After"), "mends")):
+        for label, key in ((_("Effect"), "happens"), (_("When"), "felt"), (_("Recovery"), "mends")):
             self.console.print(f"{label}: {end_with_period(drill[key])}")
-        self.console.print(_("As in: {source}").format(source=drill["source"]))
+        self.console.print(_("Source: {source}").format(source=drill["source"]))
 
     def _update(self, begin: tuple[str, ...] = (), end: tuple[str, ...] | None = None) -> list[JSON]:
         from grpo_wizard.tui.controllers.drills import update_drills
@@ -90,8 +90,8 @@ class DrillView:
 
 
 def _format_drill(drill: JSON) -> str:
-    runs = " " + _("Runs.") if drill["running"] else ""
-    return f"{drill['name']}: {end_with_period(drill['title'])}{runs}"
+    active = " " + _("Active.") if drill["running"] else ""
+    return f"{drill['name']}: {end_with_period(drill['title'])}{active}"
 
 
 def _find_drill(typed: str, drills: list[JSON]) -> JSON | None:

@@ -1,4 +1,4 @@
-"""A run's events as lines with the time that has passed; and what is still waited for, so that no silence is long."""
+"""Prints a run's events as lines with the elapsed time, and names what is still in progress when nothing happens."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ from grpo_wizard.steps.core.text import end_with_period
 from grpo_wizard.tui.style.i18n import _
 from grpo_wizard.tui.viewmodels import failures
 from grpo_wizard.tui.viewmodels.deployments import parse_time
-from grpo_wizard.tui.viewmodels.labels import format_hourly_price, format_plan_counts
-from grpo_wizard.tui.viewmodels.labels import resource_label as thing_name
+from grpo_wizard.tui.viewmodels.labels import format_hourly_price, format_plan_counts, resource_label
 from grpo_wizard.tui.viewmodels.run_progress import ResourceProgress, RunProgress
 
 _MAX_NAMED = 3
@@ -22,19 +21,18 @@ _NUMBERS = re.compile(r"\d+")
 
 
 class EventPrinter(RunProgress):
-    """A Story that says each event as a line. A thing that waits for the same as before is not said again and again."""
+    """A RunProgress that prints a line per event. A resource that keeps waiting for the same cause is not repeated."""
 
     def __init__(self, print_line: Callable[[str], None]) -> None:
         super().__init__()
         self._print_line = print_line
         self._last_printed: dict[str, tuple[str, float]] = {}
         self.lines_printed = 0
-        """How many lines were said."""
         self.is_quiet = False
-        """Takes events in without a word: a story of before is told by `so_far`."""
+        """Whether to take events without printing: `progress_summary` describes earlier ones."""
 
     def apply_event(self, document: Mapping[str, object]) -> None:
-        """Takes it in, then says it."""
+        """Apply an event, then print it."""
         super().apply_event(document)
         now = parse_time(str(document["time"]))
         line = self._format_event(document, now)
@@ -43,8 +41,8 @@ class EventPrinter(RunProgress):
             self._print_line(f"{format_duration(max(0.0, now - (self.started_at or now)))}: {line}")
 
     def _format_event(self, document: Mapping[str, Any], now: float) -> str:
-        """Nothing where it is no news."""
-        name = thing_name(str(document.get("id") or ""))
+        """Return the event's line, or an empty string if it repeats an earlier one."""
+        name = resource_label(str(document.get("id") or ""))
         detail = str(document.get("detail") or "")
         match document["event"]:
             case "plan":
@@ -60,8 +58,8 @@ class EventPrinter(RunProgress):
             case "resource_failed":
                 return _("failed: {name}: {title}").format(name=name, title=document.get("title", ""))
             case "retry":
-                text = _("trying again: {name}: {detail}").format(name=name, detail=detail)
-                return text if self._is_news(f"again {name}", detail, now) else ""
+                text = _("retrying: {name}: {detail}").format(name=name, detail=detail)
+                return text if self._is_news(f"retry {name}", detail, now) else ""
             case "notice":
                 return _("note: {text}").format(
                     text=detail if detail.startswith(name) else f"{name}: {detail}"
@@ -77,10 +75,10 @@ class EventPrinter(RunProgress):
         return ""
 
     def _is_news(self, key: str, detail: str, now: float) -> bool:
-        """Not the same again, and not each count of a counter: those are in `still_waiting` too."""
+        """Return whether the text, apart from its numbers, differs from the last one of this key or that one is old."""
         text = _NUMBERS.sub("0", detail)
-        said, at = self._last_printed.get(key, ("", 0.0))
-        if said == text and now - at < _REPEAT_AFTER_SECONDS:
+        last_text, at = self._last_printed.get(key, ("", 0.0))
+        if last_text == text and now - at < _REPEAT_AFTER_SECONDS:
             return False
         self._last_printed[key] = (text, now)
         return True
@@ -89,45 +87,46 @@ class EventPrinter(RunProgress):
         usual = self.estimates.get(str(document.get("id")))
         if usual is None or usual[1] < _MIN_ESTIMATE_SECONDS or document.get("action") == "delete":
             return ""
-        return ", " + _("usual {range}").format(range=_format_range(usual))
+        return ", " + _("usually {range}").format(range=_format_range(usual))
 
     def still_waiting(self, now: float) -> str:
-        """`still waiting for lustre nemo-lustre, 4 m 00 s, usual 40-80 m`: what takes longest first."""
-        open_things = sorted(
-            (t for t in self.resources.values() if t.status == "work"), key=lambda t: t.started or now
+        """Return `still waiting for lustre nemo-lustre, 4 m 00 s, usually 40 to 80 m`, the longest wait first."""
+        unfinished = sorted(
+            (r for r in self.resources.values() if r.status == "work"), key=lambda r: r.started or now
         )
-        if not open_things:
-            return _("still going on, {time}").format(time=format_duration(now - (self.started_at or now)))
-        named_things = "; ".join(self._format_pending(thing, now) for thing in open_things[:_MAX_NAMED])
-        more = len(open_things) - _MAX_NAMED
-        return _("still waiting for {things}").format(things=named_things) + (
+        if not unfinished:
+            return _("still running, {time}").format(time=format_duration(now - (self.started_at or now)))
+        names = "; ".join(self._format_pending(resource, now) for resource in unfinished[:_MAX_NAMED])
+        more = len(unfinished) - _MAX_NAMED
+        return _("still waiting for {names}").format(names=names) + (
             _("; and {n} more").format(n=more) if more > 0 else ""
         )
 
-    def _format_pending(self, thing: ResourceProgress, now: float) -> str:
-        usual = None if self.is_destroy else self.estimates.get(thing.id)
-        words = ", " + _("usual {range}").format(range=_format_range(usual)) if usual else ""
-        detail = f" ({thing.detail})" if thing.detail else ""
-        return f"{thing_name(thing.id)}{detail}, {format_duration(now - (thing.started or now))}{words}"
+    def _format_pending(self, resource: ResourceProgress, now: float) -> str:
+        usual = None if self.is_destroy else self.estimates.get(resource.id)
+        estimate = ", " + _("usually {range}").format(range=_format_range(usual)) if usual else ""
+        detail = f" ({resource.detail})" if resource.detail else ""
+        elapsed = format_duration(now - (resource.started or now))
+        return f"{resource_label(resource.id)}{detail}, {elapsed}{estimate}"
 
     def progress_summary(self) -> list[str]:
-        """What the run had come to, in a sentence."""
+        """Return how far the run is."""
         if not self.resources:
             return []
-        ended = sum(thing.status in ("done", "kept", "gone") for thing in self.resources.values())
-        lines = [_("So far: {n} of {all} things are done.").format(n=ended, all=len(self.resources))]
-        if self.summary is None and ended < len(self.resources):
-            lines.append(_("The run has not ended: it goes on, or was cut short."))
+        done = sum(resource.status in ("done", "kept", "gone") for resource in self.resources.values())
+        lines = [_("So far, {n} of {all} resources are done.").format(n=done, all=len(self.resources))]
+        if self.summary is None and done < len(self.resources):
+            lines.append(_("The run has not finished: it is still running, or was interrupted."))
         return lines
 
     def outcome_lines(self) -> list[str]:
-        """How it ended: failures with why and fix, else what stands and its price."""
+        """Return how the run ended: failures with cause and fix, or the price of what exists."""
         lines = []
         for group in failures.group_by_cause(self.failures, lambda one: (one.title, one.detail, one.fix)):
             failure = group[0]
             lines.append(
                 _("Failed: {name}: {title}").format(
-                    name=failures.join_names([thing_name(one.id) or one.id for one in group]),
+                    name=failures.join_names([resource_label(one.id) or one.id for one in group]),
                     title=end_with_period(failure.title),
                 )
             )
@@ -135,12 +134,10 @@ class EventPrinter(RunProgress):
             lines += [f"{label}: {text}" for label, text in labelled if text]
         summary = self.summary or {}
         if summary.get("next") == "nothing left" and self.ok:
-            return [*lines, _("Nothing left.")]
+            return [*lines, _("All resources of this deployment are deleted.")]
         if self.ok and "usd_per_hour" in summary:
             lines.append(
-                _("Price now: {price} of known price.").format(
-                    price=format_hourly_price(float(summary["usd_per_hour"]))
-                )
+                _("Current price: {price}.").format(price=format_hourly_price(float(summary["usd_per_hour"])))
             )
         return lines
 

@@ -1,4 +1,4 @@
-"""The deployments there are, numbered; a new one, a rehearsal, taking over, tearing down, or leaving."""
+"""The list of deployments, to open, create, import or destroy one."""
 
 from __future__ import annotations
 
@@ -21,36 +21,37 @@ from grpo_wizard.tui.viewmodels.deployments import DeploymentSummary, deployment
 
 
 class HomeView:
-    """`run` puts a deployment on the desk and returns the place to go to."""
+    """Opens a deployment; `run` returns the name of its next view."""
 
     def __init__(self, ui: PlainSession) -> None:
         self.ui, self.console = ui, ui.console
         self._has_drills = ui.is_rehearsal
 
     def run(self) -> str:
-        """Until something is opened."""
-        self.ui.print_heading(_("Deployments"), _("Rehearse first: the same questions, no account, no cost."))
+        self.ui.print_heading(
+            _("Deployments"), _("Try a rehearsal first: the same questions, no account, no cost.")
+        )
         while True:
             listed = deployment_summaries(self.ui.home, time.time())
             for n, row in enumerate(listed, 1):
                 self.console.print(f"{n}. {_format_summary(row)}")
             if not listed:
-                self.console.print(_("There is no deployment yet."))
+                self.console.print(_("No deployments yet."))
             try:
                 self._has_drills = self.ui.is_rehearsal or any(row.rehearsal for row in listed)
-                place = self._choose([row.name for row in listed])
+                view_name = self._choose([row.name for row in listed])
             except WizardError as error:
                 self.ui.print_error(error)
                 continue
-            if place:
-                return place
+            if view_name:
+                return view_name
 
     def _choose(self, names: list[str]) -> str:
         prompt = _(
-            "Type {number}n for new, r for a rehearsal, o to take over a half-done tutorial, {tear}{drills}or l to leave (l):"
+            "Type {number}n for new, r for a rehearsal, o to import a partly completed tutorial, {destroy}{drills}or l to leave (l):"
         ).format(
             number=_("a number to open it, ") if names else "",
-            tear=_("d to tear down, ") if names else "",
+            destroy=_("d to destroy one, ") if names else "",
             drills=_("x for drills, ") if self._has_drills else "",
         )
         while True:
@@ -71,11 +72,11 @@ class HomeView:
                 return open_deployment(self.ui, typed if typed in names else names[int(typed) - 1])
             if typed == HELP:
                 self.console.print(
-                    _("Help: nothing is created before Review, where you see the price and type yes.")
+                    _("Help: nothing is created before Review, which shows the price and asks for a yes.")
                 )
             else:
                 self.console.print(
-                    _("Refused: one of the letters{numbers}.").format(
+                    _("Invalid: type one of the letters{numbers}.").format(
                         numbers=_(", or a number from the list") if names else ""
                     )
                 )
@@ -87,32 +88,30 @@ class HomeView:
                 return typed
             if typed.isascii() and typed.isdigit() and 1 <= int(typed) <= len(names):
                 return names[int(typed) - 1]
-            self.console.print(_("Refused: a number from 1 to {n}.").format(n=len(names)))
+            self.console.print(_("Invalid: type a number from 1 to {n}.").format(n=len(names)))
 
     def _create(self, rehearsal: bool, prefill: AnswersByStep | None = None) -> str:
-        """Asks for a name that is free."""
+        """Ask for an unused name and create the deployment."""
         known = self.ui.home.deployments()
         stem = "rehearsal" if rehearsal else "grpo"
         proposed = next(name for n in range(1, 1000) if (name := f"{stem}-{n}") not in known)
         while True:
-            typed = self.console.ask(_("Its name here ({name}):").format(name=proposed)) or proposed
+            typed = self.console.ask(_("Name of the deployment ({name}):").format(name=proposed)) or proposed
             try:
                 name = deployment_name(typed)
-            except InvalidValue as refusal:
-                self.console.print(_("Refused: {rule}").format(rule=end_with_period(str(refusal))))
+            except InvalidValue as error:
+                self.console.print(_("Invalid: {rule}").format(rule=end_with_period(str(error))))
                 continue
             if name not in known:
                 return open_deployment(self.ui, name, create=True, rehearsal=rehearsal, prefill=prefill)
-            self.console.print(_("Refused: {name} is there already.").format(name=name))
+            self.console.print(_("Invalid: {name} already exists.").format(name=name))
 
     def _recover_from_environment(self) -> str:
         given = environment_answers()
         if given:
             return self._create(self.ui.rehearse, given)
         self.console.print(
-            _("No variable of the tutorial is set. Looked for: {names}.").format(
-                names=", ".join(tutorial_variables())
-            )
+            _("No tutorial variables found. Checked: {names}.").format(names=", ".join(tutorial_variables()))
         )
         return ""
 
@@ -125,7 +124,7 @@ def open_deployment(
     rehearsal: bool = False,
     prefill: AnswersByStep | None = None,
 ) -> str:
-    """Puts it on the desk. Returns where it was left. Raises WizardError."""
+    """Open a deployment and return the view to show: where it was left. Raise WizardError."""
     store = StateStore(ui.home)
     if create and not ui.home.has_state(name):
         store.create(name, "rehearsal" if rehearsal else "real", {})
@@ -140,14 +139,14 @@ def open_deployment(
 
 
 def close_deployment(ui: PlainSession) -> None:
-    """Gives its lock back."""
+    """Close the open deployment and release its lock."""
     if ui.controller is not None:
         ui.controller.release_lock()
     ui.controller = ui.engine = None
 
 
 def _format_summary(row: DeploymentSummary) -> str:
-    said = (
+    parts = (
         row.name,
         row.label,
         row.detail.replace("  ", ", "),
@@ -155,4 +154,4 @@ def _format_summary(row: DeploymentSummary) -> str:
         row.age and _("{age} old").format(age=row.age),
         row.location,
     )
-    return end_with_period(", ".join(text for text in said if text))
+    return end_with_period(", ".join(text for text in parts if text))

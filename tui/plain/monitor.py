@@ -1,4 +1,4 @@
-"""The training as lines: one a step, and each change of status, health and checkpoints."""
+"""The training as lines: one per step, and each change of status, health and checkpoints."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _METRICS = (("avg_reward", _("reward")), ("loss", _("loss")), ("generation_kl_er
 
 
 class JobPrinter:
-    """Pictures of a job in, lines out: only what is new."""
+    """Turns snapshots of a job into lines for what is new."""
 
     def __init__(self) -> None:
         self._printed_steps: dict[int, None] = {}
@@ -40,7 +40,7 @@ class JobPrinter:
         self._findings: set[str] = set()
 
     def new_lines(self, snapshot: JobSnapshot, now: float) -> list[str]:
-        """`now` in seconds since the epoch, for the time at which it will end."""
+        """Return the lines for what this snapshot adds. `now` is in seconds since the epoch, for the expected end."""
         lines = []
         if snapshot.status and snapshot.status != self._status:
             self._status = snapshot.status
@@ -75,7 +75,7 @@ class JobPrinter:
         left = seconds_left(snapshot)
         if left is not None and math.isfinite(left) and at == len(snapshot.rows) - 1:
             parts.append(
-                _("{time} left, ends about {clock}").format(
+                _("{time} left, ends around {clock}").format(
                     time=format_duration(left), clock=local_time(now + left)
                 )
             )
@@ -106,11 +106,11 @@ class JobPrinter:
         return lines
 
     def heartbeat_line(self, snapshot: JobSnapshot, silent_seconds: float) -> str:
-        """For when there is nothing new."""
+        """Return the line for a period without news."""
         step = snapshot.rows[-1].step if snapshot.rows else 0
         phase = f", {snapshot.phase}" if snapshot.phase else ""
-        return _("still {status}, step {n} of {all} is done{phase}; nothing new for {time}").format(
-            status=snapshot.status or _("looking for the job"),
+        return _("still {status}, {n} of {all} steps done{phase}; nothing new for {time}").format(
+            status=snapshot.status or _("connecting to the job"),
             n=step,
             all=snapshot.total_steps,
             phase=phase,
@@ -119,7 +119,7 @@ class JobPrinter:
 
 
 class MonitorView:
-    """Follows the job to its end, then asks what to do. `run` returns the place to go to."""
+    """Follows the job until it ends, then asks what to do. `run` returns the name of the next view."""
 
     def __init__(self, ui: PlainSession) -> None:
         self.ui, self.controller, self.console = ui, ui.active_controller, ui.console
@@ -127,8 +127,7 @@ class MonitorView:
         self.error: WizardError | None = None
 
     def run(self) -> str:
-        """The training, as it runs."""
-        self.ui.print_heading(_("Monitor"), _("ctrl+c leaves; the job goes on."))
+        self.ui.print_heading(_("Monitor"), _("Ctrl+C quits; the job keeps running."))
         try:
             self.ui.run(self._follow())
         except KeyboardInterrupt:
@@ -142,43 +141,43 @@ class MonitorView:
 
     async def _follow(self) -> None:
         job = JobMonitor(await self.controller.session(), self._on_snapshot, self._on_error)
-        lines, heard, said = JobPrinter(), time.monotonic(), time.monotonic()
+        printer, last_news, last_line = JobPrinter(), time.monotonic(), time.monotonic()
         try:
             while True:
                 running = job.thread.is_running
-                news = lines.new_lines(self.snapshot, time.time())
+                news = printer.new_lines(self.snapshot, time.time())
                 for line in news:
                     self.console.print(line)
                 now = time.monotonic()
                 if news:
-                    heard = said = now
-                elif now - said >= self.ui.heartbeat_seconds:
-                    self.console.print(lines.heartbeat_line(self.snapshot, now - heard))
-                    said = now
+                    last_news = last_line = now
+                elif now - last_line >= self.ui.heartbeat_seconds:
+                    self.console.print(printer.heartbeat_line(self.snapshot, now - last_news))
+                    last_line = now
                 if not running:
                     return
                 await asyncio.sleep(_POLL_SECONDS)
         finally:
             job.cancel()
 
-    def _on_snapshot(self, picture: JobSnapshot) -> None:
-        self.snapshot = picture
+    def _on_snapshot(self, snapshot: JobSnapshot) -> None:
+        self.snapshot = snapshot
 
     def _on_error(self, error: WizardError) -> None:
         self.error = error
 
     def _menu(self) -> str:
         ended = self.snapshot.ended
-        ways = {
+        options = {
             **({} if ended else {"w": _("watch again"), "s": _("stop the job")}),
-            "r": _("run again what is missing"),
-            "t": _("tear down"),
+            "r": _("review and relaunch"),
+            "t": _("destroy"),
             **drills.menu_option(self.ui),
             "b": _("back to the deployments"),
             "l": _("leave"),
         }
-        head = _("The job is {status}.").format(status=self.snapshot.status or "LOST")
-        while (chosen := self.console.choose(head, ways)) == drills.MENU_KEY:
+        heading = _("The job is {status}.").format(status=self.snapshot.status or "LOST")
+        while (chosen := self.console.choose(heading, options)) == drills.MENU_KEY:
             drills.DrillView(self.ui).run()
         if chosen == "l":
             raise Quit
@@ -188,14 +187,14 @@ class MonitorView:
 
 
 def confirm_and_stop_job(ui: PlainSession) -> None:
-    """Ends the training and keeps the machines."""
+    """Ask, then stop the job; its nodes keep running."""
     from grpo_wizard.steps.jobs.stop import stop_job
     from grpo_wizard.steps.jobs.watch import JobWatcher
 
     async def work() -> object:
         return await stop_job(JobWatcher(await ui.active_controller.session()))
 
-    if not ui.console.confirm(_("Stop the job? The machines stay and cost on.")):
+    if not ui.console.confirm(_("Stop the job? The nodes keep running and are still billed.")):
         return
     try:
         ui.wait(_("stopping the job"), work())
@@ -204,11 +203,11 @@ def confirm_and_stop_job(ui: PlainSession) -> None:
 
 
 def interrupted_message(controller: DeploymentController) -> list[str]:
-    """What goes on after ctrl+c, and how to come back."""
+    """Return what keeps running after Ctrl+C, and how to return to it."""
     from grpo_wizard.tui.controllers.launch import cli_command
 
     return [
-        _("Interrupted. The job goes on in the cluster, and the machines cost on."),
-        _("To watch it again: {command}").format(command=cli_command(controller, "--plain")),
+        _("Interrupted. The job keeps running in the cluster, and its nodes are still billed."),
+        _("To monitor it again: {command}").format(command=cli_command(controller, "--plain")),
         _("To stop it: {command}").format(command=cli_command(controller, "stop")),
     ]

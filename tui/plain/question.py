@@ -1,4 +1,4 @@
-"""One question: its label, what may be typed, the value that Enter keeps; help on `?`; a refusal, then the question again."""
+"""One question: asks for a field's value until it is valid, with help on `?`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _MAX_CHOICES_IN_PROMPT = 6
 
 
 class FieldPrompt:
-    """A field of a step, under the answers given so far."""
+    """The question of one field, given the answers so far."""
 
     def __init__(self, ui: PlainSession, step_name: str, field: Field) -> None:
         self.ui, self.step_name, self.field = ui, step_name, field
@@ -28,14 +28,15 @@ class FieldPrompt:
 
     @property
     def key(self) -> str:
-        """step.field"""
+        """`step.field`"""
         return f"{self.step_name}.{self.field.name}"
 
     def ask(self) -> str:
-        """Until there is an answer. Returns nothing, or BEFORE, or ENOUGH when that was typed instead."""
-        talk = self.ui.console
+        """Ask until the answer is valid. Return an empty string, or BACK or SKIP if that was typed instead."""
+        console = self.ui.console
         while True:
-            typed = talk.ask_hidden(self.prompt()) if self.field.kind == "secret" else talk.ask(self.prompt())
+            is_secret = self.field.kind == "secret"
+            typed = console.ask_hidden(self.prompt()) if is_secret else console.ask(self.prompt())
             if typed in (BACK, SKIP):
                 return typed
             if typed == HELP:
@@ -43,25 +44,23 @@ class FieldPrompt:
             elif (rule := self._submit(typed)) == "":
                 return ""
             else:
-                talk.print(_("Refused: {rule}").format(rule=end_with_period(rule)))
+                console.print(_("Invalid: {rule}").format(rule=end_with_period(rule)))
 
     def _submit(self, typed: str) -> str:
-        """Nothing when it is answered, else the sentence of the refusal. Enter keeps what is there."""
+        """Save the answer. Return an empty string, or why it is invalid. An empty line keeps the current value."""
         field, draft = self.field, self._draft
         if not typed:
             return draft.errors_in(self.step_name).get(field.name, "")
         if typed == NONE and field.optional and field.kind != "secret":
             typed = ""
         rule = draft.set(self.step_name, field, self._resolve_choice(typed))
-        draft.invalid_values.pop(
-            self.key, None
-        )  # the answer before it stands: here the question comes again at once
+        draft.invalid_values.pop(self.key, None)  # the question is asked again at once
         if not rule and field.kind == "secret":
-            self.ui.console.print(_("Given: {hint}.").format(hint=draft.secrets[field.name].masked()))
+            self.ui.console.print(_("Set: {hint}.").format(hint=draft.secrets[field.name].masked()))
         return rule
 
     def _resolve_choice(self, typed: str) -> str:
-        """What was listed may be named by its number."""
+        """Replace the number of a listed choice by the choice."""
         choices = self._numbered_choices
         if (
             typed in choices
@@ -72,10 +71,8 @@ class FieldPrompt:
             return typed
         return choices[int(typed) - 1]
 
-    # --- what is said
-
     def prompt(self) -> str:
-        """`GPU [1: nvidia-b200, 2: nvidia-h200-141gb] (nvidia-b200):`"""
+        """Return `GPU [1: nvidia-b200, 2: nvidia-h200-141gb] (nvidia-b200):`."""
         field = self.field
         label = field.label + (f", {field.unit}" if field.unit and field.kind == "choice" else "")
         return f"{label}{self._input_hint()} ({self._current_value()}):"
@@ -92,59 +89,61 @@ class FieldPrompt:
             return ", " + _("? lists all {n}").format(n=len(field.choices))
         if field.choices:
             return " [" + ", ".join(f"{n}: {choice}" for n, choice in enumerate(field.choices, 1)) + "]"
-        listed = ", " + _("? lists those found") if field.choices_from else ""
+        listed = ", " + _("? lists suggestions") if field.choices_from else ""
         return listed + (", " + _("- for none") if field.optional else "")
 
     def _allowed_text(self) -> str:
-        """What is allowed, as the field itself says when it refuses."""
+        """Return what is allowed, in the words of the field's own error."""
         try:
             self.field.parse("\0")
-        except InvalidValue as refusal:
-            return str(refusal)
+        except InvalidValue as error:
+            return str(error)
         return ""
 
     def _current_value(self) -> str:
         field, draft = self.field, self._draft
         if field.kind != "secret":
             return as_typed(draft.value(self.step_name, field)) or (
-                _("none") if field.optional else _("must be answered")
+                _("none") if field.optional else _("required")
             )
         if field.name in draft.secrets:
             return draft.secrets[field.name].masked()
         return next(
-            (_("from {name}").format(name=name) for name in field.env if os.environ.get(name)), _("none")
+            (_("from ${name}").format(name=name) for name in field.env if os.environ.get(name)), _("none")
         )
 
     def print_help(self) -> None:
-        """The help, the choices, and what the cloud holds."""
-        talk, field = self.ui.console, self.field
-        talk.print(_("Help: {text}").format(text=field.help))
+        """Print the field's help, its choices, and suggestions from the cloud."""
+        console, field = self.ui.console, self.field
+        console.print(_("Help: {text}").format(text=field.help))
         if field.choices:
-            talk.print_list([f"{n}: {choice}" for n, choice in enumerate(field.choices, 1)])
+            console.print_list([f"{n}: {choice}" for n, choice in enumerate(field.choices, 1)])
         elif self._allowed_text():
-            talk.print(_("Allowed: {rule}").format(rule=end_with_period(self._allowed_text())))
+            console.print(_("Allowed: {rule}").format(rule=end_with_period(self._allowed_text())))
         if field.choices_from:
             self._list_suggestions()
-        talk.print(
-            _("Enter keeps what stands in brackets; < goes to the question before; ! goes on to the checks.")
+        console.print(
+            _(
+                "Enter keeps the value in parentheses; < returns to the previous question; ! skips to the checks."
+            )
         )
 
     def _list_suggestions(self) -> None:
-        talk, desk = self.ui.console, self.ui.active_controller
+        console, controller = self.ui.console, self.ui.active_controller
         try:
-            found = self.ui.wait(_("looking at the cloud"), desk.suggestions_for(self.field))
+            found = self.ui.wait(_("reading the project"), controller.suggestions_for(self.field))
         except WizardError as error:
-            talk.print(_("Not listed: {title}").format(title=end_with_period(error.title)))
+            console.print(_("No suggestions: {title}").format(title=end_with_period(error.title)))
             return
         self._numbered_choices = tuple(each.value for each in found)
-        talk.print(_("Found:") if found else _("Found: none."))
-        talk.print_list(
+        console.print(_("Suggestions:") if found else _("Nothing found."))
+        console.print_list(
             [f"{n}: {one.value}" + (f": {one.title}" if one.title else "") for n, one in enumerate(found, 1)]
         )
 
 
 def as_typed(value: object) -> str:
-    """A value as one would type it."""
+    """Format a value the way it would be typed."""
     if isinstance(value, bool):
         return _("yes") if value else _("no")
     if isinstance(value, list):

@@ -1,4 +1,4 @@
-"""Everything once more in lines: answers, what was found, differences from the tutorial, price and time; then Launch by the word yes."""
+"""Review: answers, findings, plan, differences from the tutorial, price and time as lines; launches on the word yes."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _STATUS_LABELS = {"done": _("done"), "block": LEVEL_LABELS["block"], "warn": LEV
 
 
 class ReviewView:
-    """`run` returns the place to go to."""
+    """Lists everything, then asks what to do. `run` returns the name of the next view."""
 
     def __init__(self, ui: PlainSession) -> None:
         self.ui, self.controller, self.console = ui, ui.active_controller, ui.console
@@ -49,25 +49,22 @@ class ReviewView:
         self._numbered_rows: list[ReviewRow] = []
 
     def run(self) -> str:
-        """Looks, lists, asks; again and again until there is somewhere to go."""
-        self.ui.print_heading(_("Review"), _("Nothing is made before you launch."))
+        self.ui.print_heading(_("Review"), _("Nothing is created before you launch."))
         self.refresh()
         while True:
             self._list()
-            place = self._menu()
-            if place is not None:
-                return place
-
-    # --- looking
+            view_name = self._menu()
+            if view_name is not None:
+                return view_name
 
     def refresh(self) -> None:
-        """The plan and every check, as far as the answers allow."""
+        """Read the plan and run every check, if the answers are complete."""
         self.decisions = self.check_results = self.error = None
         if self.controller.draft.validate()[1]:
             return
         try:
             self.decisions, self.check_results = self.ui.wait(
-                _("looking at the cloud"), self._read_plan_and_checks()
+                _("reading the project"), self._read_plan_and_checks()
             )
         except WizardError as error:
             self.error = error
@@ -85,8 +82,6 @@ class ReviewView:
             return f"{end_with_period(self.error.title)} {self.error.fix}".strip()
         return launch_blocker(self.controller, self.decisions, self.check_results, self.choices)
 
-    # --- lines
-
     def _list(self) -> None:
         self._numbered_rows = []
         for row in review_rows(
@@ -100,7 +95,7 @@ class ReviewView:
         self._print_price()
 
     def _format_row(self, row: ReviewRow) -> str:
-        """Lines that can be changed have a number."""
+        """Format a row; those that can be changed are numbered."""
         if row.key == "" and not row.status:
             return f"{row.title.partition(' (')[0]}:"
         number = ""
@@ -108,16 +103,16 @@ class ReviewView:
             self._numbered_rows.append(row)
             number = f"{len(self._numbered_rows)}. "
         state = "" if row.enabled is None else (_("on") if row.enabled else _("off"))
-        word = state or ("" if row.key == "always" else _STATUS_LABELS.get(row.status, ""))
+        label = state or ("" if row.key == "always" else _STATUS_LABELS.get(row.status, ""))
         body = row.body.replace(" · ", ", ").replace(" → ", ". " + _("Fix: {fix}").format(fix=""))
-        return f"{number}{row.title}: " + (f"{word}: " if word else "") + body
+        return f"{number}{row.title}: " + (f"{label}: " if label else "") + body
 
     def _print_price(self) -> None:
-        """What is unknown is named, never guessed."""
+        """Print price, plan, time and memory. Unknown prices are named, never estimated."""
         try:
             resources = all_resources(self.controller.answers(), self.controller.price_book)
         except WizardError:
-            self.console.print(_("Price and time follow when the answers are complete."))
+            self.console.print(_("Price and time appear once all answers are set."))
             return
         known, unknown = hourly_cost(resources)
         names = ", ".join(id.split(".", 2)[2] for id in unknown)
@@ -142,26 +137,24 @@ class ReviewView:
             )
         )
 
-    # --- what to do
-
     def _menu(self) -> str | None:
         reason = self._launch_blocker()
         self.console.print(
-            _("Launch is not possible: {why}").format(why=end_with_period(reason))
+            _("Cannot launch: {reason}").format(reason=end_with_period(reason))
             if reason
             else _("Ready to launch.")
         )
-        there = bool(self.controller.draft.deployment.resources)
-        ways = {
+        has_resources = bool(self.controller.draft.deployment.resources)
+        options = {
             **({} if reason else {"go": _("launch")}),
-            "c": _("change a line by its number"),
+            "c": _("change a numbered line"),
             "r": _("check again"),
-            **({"t": _("tear down")} if there else {}),
+            **({"t": _("destroy")} if has_resources else {}),
             **drills.menu_option(self.ui),
             "b": _("back"),
             "l": _("leave"),
         }
-        chosen = self.console.choose("", ways)
+        chosen = self.console.choose("", options)
         if chosen == "l":
             self._save_position()
             raise Quit
@@ -181,14 +174,14 @@ class ReviewView:
             self.controller.draft.save_screen("review")
 
     def _change(self) -> str | None:
-        """Goes back to a step, or switches a switch."""
+        """Return to a step, or turn an option on or off."""
         while True:
             typed = self.console.ask(_("Which line, 1 to {n} (none):").format(n=len(self._numbered_rows)))
             if not typed:
                 return None
             if typed.isascii() and typed.isdigit() and 1 <= int(typed) <= len(self._numbered_rows):
                 break
-            self.console.print(_("Refused: a number from 1 to {n}.").format(n=len(self._numbered_rows)))
+            self.console.print(_("Invalid: type a number from 1 to {n}.").format(n=len(self._numbered_rows)))
         row = self._numbered_rows[int(typed) - 1]
         if row.enabled is None:
             return row.key
@@ -201,7 +194,7 @@ class ReviewView:
         return None
 
     def _launch(self) -> str | None:
-        """Only the whole word yes."""
+        """Launch if the whole word yes is typed."""
         if self.console.ask(
             _("Type yes to launch {name} (no):").format(name=self.controller.name)
         ).lower() != _("yes"):

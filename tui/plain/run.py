@@ -1,4 +1,4 @@
-"""Launching, and the run as lines: this process's own, or another one's through its journal."""
+"""Starts a run, or follows one of another process through its journal, and prints it as lines."""
 
 from __future__ import annotations
 
@@ -24,37 +24,38 @@ _POLL_SECONDS = 0.2
 
 
 def start_run(ui: PlainSession, options: RunOptions) -> None:
-    """Begins apply or destroy in this process; says why when that is not possible."""
+    """Start apply or destroy in this process, or print why that is not possible."""
     try:
-        ui.wait(_("opening the clients"), launch(ui, options, EventPrinter(ui.console.print)))
+        ui.wait(_("connecting"), launch(ui, options, EventPrinter(ui.console.print)))
     except WizardError as error:
         ui.engine = None
         ui.print_error(error)
 
 
 class RunView:
-    """Follows the run to its end, then asks what to do. `run` returns the place to go to."""
+    """Follows the run until it ends, then asks what to do. `run` returns the name of the next view."""
 
     def __init__(self, ui: PlainSession) -> None:
         self.ui, self.controller, self.console = ui, ui.active_controller, ui.console
 
     def run(self) -> str:
-        """The run that goes on, or else what the last one has come to."""
-        self.ui.print_heading(_("Run"), _("ctrl+c pauses it; what runs in the cloud goes on there."))
+        self.ui.print_heading(
+            _("Run"), _("Ctrl+C pauses it; operations already started in the cloud will finish.")
+        )
         source = self.ui.engine or self._attach_to_journal()
         try:
             self.ui.run(self._follow(source))
         except KeyboardInterrupt:
             self._pause(source)
             raise
-        teller = _event_printer(source)
-        for line in teller.outcome_lines():
+        printer = _event_printer(source)
+        for line in printer.outcome_lines():
             self.console.print(line)
         if isinstance(source, JournalRunner):
             self.controller.ensure_lock()
-        if teller.ok and not teller.is_destroy:
-            return "monitor" if self._has_job else self._menu(teller)
-        return self._menu(teller)
+        if printer.ok and not printer.is_destroy:
+            return "monitor" if self._has_job else self._menu(printer)
+        return self._menu(printer)
 
     @property
     def _has_job(self) -> bool:
@@ -62,61 +63,61 @@ class RunView:
 
     def _attach_to_journal(self) -> JournalRunner:
         attached = JournalRunner(self.controller)
-        teller = EventPrinter(self.console.print)
-        teller.estimates, attached.progress = attached.progress.estimates, teller
+        printer = EventPrinter(self.console.print)
+        printer.estimates, attached.progress = attached.progress.estimates, printer
         if self.controller.lock_owner is not None:
             self.console.print(
-                _("{command} (process {pid}) works on it.").format(
+                _("{command} (process {pid}) is running.").format(
                     command=self.controller.lock_owner.command or "grpo-wizard",
                     pid=self.controller.lock_owner.pid,
                 )
             )
-        teller.is_quiet = True
+        printer.is_quiet = True
         attached.read()
-        teller.is_quiet = False
-        for line in teller.progress_summary():
+        printer.is_quiet = False
+        for line in printer.progress_summary():
             self.console.print(line)
         return attached
 
     async def _follow(self, source: EngineRunner | JournalRunner) -> None:
-        """Until it has ended; a line at least every beat."""
-        teller, said, count = _event_printer(source), time.monotonic(), -1
+        """Print events until the run ends, and a line whenever nothing has happened for a while."""
+        printer, last_line, count = _event_printer(source), time.monotonic(), -1
         while True:
             running = source.is_running
             if isinstance(source, JournalRunner):
                 source.read()
             now = time.monotonic()
-            if teller.lines_printed != count:
-                said, count = now, teller.lines_printed
-            elif now - said >= self.ui.heartbeat_seconds:
-                self.console.print(teller.still_waiting(time.time()))
-                said = now
+            if printer.lines_printed != count:
+                last_line, count = now, printer.lines_printed
+            elif now - last_line >= self.ui.heartbeat_seconds:
+                self.console.print(printer.still_waiting(time.time()))
+                last_line = now
             if not running:
                 return
             await asyncio.sleep(_POLL_SECONDS)
 
     def _pause(self, source: EngineRunner | JournalRunner) -> None:
-        """Says at once what goes on; then waits for the calls that are under way. A second ctrl+c does not wait."""
+        """Say at once what keeps running, then wait for the calls in flight. A second Ctrl+C does not wait."""
         self.ui.print_goodbye(interrupted_message(self.controller, source))
         if isinstance(source, EngineRunner) and source.is_running:
-            self.console.print(_("Waiting for the calls that are under way; ctrl+c again does not wait."))
+            self.console.print(_("Waiting for the calls in flight. Press Ctrl+C again to quit at once."))
             self.ui.run(source.pause())
 
-    def _menu(self, teller: EventPrinter) -> str:
-        """After a failure, a pause, or a teardown."""
-        if teller.is_destroy and teller.ok:
+    def _menu(self, printer: EventPrinter) -> str:
+        """Ask what to do after a failure, a pause or a destroy."""
+        if printer.is_destroy and printer.ok:
             return ""
-        if teller.started_at is None:
-            self.console.print(_("Nothing has been made yet."))
-        ways = {
+        if printer.started_at is None:
+            self.console.print(_("Nothing created yet."))
+        options = {
             "a": _("try again"),
             "v": _("review"),
-            "t": _("tear down"),
+            "t": _("destroy"),
             **drills.menu_option(self.ui),
             "b": _("back to the deployments"),
             "l": _("leave"),
         }
-        while (chosen := self.console.choose("", ways, "a")) == drills.MENU_KEY:
+        while (chosen := self.console.choose("", options, "a")) == drills.MENU_KEY:
             drills.DrillView(self.ui).run()
         if chosen == "l":
             raise Quit
@@ -133,28 +134,28 @@ def _event_printer(source: EngineRunner | JournalRunner) -> EventPrinter:
 
 
 def interrupted_message(controller: DeploymentController, source: EngineRunner | JournalRunner) -> list[str]:
-    """What runs on after ctrl+c, and how to go on."""
+    """Return what keeps running after Ctrl+C, and how to continue."""
     if isinstance(source, JournalRunner):
         return [
-            _("Interrupted. The other process goes on."),
-            _("To watch it again: {command}").format(command=cli_command(controller, "--plain")),
+            _("Interrupted. The other process keeps running."),
+            _("To follow it again: {command}").format(command=cli_command(controller, "--plain")),
         ]
-    teller = _event_printer(source)
-    open_things = [thing.id for thing in teller.resources.values() if thing.status == "work"]
-    what = (
-        _("Interrupted. The cloud goes on with: {things}.").format(things=", ".join(open_things))
-        if open_things
-        else _("Interrupted. Nothing was being made at this moment.")
+    printer = _event_printer(source)
+    unfinished = [resource.id for resource in printer.resources.values() if resource.status == "work"]
+    interrupted = (
+        _("Interrupted. Operations on these resources will finish: {names}.").format(
+            names=", ".join(unfinished)
+        )
+        if unfinished
+        else _("Interrupted. No operation was in progress.")
     )
-    again = cli_command(controller, "--plain")
+    resumed = cli_command(controller, "--plain")
     detached = cli_command(controller, *run_args(source.options, controller.name), "--detach")
-    tokens = _(
-        "Tokens that were typed are forgotten: they are asked again, or taken from HF_TOKEN and WANDB_API_KEY."
-    )
+    tokens = _("Tokens are not saved: type them again, or set HF_TOKEN and WANDB_API_KEY.")
     return [
-        what,
-        _("What was made stays, and costs on."),
-        _("To go on here: {command}").format(command=again),
-        _("To go on in the background: {command}").format(command=detached),
+        interrupted,
+        _("Existing resources are still billed."),
+        _("To continue here: {command}").format(command=resumed),
+        _("To continue in the background: {command}").format(command=detached),
         *([tokens] if controller.draft.secrets else []),
     ]

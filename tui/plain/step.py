@@ -1,4 +1,4 @@
-"""One of the seven steps as questions, then its checks as lines, then what to do about them."""
+"""A step: its questions, then its checks as lines, then a menu."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ LEVEL_LABELS = {"pass": _("pass"), "info": _("info"), "warn": _("warning"), "blo
 
 
 class StepView:
-    """A step: `run` goes through it and returns the place to go to."""
+    """Asks, checks and offers a menu. `run` returns the name of the next view."""
 
     def __init__(self, ui: PlainSession, name: str) -> None:
         self.ui, self.step = ui, step(name)
         self.controller, self.console = ui.active_controller, ui.console
 
     def run(self, ask: bool = False) -> str:
-        """Asks everything when the step was not passed yet, or `ask`; else shows what was answered."""
+        """Ask the questions if `ask`, or on the first visit; otherwise list the answers."""
         number = STEP_NAMES.index(self.step.name) + 1
         title = _("Step {n} of {all}: {title}").format(n=number, all=len(STEP_NAMES), title=self.step.title)
         self.ui.print_heading(title, self.step.purpose)
@@ -52,31 +52,29 @@ class StepView:
             self.save(self.step.name)
             raise
 
-    # --- asking
-
     def _ask_all(self) -> None:
-        """The usual questions; the rarely asked when they are wanted, or when one of them has no right answer."""
+        """Ask the basic questions; ask the advanced ones on request, or if one of their answers is invalid."""
         if not self._ask([field for field in self.step.fields if not field.advanced]):
             return
         advanced = [field for field in self.step.fields if field.advanced]
         if not advanced:
             return
         wrong = self.controller.draft.errors_in(self.step.name)
-        text = _("Advanced settings, {n} questions?").format(n=len(advanced))
+        text = _("Show {n} advanced settings?").format(n=len(advanced))
         if any(field.name in wrong for field in advanced) or self.console.confirm(text):
             self._ask(advanced)
 
     def _ask(self, fields: Sequence[Field]) -> bool:
-        """In order; `<` goes back by one. False when the rest shall not be asked."""
+        """Ask in order; `<` returns to the previous question. Return False if the rest is skipped."""
         at, asked = 0, list[int]()
         while at < len(fields):
             if not self.controller.draft.is_shown(fields[at]):
                 at += 1
                 continue
-            said = FieldPrompt(self.ui, self.step.name, fields[at]).ask()
-            if said == SKIP:
+            typed = FieldPrompt(self.ui, self.step.name, fields[at]).ask()
+            if typed == SKIP:
                 return False
-            if said == BACK:
+            if typed == BACK:
                 at = asked.pop() if asked else at
                 continue
             asked.append(at)
@@ -89,19 +87,19 @@ class StepView:
         for field in self._visible_fields():
             if field.kind == "secret":
                 value = (
-                    draft.secrets[field.name].masked() if field.name in draft.secrets else _("not given here")
+                    draft.secrets[field.name].masked() if field.name in draft.secrets else _("not set here")
                 )
             else:
                 value = as_typed(draft.value(self.step.name, field)) or _("none")
             self.console.print(
-                f"{field.label}: " + (_("missing or refused") if field.name in wrong else value)
+                f"{field.label}: " + (_("missing or invalid") if field.name in wrong else value)
             )
 
     def _visible_fields(self) -> list[Field]:
         return [field for field in self.step.fields if self.controller.draft.is_shown(field)]
 
     def change(self) -> None:
-        """One answer by its number, or all of them again."""
+        """Ask one question by its number, or all of them."""
         fields = self._visible_fields()
         self.console.print_list([f"{n}: {field.label}" for n, field in enumerate(fields, 1)])
         while True:
@@ -112,13 +110,11 @@ class StepView:
             if typed.isascii() and typed.isdigit() and 1 <= int(typed) <= len(fields):
                 FieldPrompt(self.ui, self.step.name, fields[int(typed) - 1]).ask()
                 return
-            self.console.print(_("Refused: a number from 1 to {n}, or a.").format(n=len(fields)))
-
-    # --- checks
+            self.console.print(_("Invalid: type a number from 1 to {n}, or a.").format(n=len(fields)))
 
     def run_checks(self, refresh: bool = False) -> None:
-        """Every check of the step, each as a line."""
-        self._run_checks(_("looking at the cloud"), run_step_checks(self.ui, self.step, refresh))
+        """Run every check of the step and print the results."""
+        self._run_checks(_("running the checks"), run_step_checks(self.ui, self.step, refresh))
 
     def _run_checks(self, activity: str, checks: Coroutine[Any, Any, list[CheckResult]]) -> None:
         self.results: list[CheckResult] = []
@@ -139,8 +135,6 @@ class StepView:
         return sum(checked.finding.level == "block" for checked in self.results) + (
             self.check_error is not None
         )
-
-    # --- going on
 
     def _menu(self) -> str:
         while True:
@@ -172,22 +166,22 @@ class StepView:
     def _status_text(self, wrong: dict[str, str]) -> str:
         if wrong:
             labels = ", ".join(self.step.field(name).label for name in wrong)
-            return _("Missing or refused: {names}.").format(names=labels)
+            return _("Missing or invalid: {names}.").format(names=labels)
         if not self._blocking_count:
-            return _("No check blocks.")
-        return ngettext("{n} blocked check.", "{n} blocked checks.", self._blocking_count).format(
+            return _("Nothing blocks.")
+        return ngettext("{n} check blocks.", "{n} checks block.", self._blocking_count).format(
             n=self._blocking_count
         )
 
     def _menu_options(self, wrong: bool) -> dict[str, str]:
-        on = {} if wrong else {"g": _("go on anyway")} if self._blocking_count else {"n": _("next")}
+        forward = {} if wrong else {"g": _("continue anyway")} if self._blocking_count else {"n": _("next")}
         back = (
             {"b": _("back")} if adjacent_screen(self.step.name, -1) else {"b": _("back to the deployments")}
         )
-        more = {"c": _("change answers"), "r": _("check again"), "w": _("what this creates")}
+        more = {"c": _("change answers"), "r": _("check again"), "w": _("show what this creates")}
         if self.controller.writable and inconclusive(self.results):
-            more["e"] = _("enable the APIs, free")
-        return {**on, **more, **drills.menu_option(self.ui), **back, "l": _("leave")}
+            more["e"] = _("enable the APIs (free)")
+        return {**forward, **more, **drills.menu_option(self.ui), **back, "l": _("leave")}
 
     def _enable_apis(self) -> None:
         try:
@@ -196,81 +190,75 @@ class StepView:
             self.ui.print_error(error)
             return
         self.console.print(
-            _("The APIs are on. A new one may take minutes to be felt: the checks look until then.")
+            _("APIs enabled. They can take a few minutes to take effect; the checks repeat until then.")
         )
         self._run_checks(
-            _("waiting until the new APIs are felt"), run_checks_until_effective(self.ui, self.step)
+            _("waiting until the APIs take effect"), run_checks_until_effective(self.ui, self.step)
         )
         if inconclusive(self.results):
-            self.console.print(_("Not felt yet: check again in a few minutes."))
+            self.console.print(_("The APIs are not in effect yet. Check again in a few minutes."))
 
     def _print_resources(self) -> None:
-        """Each thing with the command that would make it."""
+        """Print each resource of the step with the equivalent command."""
         answers, _missing = self.controller.draft.validate()
         try:
-            made = list(self.step.resources(answers))
+            resources = list(self.step.resources(answers))
         except (NotAnswered, ValueError):
-            self.console.print(_("What it creates follows when the answers are complete."))
+            self.console.print(_("The resources appear once all answers are set."))
             return
-        if not made:
-            self.console.print(_("Creates nothing: later steps use these answers."))
-        for resource in made:
+        if not resources:
+            self.console.print(_("Creates nothing; later steps use these answers."))
+        for resource in resources:
             self.console.print(
                 _("Creates: {kind} {name}.").format(kind=resource.kind.replace("_", " "), name=resource.name)
             )
             if resource.command:
                 self.console.print(_("Command: {command}").format(command=resource.command))
-        if any(_FILE.search(resource.command) for resource in made):
-            self.console.print(_("What the files hold that commands name, a script writes that is made by:"))
+        if any(_FILE.search(resource.command) for resource in resources):
+            self.console.print(_("To generate the files used by these commands, run:"))
             self.console.print(_("Script: {command}").format(command=cli_command(self.controller, "export")))
 
     def save(self, destination: str) -> None:
-        """Writes this step's answers and where to go on. Raises StateError."""
+        """Save this step's answers and the view to return to. Raise StateError."""
         if self.controller.writable:
             self.controller.draft.save_step(self.step.name, destination)
 
 
 async def run_step_checks(ui: PlainSession, step: Step, refresh: bool = False) -> list[CheckResult]:
-    """The step's checks side by side, under the answers as they are now. Raises WizardError."""
-    await ui.active_controller.cloud()  # tokens that were typed since the clients were opened go along
-    world = await ui.active_controller.cloud_reader(
-        refresh or any(field.kind == "secret" for field in step.fields)
+    """Run the step's checks at the same time, on the current answers. Raise WizardError."""
+    controller = ui.active_controller
+    await controller.cloud()  # reconnects with tokens typed since
+    reader = await controller.cloud_reader(refresh or any(field.kind == "secret" for field in step.fields))
+    answers, _missing = controller.draft.validate()
+    groups = await asyncio.gather(
+        *(in_thread(run_single_check, step.name, check, answers, reader) for check in step.checks)
     )
-    answers, _missing = ui.active_controller.draft.validate()
-    found = await asyncio.gather(
-        *(in_thread(run_single_check, step.name, check, answers, world) for check in step.checks)
-    )
-    seen = [checked for group in found for checked in group]
-    if any(needs_recheck(checked) for checked in seen):
-        await ui.active_controller.cloud_reader(
-            refresh=True
-        )  # what was in the way may be gone at the next look
-    return seen
+    results = [result for group in groups for result in group]
+    if any(needs_recheck(result) for result in results):
+        await controller.cloud_reader(refresh=True)  # the problem may be solved by the next run
+    return results
 
 
 async def run_checks_until_effective(ui: PlainSession, step: Step) -> list[CheckResult]:
-    """The same, again and again until no API that is not felt yet hides anything; minutes at most. Raises WizardError."""
-    found: list[CheckResult] = []
-    for wait in backoff.propagation_polls((await ui.active_controller.cloud()).time_scale):
-        found = await run_step_checks(ui, step, refresh=True)
-        if not inconclusive(found):
+    """Repeat the checks until every API is in effect, for minutes at most. Raise WizardError."""
+    results: list[CheckResult] = []
+    for delay in backoff.propagation_polls((await ui.active_controller.cloud()).time_scale):
+        results = await run_step_checks(ui, step, refresh=True)
+        if not inconclusive(results):
             break
-        await asyncio.sleep(wait)
-    return found
+        await asyncio.sleep(delay)
+    return results
 
 
-def needs_recheck(checked: CheckResult) -> bool:
-    """Whether it saw trouble, or could not look."""
-    return checked.finding.level in ("warn", "block") or bool(inconclusive([checked]))
+def needs_recheck(result: CheckResult) -> bool:
+    """Return whether the check found a problem or could not run."""
+    return result.finding.level in ("warn", "block") or result.pending is not None
 
 
-def format_check(checked: CheckResult) -> str:
-    """`Check: blocked: CPUs: n2 needs 80, 24 are left. Fix: ask for quota at …`"""
-    seen = checked.finding
-    detail = f" {end_with_period(seen.detail)}" if seen.detail else ""
-    fix = " " + _("Fix: {fix}").format(fix=seen.fix) if seen.fix else ""
-    return (
-        _("Check: {level}: {title}").format(level=LEVEL_LABELS[seen.level], title=end_with_period(seen.title))
-        + detail
-        + fix
-    )
+def format_check(result: CheckResult) -> str:
+    """Return `Check: blocked: CPU quota. Needs 80 N2 CPUs, 24 are available. Fix: …`."""
+    finding = result.finding
+    detail = f" {end_with_period(finding.detail)}" if finding.detail else ""
+    fix = " " + _("Fix: {fix}").format(fix=finding.fix) if finding.fix else ""
+    title = end_with_period(finding.title)
+    return _("Check: {level}: {title}").format(level=LEVEL_LABELS[finding.level], title=title) + detail + fix
