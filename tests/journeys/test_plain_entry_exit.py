@@ -45,10 +45,10 @@ def alone(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
 @pytest.mark.parametrize(
     ("words", "environment", "what", "command"),
     [
-        (("--plain",), {"TERM": "xterm"}, "plain mode", "grpo-wizard init --help"),
-        (("--plain", "--rehearse"), {"TERM": "xterm"}, "plain mode", "grpo-wizard rehearse"),
-        ((), {"TERM": "dumb"}, "plain mode", "grpo-wizard init --help"),
-        (("--rehearse",), {"TERM": "xterm"}, "the full-screen wizard", "grpo-wizard rehearse"),
+        (("--plain",), {"TERM": "xterm"}, "Plain mode", "grpo-wizard init --help"),
+        (("--plain", "--rehearse"), {"TERM": "xterm"}, "Plain mode", "grpo-wizard rehearse"),
+        ((), {"TERM": "dumb"}, "Plain mode", "grpo-wizard init --help"),
+        (("--rehearse",), {"TERM": "xterm"}, "The full-screen wizard", "grpo-wizard rehearse"),
     ],
 )
 def test_without_a_terminal_it_names_itself_and_a_command_that_works(
@@ -180,14 +180,14 @@ def test_a_command_on_half_given_answers_says_which_are_missing(
 ) -> None:
     StateStore(Home(tmp_path)).create("alpha", "rehearsal", {"project": {}})
     done = alone(*words, "--rehearse", GRPO_WIZARD_HOME=str(tmp_path))
-    assert done.returncode == 1 and done.stderr.startswith("Error: alpha is not answered yet\n")
+    assert done.returncode == 1 and done.stderr.startswith("Error: The settings of alpha are incomplete\n")
     assert "project.project_id: must be answered" in done.stderr
 
 
 def test_the_next_command_that_init_names_finds_the_deployment_that_it_began(tmp_path: Path) -> None:
     home = tmp_path / "a home"
     done = alone("init", "--rehearse", "--answers", str(ANSWERS), "--home", str(home))
-    following = shlex.split(done.stdout.partition("next: ")[2])
+    following = shlex.split(done.stdout.partition("Next: ")[2])
     assert following[:2] == ["grpo-wizard", "check"]
     exported = alone("export", *following[2:])
     assert exported.returncode == 0, exported.stderr

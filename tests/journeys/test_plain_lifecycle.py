@@ -119,7 +119,7 @@ def _taken_down(walk: CliHarness) -> None:
         terminal.reply("Which one", "1")
         terminal.reply("Keep Lustre", "no")
         terminal.reply("Type the deployment's name, alpha", NAME)
-        terminal.wait_for("All resources of this deployment are deleted.")
+        terminal.wait_for("No resources of this deployment remain.")
         terminal.wait_for("1. alpha, destroyed, nothing left")
         terminal.reply("leave", "l")
         assert terminal.wait_for_exit() == 0
@@ -168,7 +168,7 @@ def test_through_the_training_to_the_end(tmp_path: Path) -> None:
         terminal.reply("Keep Lustre", "")
         terminal.wait_for("checkpoint on Lustre is deleted with it: step_10")
         terminal.reply("Type the deployment's name", NAME)
-        terminal.wait_for("All resources of this deployment are deleted.", 200)
+        terminal.wait_for("No resources of this deployment remain.", 200)
         terminal.interrupt()
         assert terminal.wait_for_exit() == 130
         assert "\x1b" not in terminal.output

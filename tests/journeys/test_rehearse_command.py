@@ -19,6 +19,6 @@ def test_the_whole_road_goes_by_as_lines_and_ends_with_nothing_left(tmp_path: Pa
         env=clean_environment(),
     )
     assert done.returncode == 0, (done.stdout[-2000:], done.stderr[-2000:])
-    assert "7/7 taking it down" in done.stdout
-    assert done.stdout.rstrip().endswith("nothing left")
-    assert "health: healthy" in done.stdout
+    assert "7/7 Delete the resources: grpo-wizard destroy" in done.stdout
+    assert done.stdout.rstrip().endswith("No resources of this deployment remain.")
+    assert "Health: healthy" in done.stdout

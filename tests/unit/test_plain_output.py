@@ -127,7 +127,7 @@ def test_a_failure_ends_with_why_fix_and_command(told: Told) -> None:
 def test_nothing_left_is_said_in_these_words(told: Told) -> None:
     teller, _lines, send = told
     send("summary", 10, ok=True, failed=[], next="nothing left", usd_per_hour=0.0)
-    assert teller.outcome_lines() == ["All resources of this deployment are deleted."]
+    assert teller.outcome_lines() == ["No resources of this deployment remain."]
 
 
 def _row(step: int, reward: float, checkpoint: bool = False, epoch: int | None = None) -> StepMetrics:

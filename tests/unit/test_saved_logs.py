@@ -18,7 +18,7 @@ def test_a_run_that_did_all_its_steps_is_said_to_be_completed(
     capsys: pytest.CaptureFixture[str], name: str
 ) -> None:
     lines = said(capsys, "health", str(FOLDER / name))
-    assert "the run is completed: step 10 of 10" in lines
+    assert "The run is complete: step 10 of 10." in lines
     assert not any("stopping" in line or "Cancelling" in line for line in lines)
 
 
@@ -27,10 +27,10 @@ def test_a_run_that_was_cut_off_is_not_said_to_have_ended(
 ) -> None:
     log = tmp_path_factory.mktemp("log") / "cut.log"
     log.write_text(step_log(1, 10) + step_log(2, 10), "utf-8")
-    assert not any("ended" in line or "completed" in line for line in said(capsys, "health", str(log)))
+    assert not any("limit" in line or "complete" in line for line in said(capsys, "health", str(log)))
     with log.open("a", encoding="utf-8") as more:
         more.write("Timeout has been reached, stopping training early\n")
-    assert "the run ended at its time limit: step 2 of 10" in said(capsys, "health", str(log))
+    assert "The run reached its time limit: step 2 of 10." in said(capsys, "health", str(log))
 
 
 def test_the_epoch_is_shown_where_there_is_more_than_one(capsys: pytest.CaptureFixture[str]) -> None:

@@ -62,5 +62,5 @@ def test_with_no_cluster_nothing_is_written(tmp_path: Path) -> None:
     with cli_harness(tmp_path / "home") as walk:
         walk.init()
         done = walk.run("credentials", KUBECONFIG=str(tmp_path / "config"))
-    assert done.returncode == 1 and "nemo-cluster is not up" in done.stderr
+    assert done.returncode == 1 and "nemo-cluster is not running" in done.stderr
     assert not (tmp_path / "config").exists()

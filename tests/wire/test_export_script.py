@@ -68,7 +68,7 @@ def test_export_writes_a_script_or_answers_that_begin_the_same_deployment(tmp_pa
         assert again.returncode == 0, again.stderr
         assert _exported(walk, "--answers", "--deployment", "again") == answers.read_text()
         nowhere = walk.run("export", "--deployment", "again", "--out", str(tmp_path / "no" / "where"))
-        assert nowhere.returncode == 2 and "cannot be written" in nowhere.stderr
+        assert nowhere.returncode == 2 and "Cannot write" in nowhere.stderr
 
 
 @pytest.mark.heavy

@@ -1,1 +1,1 @@
-"""One command a file: `run(args) -> exit code`. cli.py imports a room only when its command is called."""
+"""One module per command, with `run(args) -> exit code`. cli.py imports it only when the command is called."""

@@ -17,7 +17,7 @@ SCHEMA = 1
 
 
 def print_wrapped(text: str, hanging: int = 0) -> None:
-    """Print text; on a terminal, wrapped between words. `hanging` indents continuation lines."""
+    """Print text; on a terminal, wrapped between words. Continuation lines start at column `hanging`."""
     if sys.stdout.isatty():
         text = wrap_text(text, shutil.get_terminal_size().columns, hanging)
     print(text, flush=True)

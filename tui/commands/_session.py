@@ -1,4 +1,4 @@
-"""Opening a deployment for a command: which one, in which mode, with which lock."""
+"""Opens the deployment that a command works on, in the right mode and under its lock."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def mode_of(args: argparse.Namespace) -> Mode:
 
 
 def choose_deployment(home: Home, args: argparse.Namespace) -> str:
-    """The deployment's name: given, or the only one there is of this mode. Raises WrongUsage."""
+    """Return --deployment, or the only deployment's name. Raise CommandUsageError."""
     if args.deployment:
         return str(args.deployment)
     names = home.deployments()
@@ -38,17 +38,17 @@ def choose_deployment(home: Home, args: argparse.Namespace) -> str:
         return names[0]
     if not names:
         raise CommandUsageError(
-            "There is no deployment yet.",
-            f"{home.root} holds none.",
-            "Begin with grpo-wizard init, or just grpo-wizard.",
+            "No deployment found",
+            f"{home.root} does not contain any.",
+            "Create one with `grpo-wizard init`, or run `grpo-wizard` without a command.",
         )
     raise CommandUsageError(
-        "Several deployments are there.", ", ".join(names) + ".", "Name one with --deployment."
+        "Several deployments found", f"{', '.join(names)}.", "Name one with --deployment."
     )
 
 
 def load_deployment(args: argparse.Namespace) -> tuple[StateStore, Deployment]:
-    """The state of the chosen deployment, of the right mode. Raises WrongUsage and what Store.load raises."""
+    """Load the chosen deployment's state. Raise CommandUsageError if it is of the other mode, and what the store raises."""
     home = home_of(args)
     store = StateStore(home)
     deployment = store.load(choose_deployment(home, args))
@@ -59,34 +59,34 @@ def load_deployment(args: argparse.Namespace) -> tuple[StateStore, Deployment]:
 
 
 def wrong_mode_error(deployment: Deployment) -> CommandUsageError:
-    """It is the other kind than was asked for: how to get to it, and how to get what was asked for."""
+    """Return the error for a deployment of the other mode: how to use it, and how to name another one."""
     name = deployment.name
     if deployment.mode == "rehearsal":
         return CommandUsageError(
-            "this deployment is a rehearsal; add --rehearse",
-            f"{name} lives in the rehearsal.",
-            "add --rehearse; for a real deployment name another one: --deployment NAME",
+            f"{name} is a rehearsal",
+            "Without --rehearse, commands use Google Cloud.",
+            "Add --rehearse, or name a real deployment with --deployment NAME.",
         )
     return CommandUsageError(
-        "this deployment is real; leave out --rehearse",
-        f"{name} lives in Google Cloud.",
-        "leave out --rehearse; for a rehearsal name another one: --deployment NAME --rehearse",
+        f"{name} is a real deployment",
+        "With --rehearse, commands use the emulator.",
+        "Omit --rehearse, or name a rehearsal with --deployment NAME --rehearse.",
     )
 
 
 def warn_real_in_emulator_shell(mode: str) -> None:
-    """The same, on stderr."""
+    """Print that warning to stderr."""
     if text := real_in_emulator_shell_warning(mode):
-        print(f"note: {text}", file=sys.stderr)
+        print(f"Warning: {text}", file=sys.stderr)
 
 
 def open_session(args: argparse.Namespace) -> Session:
-    """The deployment with its clients. The rehearsal's server is started where it is needed."""
+    """Open the deployment with its clients. Start the emulator if necessary."""
     return session_of(args, *load_deployment(args))
 
 
 def session_of(args: argparse.Namespace, store: StateStore, deployment: Deployment) -> Session:
-    """The same of one that is loaded."""
+    """Open a deployment that is already loaded."""
     from grpo_wizard.state.audit import AuditLog
     from grpo_wizard.steps.clients.connect import open_cloud
     from grpo_wizard.steps.deployment.session import Session
@@ -103,32 +103,34 @@ def session_of(args: argparse.Namespace, store: StateStore, deployment: Deployme
 
 
 def require_complete(deployment: Deployment) -> Answers:
-    """The screens save step by step: a command may meet answers that are not all there yet. Raises WizardError."""
+    """Return the complete answers. Raise WizardError if the wizard was left before the last step."""
     from grpo_wizard.steps.registry import ValidationErrors, validate
 
     try:
         return validate(deployment.answers)
-    except ValidationErrors as refused:
-        rules = "\n       ".join(f"{key}: {rule}" for key, rule in refused.by_field.items())
+    except ValidationErrors as errors:
+        rules = "\n       ".join(f"{key}: {rule}" for key, rule in errors.by_field.items())
         raise WizardError(
-            f"{deployment.name} is not answered yet", rules, "answer the rest in the wizard, or by init --set"
-        ) from refused
+            f"The settings of {deployment.name} are incomplete",
+            rules,
+            "Complete them in the wizard, or with `init --set`.",
+        ) from errors
 
 
 @contextlib.contextmanager
 def locked_session(args: argparse.Namespace) -> Iterator[Session]:
-    """The same, with the deployment's lock held: for commands that write."""
+    """Open the deployment and hold its lock, for commands that write."""
     with deployment_lock(args):
         yield open_session(args)
 
 
 @contextlib.contextmanager
 def deployment_lock(args: argparse.Namespace) -> Iterator[None]:
-    """The deployment's lock alone."""
+    """Hold the deployment's lock."""
     from grpo_wizard.state.lock import Lock
 
     home = home_of(args)
     name = choose_deployment(home, args)
-    StateStore(home).load(name)  # a missing deployment is said before a lock file is made
+    StateStore(home).load(name)  # raises for a missing deployment before a lock file is created
     with Lock(home, name, shlex.join(["grpo-wizard", *sys.argv[1:]])):
         yield

@@ -20,17 +20,18 @@ from grpo_wizard.steps.jobs.follow import job_events, job_failures
 from grpo_wizard.steps.jobs.watch import JobWatcher
 from grpo_wizard.steps.registry import STEP_NAMES
 from grpo_wizard.tui.commands._events import EventRenderer
+from grpo_wizard.tui.commands._output import deployment_flags, print_wrapped
 from grpo_wizard.tui.commands._session import load_deployment, locked_session
 
 
 def run(args: argparse.Namespace) -> int:
     if not args.yes:
         raise CommandUsageError(
-            "Apply creates billable resources.", "", "Review `grpo-wizard plan`, then add --yes."
+            "apply creates billable resources", "", "Review `grpo-wizard plan`, then add --yes."
         )
     if args.until is not None and args.until not in STEP_NAMES:
         raise CommandUsageError(
-            f"--until {args.until} is not a step.", "", f"Use one of {', '.join(STEP_NAMES)}."
+            f"Unknown step {args.until} in --until", "", f"Use one of {', '.join(STEP_NAMES)}."
         )
     if args.detach:
         return _run_detached(args)
@@ -55,7 +56,7 @@ async def _apply(session: Session, args: argparse.Namespace) -> int:
 
 
 async def _with_job_events(session: Session, stream: AsyncIterator[Event]) -> AsyncIterator[Event]:
-    """The same events, with the job's own between the last resource and the summary."""
+    """Yield the events, with those of the job before the summary."""
     async for event in stream:
         if event.event != "summary" or not event.data["ok"]:
             yield event
@@ -72,7 +73,7 @@ async def _with_job_events(session: Session, stream: AsyncIterator[Event]) -> As
 async def record_and_render(
     session: Session, stream: AsyncIterator[Event], as_json: bool, home: str = ""
 ) -> bool:
-    """Append every event to the journal and print it. True when the summary says that all went well."""
+    """Append every event to the journal and print it. Return whether the summary is ok."""
     journal = Journal(session.store.home.journal_file(session.deployment.name))
     renderer = EventRenderer(session.deployment.mode, session.deployment.name, as_json, home)
     ok = False
@@ -88,7 +89,7 @@ async def record_and_render(
         known = unexpected_error(session, error, "running the command")
         journal.append(_failure_summary(known).to_json())
         raise known from error
-    except asyncio.CancelledError:  # ctrl+c: the stream ends with a summary all the same
+    except asyncio.CancelledError:  # Ctrl+C: a stream always ends with a summary
         event = _interrupted_summary()
         journal.append(event.to_json())
         if as_json:
@@ -104,9 +105,9 @@ def _failure_summary(error: WizardError) -> Event:
 def _interrupted_summary() -> Event:
     entry = {
         "id": "",
-        "title": "interrupted",
-        "detail": "operations already started in Google Cloud will finish",
-        "fix": "re-run the same command to resume",
+        "title": "Interrupted",
+        "detail": "Operations already started in the cloud will finish.",
+        "fix": "Re-run the same command to continue.",
     }
     return events.summary(failed=[entry], next_command="apply")
 
@@ -119,5 +120,7 @@ def _run_detached(args: argparse.Namespace) -> int:
     pid, log = start_detached(
         store.home, deployment.name, [word for word in sys.argv[1:] if word != "--detach"]
     )
-    print(f"Running in the background as process {pid}. `grpo-wizard status` shows it; output: {log}")
+    print_wrapped(f"Running in the background as process {pid}. Its output is in {log}.")
+    flags = deployment_flags(args.rehearse, args.deployment or "", args.home or "")
+    print(f"To see its progress: grpo-wizard status{flags}")
     return 0

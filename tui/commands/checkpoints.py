@@ -1,4 +1,4 @@
-"""`checkpoints`: step_N on Lustre with completeness and size."""
+"""`checkpoints`: lists the checkpoints on Lustre with completeness and size."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ def run(args: argparse.Namespace) -> int:
 
 def _print_checkpoints(listing: CheckpointListing) -> None:
     if not listing.rows:
-        print("no checkpoint yet")
+        print("No checkpoints yet.")
     for row in listing.rows:
         print(
             f"{status_glyph('pass' if row.complete else 'warn')} {row.name:16}{row.state:13}{row.size_bytes / 1e9:10.3f} GB  {row.note or row.path}"
         )
     if listing.resume_step is not None:
-        print(f"a restart goes on from step_{listing.resume_step}")
+        print(f"A restarted job resumes from step_{listing.resume_step}.")
     if listing.warning:
         print(f"{status_glyph('warn')} {listing.warning}")

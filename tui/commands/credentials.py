@@ -1,4 +1,4 @@
-"""`credentials`: writes the kubeconfig entry that get-credentials would."""
+"""`credentials`: adds the cluster to the kubeconfig, like `gcloud container clusters get-credentials`."""
 
 from __future__ import annotations
 
@@ -22,18 +22,20 @@ def run(args: argparse.Namespace) -> int:
     session = open_session(args)
     file = kubeconfig.path(os.environ)
     name = write_kubeconfig(session, file)
-    print(f"{file}: context {name}, now current")
-    print(f"next: kubectl --context={name} get pods --namespace={session.answers.raycluster.namespace}")
+    print(f"Added context {name} to {file} and made it current.")
+    print(f"Next: kubectl --context={name} get pods --namespace={session.answers.raycluster.namespace}")
     return 0
 
 
 def write_kubeconfig(session: Session, file: Path) -> str:
-    """The entry's name. A real cluster's token comes from gcloud's plugin; a rehearsal's never changes."""
+    """Write the entry and return its name. gcloud's plugin supplies a real cluster's token; the emulator's is fixed."""
     place, cluster = session.answers.project, session.answers.cluster.cluster_name
     found = _cluster_access(session.cloud, place.project_id, place.region, cluster)
     if found is None:
         raise WizardError(
-            f"cluster {cluster} is not up", f"in {place.project_id}, {place.region}", "apply makes it"
+            f"Cluster {cluster} is not running",
+            f"in {place.project_id}, {place.region}",
+            "Run `grpo-wizard apply` to create it.",
         )
     mode = session.deployment.mode
     name = kubeconfig.context_name(place.project_id, place.region, cluster, mode)
@@ -43,7 +45,7 @@ def write_kubeconfig(session: Session, file: Path) -> str:
 
 
 def _cluster_access(cloud: CloudContext, project: str, location: str, cluster: str) -> ClusterEndpoint | None:
-    """None while there is no cluster to speak of; with GKE's API off there is none."""
+    """Return None if the cluster does not exist yet, or if GKE's API is disabled."""
     from grpo_wizard.steps.clients.errors import CloudError
     from grpo_wizard.steps.clients.kubernetes.api import cluster_endpoint
 

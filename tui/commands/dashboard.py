@@ -1,4 +1,4 @@
-"""`dashboard`: keeps the Ray dashboard forwarded on loopback and prints its address."""
+"""`dashboard`: forwards the Ray dashboard to this machine until interrupted."""
 
 from __future__ import annotations
 
@@ -17,8 +17,11 @@ def run(args: argparse.Namespace) -> int:
 
 
 async def _forward_dashboard(session: Session, port: int) -> None:
-    """Until it is interrupted; the forward is rebuilt when the head's pod is replaced."""
+    """Forward until interrupted, reconnecting when the head's pod is replaced."""
     async with open_head(session.cloud, job_resource(session).parent, port) as head:
         await head.jobs.version()
-        print(f"Ray dashboard: {head.dashboard_url} (only from this machine; ctrl+c ends it)", flush=True)
+        print(
+            f"Ray dashboard: {head.dashboard_url} (reachable from this machine only). Press Ctrl+C to stop.",
+            flush=True,
+        )
         await asyncio.Event().wait()

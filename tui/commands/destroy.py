@@ -1,4 +1,4 @@
-"""`destroy`: takes down what this deployment made, and nothing else."""
+"""`destroy`: deletes what this deployment created, and nothing else."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ def run(args: argparse.Namespace) -> int:
     name = choose_deployment(home_of(args), args)
     if args.confirm != name:
         raise CommandUsageError(
-            "destroy wants the deployment's name",
-            "" if args.confirm is None else f"{args.confirm} is not {name}",
-            "",
+            "destroy needs the deployment's name as confirmation",
+            "" if args.confirm is None else f"{args.confirm} is not {name}.",
+            "Confirm it with --confirm.",
             f"grpo-wizard destroy --confirm {name}",
         )
     with deployment_lock(args):
@@ -45,19 +45,19 @@ def run(args: argparse.Namespace) -> int:
 
 
 def was_never_applied(store: StateStore, deployment: Deployment) -> bool:
-    """Whether nothing was ever made, begun, sent or taken over: an intention is saved, and a request audited, at once."""
+    """Return whether nothing was ever created or adopted: state, journal and audit log are written before any request."""
     traces = (store.home.audit_file(deployment.name), store.home.journal_file(deployment.name))
     return not deployment.resources and deployment.job is None and not any(map(Path.exists, traces))
 
 
 def _archive_untouched(store: StateStore, deployment: Deployment, as_json: bool) -> int:
-    """Without the cloud, so without credentials. The answers are moved aside and the name is free."""
-    aside = store.archive(deployment.name)
+    """Remove a deployment that created nothing, without contacting the cloud. Its state is archived."""
+    archived = store.archive(deployment.name)
     renderer = EventRenderer(deployment.mode, deployment.name, as_json)
     renderer.show(
         events.notice(
-            "no record of anything made or begun is here: the cloud was not asked; "
-            f"the deployment is removed, its answers are kept in {aside[0]}"
+            "Nothing was ever created, so the deployment was removed without contacting the cloud. "
+            f"Its settings are saved in {archived[0]}"
         )
     )
     renderer.show(events.summary(failed=[], next_command="nothing left"))
@@ -67,11 +67,11 @@ def _archive_untouched(store: StateStore, deployment: Deployment, as_json: bool)
 def _check_project_deletable(session: Session, project: str | None) -> None:
     if project is None:
         return
-    mine = session.answers.project
+    answers = session.answers.project
     record = session.deployment.resources.get(f"project.project.{project}")
-    if project != mine.project_id or record is None or record.origin != "created":
+    if project != answers.project_id or record is None or record.origin != "created":
         raise WizardError(
-            f"project {project} was not created by this deployment",
-            "only such a project is deleted",
-            "leave out --delete-project",
+            f"Project {project} was not created by this deployment",
+            "Only such a project can be deleted.",
+            "Omit --delete-project.",
         )

@@ -1,4 +1,4 @@
-"""`export`: the same deployment as a bash script of gcloud and kubectl commands, or as an answer file."""
+"""`export`: writes the deployment as a bash script of gcloud and kubectl commands, or as an answer file."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _write_output(text: str, out: str | None, mode: int) -> int:
-    """To the file that was named, else to stdout."""
+    """Write to the file, or to stdout if there is none."""
     if out is None:
         write_data(text)
         return 0
@@ -32,6 +32,6 @@ def _write_output(text: str, out: str | None, mode: int) -> int:
         Path(out).write_text(text, "utf-8")
         Path(out).chmod(mode)
     except OSError as error:
-        raise CommandUsageError(f"{out} cannot be written", error.strerror or str(error)) from error
-    print(f"wrote {out}", file=sys.stderr)
+        raise CommandUsageError(f"Cannot write {out}", error.strerror or str(error)) from error
+    print(f"Wrote {out}", file=sys.stderr)
     return 0

@@ -1,4 +1,4 @@
-"""`health`: a diagnosis of the job, or of a saved NeMo RL log. 1 when it is warning or critical."""
+"""`health`: diagnoses the job or a saved NeMo RL log. Exits with 1 if the verdict is warning or critical."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from collections.abc import Sequence
 from grpo_wizard.steps.jobs.watch import load_job
 from grpo_wizard.steps.training.health import HealthReport, diagnose
 from grpo_wizard.steps.training.rows import RunInfo
-from grpo_wizard.tui.commands._output import print_json, status_glyph
+from grpo_wizard.tui.commands._output import print_json, print_wrapped, status_glyph
 from grpo_wizard.tui.commands._session import mode_of, open_session
 from grpo_wizard.tui.commands.metrics import read_log
 
 _LEVEL_ICONS = {"critical": "block", "warning": "warn", "info": "info"}
-# NeMo RL says "stopping training early" also of a run that has done all its steps.
+# NeMo RL logs "stopping training early" also for a run that has completed all steps.
 _END_MESSAGES = {
-    "max_steps": "the run is completed",
-    "async_complete": "the run is completed",
-    "timeout": "the run ended at its time limit",
+    "max_steps": "The run is complete",
+    "async_complete": "The run is complete",
+    "timeout": "The run reached its time limit",
 }
 
 
@@ -40,17 +40,24 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _print_verdict(verdict: HealthReport, rows: Sequence[dict[str, object]], facts: RunInfo) -> None:
-    print(f"health: {verdict.verdict}")
+    print(f"Health: {verdict.verdict}")
     rewards = [row["avg_reward"] for row in rows if isinstance(row.get("avg_reward"), float)]
     if rewards:
         print(
-            f"reward {rewards[0]:.4f} at step {rows[0]['step']}, {rewards[-1]:.4f} at step {rows[-1]['step']}"
+            f"Reward: {rewards[0]:.4f} at step {rows[0]['step']}, {rewards[-1]:.4f} at step {rows[-1]['step']}"
         )
     elif verdict.verdict == "unknown":
-        print("no training step was found in this log")
+        print("The log contains no training step.")
     if facts.end_reason in _END_MESSAGES and rows:
-        print(f"{_END_MESSAGES[facts.end_reason]}: step {rows[-1]['step']} of {rows[-1]['total_steps']}")
-    for found in verdict.findings:
-        since = f" (since step {found.since_step})" if found.since_step is not None else ""
-        print(f"{status_glyph(_LEVEL_ICONS[found.level])} {found.level}: {found.title}{since}")
-        print(f"  seen: {found.evidence}\n  do:   {found.advice}\n  from: {found.source}")
+        print(f"{_END_MESSAGES[facts.end_reason]}: step {rows[-1]['step']} of {rows[-1]['total_steps']}.")
+    for finding in verdict.findings:
+        since = f" (since step {finding.since_step})" if finding.since_step is not None else ""
+        print_wrapped(
+            f"{status_glyph(_LEVEL_ICONS[finding.level])} {finding.level}: {finding.title}{since}", hanging=2
+        )
+        for label, text in (
+            ("Evidence", finding.evidence),
+            ("Advice", finding.advice),
+            ("Source", finding.source),
+        ):
+            print_wrapped(f"  {label}: {text}", hanging=2)

@@ -1,4 +1,4 @@
-"""`init`: answers are parsed, all errors said at once, and only a whole set is written."""
+"""`init`: validates settings, reports all errors at once, and saves complete settings only."""
 
 from __future__ import annotations
 
@@ -48,15 +48,13 @@ def run(args: argparse.Namespace) -> int:
         else:
             before.answers = answers.to_values()
             store.save(before)
-    print(
-        f"{'answers of' if known else 'began'} {name}{' changed' if known else ''}: {store.home.state_file(name)}"
-    )
-    print(f"next: grpo-wizard check{_flags(args, name)}")
+    print(f"{'Updated' if known else 'Created'} deployment {name}: {store.home.state_file(name)}")
+    print(f"Next: grpo-wizard check{_flags(args, name)}")
     return 0
 
 
 def _load_existing(args: argparse.Namespace, store: StateStore, name: str) -> Deployment | None:
-    """The deployment as it is known. One that nothing here can read any more counts as lost when it is taken over."""
+    """Load the deployment. With --take-over, an unreadable state without a backup counts as missing."""
     try:
         return store.load(name) if store.home.has_state(name) else None
     except StateUnreadable as error:
@@ -68,12 +66,12 @@ def _load_existing(args: argparse.Namespace, store: StateStore, name: str) -> De
 def _recover(
     args: argparse.Namespace, store: StateStore, name: str, before: Deployment | None, answers: Answers
 ) -> None:
-    """Begins the deployment under the mark that everything of these names bears. A state that made something is never given up."""
+    """Create the deployment with the ID in the labels of its resources. A state that records created resources is never replaced."""
     if before is not None and any(record.origin == "created" for record in before.resources.values()):
         raise WizardError(
-            f"{name} is known here and has made things",
-            "nothing was lost",
-            "go on with it",
+            f"The state of {name} is not lost",
+            "It records resources that this deployment created.",
+            "Continue with it.",
             f"grpo-wizard status{_flags(args, name)}",
         )
     found = _find_recovery_candidate(args, store, name, answers)
@@ -83,13 +81,13 @@ def _recover(
     AuditLog(store.home.audit_file(name)).append(
         "", "TAKE-OVER", "", found.deployment_id, f"{found.count} things"
     )
-    print(f"{found.count} things bear the mark {found.deployment_id}: they are this deployment's again")
+    print(f"Recovered {found.count} resources labelled grpo-wizard={found.deployment_id}.")
 
 
 def _find_recovery_candidate(
     args: argparse.Namespace, store: StateStore, name: str, answers: Answers
 ) -> RecoveryCandidate:
-    """Looks at the cloud; writes nothing. Raises WizardError where there is not exactly one mark."""
+    """Read the project. Raise WizardError unless all existing resources carry the label of the same deployment."""
     import asyncio
 
     from grpo_wizard.state.model import Deployment
@@ -106,14 +104,16 @@ def _find_recovery_candidate(
     decisions = asyncio.run(plan(Session.from_deployment(store, nobody, cloud, WORKFLOW), ApplyOptions()))
     found = recovery_candidate(decisions)
     if found is None:
-        seen = ", ".join(
-            f"{count} {'without a mark' if not mark else 'of ' + mark}"
-            for mark, count in foreign_owners(decisions).items()
+        owners = ", ".join(
+            f"{count} {f'labelled grpo-wizard={owner}' if owner else 'without a label'}"
+            for owner, count in foreign_owners(decisions).items()
         )
         raise WizardError(
-            "there is no one deployment to take over",
-            seen or "nothing of these names is there",
-            "begin anew with init; apply --adopt takes over what fits",
+            "No deployment to recover",
+            f"The resources with these names belong to several owners: {owners}."
+            if owners
+            else "No resource with these names exists.",
+            "Run init without --take-over. `apply --adopt` uses existing resources that match.",
         )
     return found
 
@@ -123,13 +123,13 @@ def _flags(args: argparse.Namespace, name: str) -> str:
 
 
 def print_keys() -> int:
-    """Every answer that a file or --set may hold. A default in brackets follows from other answers."""
+    """Print every setting with its default and description. Defaults in parentheses depend on other settings."""
     for step, field in fields():
         if field.kind != "secret":
             default = (
-                "(follows)"
+                "(computed)"
                 if callable(field.default)
-                else "(asked)"
+                else "(required)"
                 if field.default is None
                 else field.default
             )
@@ -138,7 +138,7 @@ def print_keys() -> int:
 
 
 def _read_answers(args: argparse.Namespace) -> RawAnswers:
-    """From the files in their order, then the environment, then --set: the later wins."""
+    """Read the files in order, then the environment, then --set. The last value wins."""
     given: RawAnswers = {}
     for path in args.answers:
         given = _merge(given, _from_file(path))
@@ -153,15 +153,16 @@ def _from_file(path: str) -> RawAnswers:
     try:
         document = tomllib.loads(Path(path).read_text("utf-8"))
     except (OSError, UnicodeDecodeError) as error:
-        raise CommandUsageError(f"{path} cannot be read", str(error)) from error
+        raise CommandUsageError(f"Cannot read {path}", str(error)) from error
     except tomllib.TOMLDecodeError as error:
-        raise CommandUsageError(f"{path} is no TOML", str(error)) from error
+        raise CommandUsageError(f"{path} is not valid TOML", str(error)) from error
     for key, value in document.items():
         if not isinstance(value, dict):
             raise CommandUsageError(
-                f"unknown key {key} in {path}",
-                "answers stand in a table for each step",
-                "see grpo-wizard export --answers",
+                f"Unknown key {key} in {path}",
+                "Settings belong in one table per step, such as [networks].",
+                "See all keys.",
+                "grpo-wizard init --keys",
             )
     return document
 
@@ -171,7 +172,7 @@ def _parse_set_option(item: str) -> RawAnswers:
     step, dot, field = key.partition(".")
     if not (equals and dot and step and field):
         raise CommandUsageError(
-            f"--set {item}", "it is step.field=value", "for instance --set networks.network=my-net"
+            f"Invalid --set {item}", "It takes STEP.FIELD=VALUE.", "Example: --set networks.network=my-net"
         )
     return {step: {field: as_utf8(value)}}
 
@@ -186,33 +187,31 @@ def _merge(
 
 
 def validate_answers(given: RawAnswers) -> Answers:
-    """Complete answers. Raises what says every wrong field at once; unknown keys are wrong usage."""
+    """Return complete answers. Raise one error that names every invalid field; unknown keys are wrong usage."""
     try:
         return validate(given)
-    except ValidationErrors as refused:
-        rules = [f"{key}: {rule}" for key, rule in refused.by_field.items()]
-        if refused.unknown_keys:
+    except ValidationErrors as errors:
+        rules = [f"{key}: {rule}" for key, rule in errors.by_field.items()]
+        if errors.unknown_keys:
             raise CommandUsageError(
-                f"unknown key {', '.join(refused.unknown_keys)}",
-                "\n       ".join(["no step asks that", *rules]),
-                "see all keys",
+                f"Unknown key {', '.join(errors.unknown_keys)}",
+                "\n       ".join(["No step has this field.", *rules]),
+                "See all keys.",
                 "grpo-wizard init --keys",
-            ) from refused
+            ) from errors
         raise WizardError(
-            "values were refused, nothing was written"
-            if len(rules) > 1
-            else "a value was refused, nothing was written",
+            f"Invalid {'settings' if len(rules) > 1 else 'setting'}; nothing was saved",
             "\n       ".join(rules),
-            "correct them and run init again",
-        ) from refused
+            f"Correct {'them' if len(rules) > 1 else 'it'} and re-run init.",
+        ) from errors
 
 
 def _choose_name(args: argparse.Namespace, given: RawAnswers, store: StateStore) -> str:
-    """As named; else the only deployment there is when no cluster is named; else the cluster's name."""
+    """Return --deployment, else the only deployment if no cluster is named, else the cluster's name."""
     if args.deployment:
         return valid_name(args.deployment)
     if "cluster_name" in given.get("cluster", {}) and not _is_valid_name(given["cluster"]["cluster_name"]):
-        validate_answers(given)  # its refusal stands among all the others
+        validate_answers(given)  # reports it with all other errors
     names = store.home.deployments()
     cluster = given.get("cluster", {}).get("cluster_name")
     if cluster is None and len(names) == 1:

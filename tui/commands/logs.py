@@ -1,4 +1,4 @@
-"""`logs`: the job's log, raw, to stdout."""
+"""`logs`: prints the job's log to stdout."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 async def _follow(watch: JobWatcher) -> None:
-    """What the spool holds, then what comes, until the job has ended. Interruptions of the line go to stderr."""
+    """Print the log so far, then what follows until the job ends. Connection notices go to stderr."""
     shown = 0
     async for event in watch.run():
         if isinstance(event, Notice):

@@ -1,4 +1,4 @@
-"""`metrics`: one row a training step, of the job or of a saved log."""
+"""`metrics`: prints a row per training step, from the job or a saved log."""
 
 from __future__ import annotations
 
@@ -51,11 +51,11 @@ def run(args: argparse.Namespace) -> int:
 
 
 def read_log(source: str) -> LogReader:
-    """A saved log, or standard input for `-`."""
+    """Read a saved log, or standard input for `-`."""
     try:
         data = sys.stdin.buffer.read() if source == "-" else Path(source).read_bytes()
     except OSError as error:
-        raise CommandUsageError(f"{source} cannot be read", error.strerror or str(error)) from error
+        raise CommandUsageError(f"Cannot read {source}", error.strerror or str(error)) from error
     return parse_log(data)
 
 
@@ -74,7 +74,7 @@ def _print(args: argparse.Namespace, deployment: str | None, document: dict[str,
 
 def _print_table(rows: Sequence[dict[str, object]]) -> None:
     if not rows:
-        print("no step is complete yet")
+        print("No training step is complete yet.")
         return
     epochs = any(isinstance(epoch := row.get("epoch"), int) and epoch > 1 for row in rows)
     shown = (_TABLE_COLUMNS[0], _EPOCH_COLUMN, *_TABLE_COLUMNS[1:]) if epochs else _TABLE_COLUMNS

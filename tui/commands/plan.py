@@ -1,4 +1,4 @@
-"""`plan`: what apply would do, what it costs, and how long it takes. Writes nothing."""
+"""`plan`: shows what apply would do, what it costs and how long it takes. Changes nothing."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import argparse
 import asyncio
 from collections.abc import Sequence
 
+from grpo_wizard.steps.core.text import end_with_period
 from grpo_wizard.steps.core.tutorial_differences import rows
 from grpo_wizard.steps.deployment.session import Session
 from grpo_wizard.steps.engine.apply import plan
@@ -18,9 +19,9 @@ from grpo_wizard.steps.pricing.book import hourly_cost, price_sources
 from grpo_wizard.steps.pricing.budget import BudgetGuard, SpendingLimits, spending_limit
 from grpo_wizard.steps.pricing.refresh import refresh_prices
 from grpo_wizard.steps.pricing.reservation import format_reservation_bill, reservation_bill
-from grpo_wizard.tui.commands._output import print_json
+from grpo_wizard.tui.commands._output import print_json, print_wrapped
 from grpo_wizard.tui.commands._session import open_session
-from grpo_wizard.tui.viewmodels.labels import format_hourly_price
+from grpo_wizard.tui.viewmodels.labels import format_hourly_price, format_plan_counts
 
 
 def run(args: argparse.Namespace) -> int:
@@ -39,7 +40,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 async def _read_plan(session: Session) -> tuple[list[Decision], dict[str, object] | None, str]:
-    """The plan at today's prices, the reservation, and why these are not today's prices."""
+    """Return the plan at today's prices, the reservation's bill, and why prices may be older."""
     why = await refresh_prices(session)
     return await plan(session, ApplyOptions()), await reservation_bill(session), why
 
@@ -74,59 +75,52 @@ def _resource_row(decision: Decision) -> dict[str, object]:
 
 def print_plan(session: Session, decisions: Sequence[Decision]) -> None:
     for d in decisions:
-        cost = (
-            ""
-            if d.resource.usd_per_hour == 0
-            else " price unknown"
-            if d.resource.usd_per_hour is None
-            else f" {d.resource.usd_per_hour:.2f} USD/h"
-        )
-        print(f"{d.action:9}{d.resource.id}{cost}" + (f"  {d.note}" if d.note else ""))
-    counts = {
-        action: sum(d.action == action for d in decisions)
-        for action in ("create", "keep", "adopt", "change", "replace", "conflict", "delete")
-    }
-    print("\n" + ", ".join(f"{count} to {action}" for action, count in counts.items() if count))
+        _print_decision(d)
+    print(f"\nPlan:  {format_plan_counts([_resource_row(d) for d in decisions])}")
     known, unknown = hourly_cost([d.resource for d in decisions if d.action != "delete"])
-    print(
-        f"price: {format_hourly_price(known, len(unknown))}" + (f": {', '.join(unknown)}" if unknown else "")
+    names = f" ({', '.join(unknown)})" if unknown else ""
+    print_wrapped(f"Price: {format_hourly_price(known, len(unknown))}{names}", hanging=7)
+    basis = (
+        " in Google Cloud, along the longest chain of dependencies" if estimated_seconds(decisions) else ""
     )
-    how = (
-        " (of a real deployment: its longest chain at the usual ends)" if estimated_seconds(decisions) else ""
-    )
-    print(f"time:  {format_estimate(decisions)}{how}")
-    if words := recovery_hint(decisions):
-        print(f"note:  {words}")
-    print("\nbetter than the tutorial:")
+    print_wrapped(f"Time:  {format_estimate(decisions)}{basis}", hanging=7)
+    if hint := recovery_hint(decisions):
+        print_wrapped(f"Note:  {end_with_period(hint)}", hanging=7)
+    print("\nDifferences from the tutorial:")
     for row in rows(session.answers):
-        print(f"  [{'x' if row['on'] else ' '}] {row['what']}: {row['why']}")
+        print_wrapped(f"  [{'x' if row['on'] else ' '}] {row['what']}: {row['why']}", hanging=6)
+
+
+def _print_decision(decision: Decision) -> None:
+    price = decision.resource.usd_per_hour
+    cost = "  price unknown" if price is None else f"  {price:.2f} USD/h" if price else ""
+    note = f"  {decision.note}" if decision.note else ""
+    print_wrapped(f"{decision.action:9}{decision.resource.id}{cost}{note}", hanging=9)
 
 
 def _print_costs(
     session: Session, decisions: Sequence[Decision], bill: dict[str, object] | None, why: str
 ) -> None:
-    """Where prices are from, what the whole may come to, and what bills whatever is done."""
-    print("\nprices:")
+    """Print the sources of the prices, the expected total, and what is billed in any case."""
+    print("\nPrices:")
     for id, source in price_sources(
         [d.resource for d in decisions], session.answers, session.price_book
     ).items():
-        print(f"  {id}: {source}")
-    if why:
-        print(f"  note: {why}")
+        print_wrapped(f"  {id}: {source}", hanging=4)
     known, _ = hourly_cost([d.resource for d in decisions if d.action != "delete"])
     low, high = estimated_range(decisions)
-    print(
-        f"  known prices come to {known * low / 3600:,.0f} to {known * high / 3600:,.0f} USD until the job ends"
+    print_wrapped(
+        f"Total until the job ends, at known prices: {known * low / 3600:,.0f} to {known * high / 3600:,.0f} USD"
     )
     limit = spending_limit(session.answers, None)
     budget, limits = BudgetGuard(session.deployment, session.resources(), limit), SpendingLimits(limit)
-    for error in spending_errors(decisions, budget, limits):
-        print(f"  note: {error['title']}. {error['fix']}")
-    for text in spending_notices(decisions, budget, limits):
-        print(f"  note: {text}")
+    errors = spending_errors(decisions, budget, limits)
+    notes = [why, *(f"{error['title']}. {error['fix']}" for error in errors)]
+    notes += spending_notices(decisions, budget, limits)
     if limit is not None and known * high / 3600 > limit:
-        print(
-            f"  note: that may exceed project.max_usd ({limit:.2f} USD); nothing more is created once it is spent"
+        notes.append(
+            f"This may exceed project.max_usd, {limit:.2f} USD. Nothing more is created once it is spent"
         )
-    if bill:
-        print(f"  {format_reservation_bill(bill)}")
+    notes.append(format_reservation_bill(bill) if bill else "")
+    for note in filter(None, notes):
+        print_wrapped(f"Note: {end_with_period(note)}", hanging=6)

@@ -1,4 +1,4 @@
-"""`rehearse`: the tutorial's own deployment from start to end, free and with no account. As lines without a terminal."""
+"""`rehearse`: the tutorial's deployment from start to end on the emulator, in the wizard or without a terminal as text."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _NAME = "rehearsal"
 
 
 def run(args: argparse.Namespace) -> int:
-    """On a terminal the wizard with the tutorial's values filled in; without one the whole road as lines."""
+    """Open the wizard with the tutorial's values on a terminal; otherwise run all stages and print text."""
     from grpo_wizard.tui.commands.wizard import is_interactive, open_app
 
     if is_interactive() and not args.json:
@@ -25,12 +25,12 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _run_stages(args: argparse.Namespace) -> int:
-    """init, check, apply --wait, metrics, health, destroy; 0 when all held. The first that fails ends it, and what stands stays to be looked at."""
+    """Run the stages until one fails. Return its exit code; its resources are kept for inspection."""
     stages = demo_stages(args)
-    for number, (title, words) in enumerate(stages, 1):
+    for number, (title, arguments) in enumerate(stages, 1):
         if not args.json:
-            print(f"\n{number}/{len(stages)} {title}: grpo-wizard {shlex.join(words)}", flush=True)
-        code = _run_stage(args, words)
+            print(f"\n{number}/{len(stages)} {title}: grpo-wizard {shlex.join(arguments)}", flush=True)
+        code = _run_stage(args, arguments)
         if code:
             return code
     process.stop(Path(home_of(args).root))
@@ -38,28 +38,28 @@ def _run_stages(args: argparse.Namespace) -> int:
 
 
 def demo_stages(args: argparse.Namespace) -> list[tuple[str, list[str]]]:
-    """(title, the command's own words) of each stage: what anybody could type."""
+    """Return title and command line of each stage."""
     name = args.deployment or _NAME
-    same = ["--rehearse", "--deployment", name]
+    selection = ["--rehearse", "--deployment", name]
     stages = [
-        ("the tutorial's answers", ["init", "--answers", _answers_file()]),
-        ("can it work?", ["check"]),
-        ("what will be made", ["plan"]),
-        ("making it, and training", ["apply", "--yes", "--wait"]),
-        ("what the training says", ["metrics"]),
-        ("how it is", ["health"]),
-        ("taking it down", ["destroy", "--confirm", name]),
+        ("Save the tutorial's settings", ["init", "--answers", _answers_file()]),
+        ("Run the preflight checks", ["check"]),
+        ("Show the plan", ["plan"]),
+        ("Create the resources and train", ["apply", "--yes", "--wait"]),
+        ("Show the training metrics", ["metrics"]),
+        ("Diagnose the training", ["health"]),
+        ("Delete the resources", ["destroy", "--confirm", name]),
     ]
-    return [(title, [*words, *same]) for title, words in stages]
+    return [(title, [*arguments, *selection]) for title, arguments in stages]
 
 
 def _run_stage(args: argparse.Namespace, arguments: list[str]) -> int:
-    """One stage in this process, through the parser as if it had been typed."""
-    typed = parse(arguments)
-    typed.home, typed.speed = args.home, args.speed
-    if hasattr(typed, "json"):
-        typed.json = args.json
-    code: int = import_module(f"grpo_wizard.tui.commands.{typed.command}").run(typed)
+    """Run one stage in this process, parsed as if it were typed."""
+    parsed = parse(arguments)
+    parsed.home, parsed.speed = args.home, args.speed
+    if hasattr(parsed, "json"):
+        parsed.json = args.json
+    code: int = import_module(f"grpo_wizard.tui.commands.{parsed.command}").run(parsed)
     return code
 
 

@@ -1,4 +1,4 @@
-"""`status`: the cloud as it is, drift, and the job. Looks only."""
+"""`status`: shows every resource, drift, the job and the cost so far. Changes nothing."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import time
 from collections.abc import Sequence
 
 from grpo_wizard.steps.core.model import ABSENT
+from grpo_wizard.steps.core.text import end_with_period
 from grpo_wizard.steps.deployment.session import Session
 from grpo_wizard.steps.engine.apply import plan
 from grpo_wizard.steps.engine.options import ApplyOptions
@@ -17,9 +18,9 @@ from grpo_wizard.steps.jobs.status import describe_job
 from grpo_wizard.steps.pricing.book import hourly_cost
 from grpo_wizard.steps.pricing.budget import BudgetGuard, CostToDate, cost_to_date, spending_limit
 from grpo_wizard.steps.pricing.reservation import format_reservation_bill, reservation_bill
-from grpo_wizard.tui.commands._output import print_json, status_glyph
+from grpo_wizard.tui.commands._output import print_json, print_wrapped, status_glyph
 from grpo_wizard.tui.commands._session import open_session
-from grpo_wizard.tui.viewmodels.labels import format_hourly_price
+from grpo_wizard.tui.viewmodels.labels import count_unpriced, format_hourly_price
 
 _STATE_ICONS = {"ready": "pass", "creating": "work", "absent": "todo", "failed": "failed", "deleting": "work"}
 
@@ -46,7 +47,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def resource_row(decision: Decision) -> dict[str, object]:
-    r, seen = decision.resource, decision.observed
+    r, observed = decision.resource, decision.observed
     return {
         "id": r.id,
         "kind": r.kind,
@@ -54,20 +55,20 @@ def resource_row(decision: Decision) -> dict[str, object]:
         "step": r.step,
         "needs": list(r.depends_on),
         "usd_per_hour": r.usd_per_hour,
-        "state": seen.state,
+        "state": observed.state,
         "origin": decision.ownership,
-        "detail": seen.detail,
-        "drift": [str(d) for d in seen.drift] if decision.ownership != "none" else [],
+        "detail": observed.detail,
+        "drift": [str(d) for d in observed.drift] if decision.ownership != "none" else [],
     }
 
 
 async def _read_status(
     session: Session,
 ) -> tuple[list[Decision], dict[str, object] | None, dict[str, object] | None]:
-    """Every resource, the job as Ray tells it now with the step that its log has come to, and the reservation."""
+    """Return every resource, the job with the last step in its log, and the reservation's bill."""
     decisions = await plan(session, ApplyOptions(), strict=True)
-    sight = next((d.observed for d in decisions if d.resource.kind == "job"), ABSENT)
-    return decisions, await describe_job(session, sight), await reservation_bill(session)
+    observed = next((d.observed for d in decisions if d.resource.kind == "job"), ABSENT)
+    return decisions, await describe_job(session, observed), await reservation_bill(session)
 
 
 def print_status(decisions: Sequence[Decision], job: dict[str, object] | None) -> None:
@@ -77,25 +78,25 @@ def print_status(decisions: Sequence[Decision], job: dict[str, object] | None) -
             f"{status_glyph(_STATE_ICONS[d.observed.state])} {d.observed.state:9}{d.ownership:9}{d.resource.id}{detail}"
         )
         for drift in d.observed.drift if d.ownership != "none" else ():
-            print(f"  {status_glyph('warn')} drift: {drift}")
-    if words := recovery_hint(decisions):
-        print(f"note: {words}")
+            print_wrapped(f"  {status_glyph('warn')} drift: {drift}", hanging=4)
+    if hint := recovery_hint(decisions):
+        print_wrapped(f"Note: {end_with_period(hint)}")
     known, unknown = hourly_cost(
         [d.resource for d in decisions if d.observed.state not in ("absent", "deleting")]
     )
-    print(f"\nprice now: {format_hourly_price(known, len(unknown))}")
+    print(f"\nCurrent price: {format_hourly_price(known, len(unknown))}")
     if job:
         step = f", step {job['step']} of {job['total_steps']}" if job.get("step") is not None else ""
-        print(f"job {job['id']}: {job['status']}{step}")
+        print(f"Job {job['id']}: {job['status']}{step}")
 
 
 def _print_cost_to_date(session: Session, so_far: CostToDate, bill: dict[str, object] | None) -> None:
-    more = f", and {len(so_far.unpriced)} parts without a known price" if so_far.unpriced else ""
-    notional = " (a rehearsal: nothing is billed)" if session.deployment.mode == "rehearsal" else ""
+    more = f" + {count_unpriced(len(so_far.unpriced))}" if so_far.unpriced else ""
+    notional = " (not billed: this is a rehearsal)" if session.deployment.mode == "rehearsal" else ""
     if so_far.since:
-        print(f"spent: {so_far.known_usd:,.2f} USD since {so_far.since}{more}{notional}")
+        print(f"Spent: {so_far.known_usd:,.2f} USD{more} since {so_far.since}{notional}")
     limit = spending_limit(session.answers, None)
     if text := BudgetGuard(session.deployment, session.resources(), limit).warning():
-        print(f"note: {text}")
+        print_wrapped(f"Note: {end_with_period(text)}")
     if bill:
-        print(format_reservation_bill(bill))
+        print_wrapped(f"Note: {end_with_period(format_reservation_bill(bill))}")

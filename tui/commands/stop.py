@@ -7,7 +7,7 @@ import asyncio
 
 from grpo_wizard.steps.jobs.stop import stop_job
 from grpo_wizard.steps.jobs.watch import JobWatcher
-from grpo_wizard.tui.commands._output import print_json
+from grpo_wizard.tui.commands._output import print_json, print_wrapped
 from grpo_wizard.tui.commands._session import open_session
 
 
@@ -21,7 +21,7 @@ def run(args: argparse.Namespace) -> int:
         )
         return 0
     already = "" if stopped else " already"
-    print(
+    print_wrapped(
         f"Job {watcher.job_id} is {watcher.status}{already}. Its nodes are still running and billed: "
         "`grpo-wizard destroy` deletes them, `grpo-wizard apply` resumes from the last complete checkpoint."
     )

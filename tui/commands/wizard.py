@@ -1,4 +1,4 @@
-"""No command: the wizard itself. Without a terminal it says at once which command does the same."""
+"""No command: opens the wizard, or explains which commands to use without a terminal."""
 
 from __future__ import annotations
 
@@ -14,30 +14,30 @@ def run(args: argparse.Namespace) -> int:
     if not is_interactive():
         plain = plain_mode_trigger(args.plain, os.environ)
         raise CommandUsageError(
-            f"{'plain mode' if plain else 'the full-screen wizard'} needs a terminal",
-            "there is none here" + (f"; plain mode was chosen by {plain}" if plain else ""),
-            "use the commands: init, check, plan, apply; or rehearse for the whole road",
+            f"{'Plain mode' if plain else 'The full-screen wizard'} needs a terminal",
+            "Input or output is not a terminal." + (f" Plain mode is enabled by {plain}." if plain else ""),
+            "Use init, check, plan and apply, or `rehearse` for an end-to-end demo.",
             "grpo-wizard rehearse" if args.rehearse else "grpo-wizard init --help",
         )
     return open_app(args, args.deployment)
 
 
 def is_interactive() -> bool:
-    """Textual would paint to stderr and wait for keys that cannot come."""
+    """Return whether input and output are a terminal: without one, Textual would wait for keys that cannot come."""
     return sys.stdin.isatty() and sys.stdout.isatty()
 
 
 def open_app(args: argparse.Namespace, start: str | None, rehearse: bool = False) -> int:
-    """The screens, or plain mode, until they are left. `start` is the deployment to open first; `rehearse` begins it when it is not there."""
+    """Run the screens or plain mode. `start` is the deployment to open first; `rehearse` creates it if it does not exist."""
     from grpo_wizard.state.home import Home
 
     home = Home.choose(args.home)
-    because = plain_mode_trigger(args.plain, os.environ)
-    if because:
+    plain = plain_mode_trigger(args.plain, os.environ)
+    if plain:
         from grpo_wizard.tui.plain import app as plain_app
 
         return plain_app.run(
-            home, because, start=start, create=rehearse, rehearse=args.rehearse or rehearse, speed=args.speed
+            home, plain, start=start, create=rehearse, rehearse=args.rehearse or rehearse, speed=args.speed
         )
     from grpo_wizard.tui.app import Wizard
 

@@ -1,4 +1,4 @@
-"""A shell that `grpo-wizard rehearsal env` pointed at the emulator."""
+"""A shell that loaded the environment file of `grpo-wizard rehearsal serve --env-file`."""
 
 from __future__ import annotations
 
@@ -11,4 +11,7 @@ def real_in_emulator_shell_warning(mode: str) -> str:
     """Warn about a real deployment in a shell whose gcloud uses a rehearsal; empty otherwise."""
     if mode != "real" or not os.environ.get(URL_ENV):
         return ""
-    return f"this shell points at a rehearsal ({URL_ENV}); this is a real deployment: add --rehearse for the rehearsal"
+    return (
+        f"This shell is set up for the emulator ({URL_ENV}), but this deployment is real. "
+        "Add --rehearse to use the emulator."
+    )

@@ -134,7 +134,7 @@ class EventPrinter(RunProgress):
             lines += [f"{label}: {text}" for label, text in labelled if text]
         summary = self.summary or {}
         if summary.get("next") == "nothing left" and self.ok:
-            return [*lines, _("All resources of this deployment are deleted.")]
+            return [*lines, _("No resources of this deployment remain.")]
         if self.ok and "usd_per_hour" in summary:
             lines.append(
                 _("Current price: {price}.").format(price=format_hourly_price(float(summary["usd_per_hour"])))

@@ -9,14 +9,17 @@ _COMMAND = re.compile(r"[^:]*: (?:grpo-wizard|gcloud|kubectl|ray|bash|curl|expor
 
 
 def wrap_text(text: str, width: int, hanging: int = 0) -> str:
-    """Break lines between words, indenting their continuations by `hanging` more. A command stays on one line to be copied."""
+    """Break lines between words. Continuations start at column `hanging`, or at the line's own indentation if it is larger.
+
+    A command stays on one line, to be copied.
+    """
     return "\n".join(
         line if _COMMAND.match(line) else _fill_line(line, width - 1, hanging) for line in text.split("\n")
     )
 
 
 def _fill_line(line: str, width: int, hanging: int) -> str:
-    indent = " " * (len(line) - len(line.lstrip()) + hanging)
+    indent = " " * max(len(line) - len(line.lstrip()), hanging)
     return textwrap.fill(
         line, max(width, 20), subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
     )
