@@ -44,7 +44,9 @@ def cluster_endpoint(cloud: CloudContext, project: str, location: str, name: str
 def connect_cluster(
     cloud: CloudContext, project: str, location: str, name: str, fresh: bool = False
 ) -> KubeClient | None:
-    """Connect to a cluster, None while it is not ready. GKE is asked every time, as a re-created cluster has another address.
+    """Connect to a cluster, None while it does not exist or is not ready. Raises CloudError if GKE cannot be read.
+
+    The endpoint is read again each time, because a re-created cluster has another address.
 
     The answer is cached for a second: thirty objects read together share one request (it was a third of all requests).
     """
@@ -55,8 +57,7 @@ def connect_cluster(
             0 if fresh else _ENDPOINT_TTL_S,
         )
     except CloudError as error:
-        if error.kind == "denied":
-            return None
+        # A denied read is unknown, not absent: `destroy` would count the cluster's objects as deleted.
         set_project_id(error, project)
         raise
     return cloud.singleton(f"kube {found}", lambda: KubeClient(cloud, found)) if found else None
