@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Coroutine, Iterable, Mapping
-from typing import Any
 
 from grpo_wizard.steps.core.events import Event
 
@@ -52,7 +51,7 @@ class GraphRun:
         self._results[id].set_result(ok)
 
 
-async def run_concurrently(coroutines: Iterable[Coroutine[Any, Any, None]]) -> None:
+async def run_concurrently(coroutines: Iterable[Coroutine[None, None, None]]) -> None:
     """Wait for all of them; the first exception cancels the others and is raised as it is, not in a group."""
     try:
         async with asyncio.TaskGroup() as group:

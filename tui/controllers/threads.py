@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable, Coroutine
-from typing import Any, TypeVar
+from typing import TypeVar
 
 T = TypeVar("T")
 
@@ -48,7 +48,7 @@ class LoopThread:
     It counts as ended only after the calls it has running in threads have returned: the safe point.
     """
 
-    def __init__(self, name: str, main: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    def __init__(self, name: str, main: Callable[[], Coroutine[None, None, None]]) -> None:
         self._main = main
         self._owner_loop = asyncio.get_running_loop()
         self._loop: asyncio.AbstractEventLoop | None = None

@@ -8,7 +8,7 @@ import time
 from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from grpo_wizard.state.errors import WizardError
 from grpo_wizard.state.home import Home
@@ -53,7 +53,7 @@ class PlainSession:
         if isinstance(error := context.get("exception"), BaseException):
             self._unexpected_errors.append(error)
 
-    def run(self, work: Coroutine[Any, Any, T]) -> T:
+    def run(self, work: Coroutine[None, None, T]) -> T:
         """Return the result. An unexpected exception, also in a background task, ends the wizard with its traceback."""
         result = self.runner.run(work)
         if self._unexpected_errors:
@@ -83,11 +83,11 @@ class PlainSession:
         mode = _("Rehearsal.") + " " + self._active_drills_text() if self.is_rehearsal else ""
         self.console.print(f"{mode}{end_with_period(title)} {purpose}".strip())
 
-    def wait(self, activity: str, work: Coroutine[Any, Any, T]) -> T:
+    def wait(self, activity: str, work: Coroutine[None, None, T]) -> T:
         """Return the result. Print a line now and then until it is there."""
         return self.run(self._with_heartbeat(activity, work))
 
-    async def _with_heartbeat(self, activity: str, work: Coroutine[Any, Any, T]) -> T:
+    async def _with_heartbeat(self, activity: str, work: Coroutine[None, None, T]) -> T:
         started, task = time.monotonic(), asyncio.ensure_future(work)
         try:
             while not (await asyncio.wait({task}, timeout=self.heartbeat_seconds))[0]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Coroutine, Sequence
-from typing import Any
 
 from grpo_wizard.state.errors import WizardError
 from grpo_wizard.steps.core.answers import Field, NotAnswered
@@ -116,7 +115,7 @@ class StepView:
         """Run every check of the step and print the results."""
         self._run_checks(_("running the checks"), run_step_checks(self.ui, self.step, refresh))
 
-    def _run_checks(self, activity: str, checks: Coroutine[Any, Any, list[CheckResult]]) -> None:
+    def _run_checks(self, activity: str, checks: Coroutine[None, None, list[CheckResult]]) -> None:
         self.results: list[CheckResult] = []
         self.check_error: WizardError | None = None
         try:

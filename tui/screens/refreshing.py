@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from grpo_wizard.state.errors import WizardError
 from grpo_wizard.tui.controllers.threads import LoopThread
@@ -43,7 +43,7 @@ class RefreshingScreen(WizardScreen):
             self._refresh_thread.cancel()
 
     async def _refresh_in_thread(
-        self, name: str, fetch: Callable[[], Coroutine[Any, Any, T]], on_result: Callable[[T], None]
+        self, name: str, fetch: Callable[[], Coroutine[None, None, T]], on_result: Callable[[T], None]
     ) -> WizardError | None:
         """Run `fetch` in a thread called `name`; call `on_result` with its result in the screen's event loop.
 
