@@ -11,7 +11,10 @@ import secrets
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from requests import PreparedRequest, Response, Session
 
 ATTEMPT, RESULT = "attempt", "result"
 _READ_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
@@ -76,19 +79,20 @@ def is_write(method: str, url: str) -> bool:
     return method.upper() not in _READ_METHODS and not url.partition("?")[0].endswith(_READ_VERBS)
 
 
-def audit_session(session: Any, audit: RequestAudit) -> None:
+def audit_session(session: Session, audit: RequestAudit) -> None:
     """Audit what a requests session sends: each hop and each retry, whatever adapters are mounted now or later."""
     send = session.send
 
-    def audited_send(request: Any, **options: Any) -> object:
-        with audit(request.method, request.url, "") as sent:
+    def audited_send(request: PreparedRequest, **options: Any) -> Response:
+        method, url = request.method or "", request.url or ""
+        with audit(method, url, "") as sent:
             answer = send(request, **options)
             sent.status = answer.status_code
-            if is_write(request.method, request.url):
+            if is_write(method, url):
                 sent.operation = operation_name(answer.content)
             return answer
 
-    session.send = audited_send
+    session.send = audited_send  # type: ignore[method-assign]
 
 
 def operation_name(content: bytes) -> str:

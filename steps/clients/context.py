@@ -7,15 +7,18 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from grpo_wizard.state.secret import Secret
 from grpo_wizard.steps.clients.audit import AuditedRequest, AuditSink, audit_session, audited, discard
 from grpo_wizard.steps.clients.serialization import JSON, to_json
 
 if TYPE_CHECKING:
+    from requests import PreparedRequest, Response, Session
+
     from grpo_wizard.steps.clients.credentials import CredentialsInfo
 
+_T = TypeVar("_T")
 _TIMEOUT = 60.0  # seconds, for one request
 # Path prefix of a service below the emulator's address; compute is at the root, because its own paths begin with /compute.
 _PREFIX = {"compute": ""}
@@ -45,14 +48,15 @@ class CloudContext:
         prefix = _PREFIX.get(service, f"/{service}")
         return f"{self.base_url}{prefix}" if self.base_url else ""
 
-    def singleton(self, name: str, build: Callable[[], object]) -> Any:
+    def singleton(self, name: str, build: Callable[[], _T]) -> _T:
         """Build a client once and share it; its session may be used from several threads."""
         with self._lock:
             if name not in self._clients:
                 self._clients[name] = build()
-            return self._clients[name]
+            built: _T = self._clients[name]
+            return built
 
-    def cached(self, name: str, fetch: Callable[[], object], ttl: float) -> Any:
+    def cached(self, name: str, fetch: Callable[[], _T], ttl: float) -> _T:
         """Fetch a value unless it is younger than `ttl` seconds; concurrent threads share one fetch."""
         with self._lock:
             gate = self._cache_locks.setdefault(name, threading.Lock())
@@ -61,7 +65,8 @@ class CloudContext:
             if time.monotonic() - at >= ttl:
                 value = fetch()
                 self._cache[name] = time.monotonic(), value
-            return value
+            fetched: _T = value
+            return fetched
 
     def rest_client(self, service: str, module: str, client: str) -> Any:
         """A google-cloud-* client over REST, e.g. rest_client("compute", "google.cloud.compute_v1", "NetworksClient")."""
@@ -77,7 +82,7 @@ class CloudContext:
         self.prepare_session(built.transport._session)
         return built
 
-    def prepare_session(self, session: object) -> None:
+    def prepare_session(self, session: Session) -> None:
         """Set up the requests session of a Google client: keep colons in paths, and audit writes."""
         _mount_colon_adapter(session)
         audit_session(session, self.audit_request)
@@ -105,13 +110,13 @@ def keep_colons(url: str) -> str:
     return path.replace("%3A", ":").replace("%3a", ":") + mark + query
 
 
-def _mount_colon_adapter(session: Any) -> None:
+def _mount_colon_adapter(session: Session) -> None:
     """Keep colons in what a requests session sends; a session with a client certificate keeps its own adapter."""
     from requests.adapters import HTTPAdapter
 
     class ColonAdapter(HTTPAdapter):
-        def send(self, request: Any, *args: Any, **options: Any) -> Any:
-            request.url = keep_colons(request.url)
+        def send(self, request: PreparedRequest, *args: Any, **options: Any) -> Response:
+            request.url = keep_colons(request.url or "")
             return super().send(request, *args, **options)
 
     for scheme in ("https://", "http://"):

@@ -14,10 +14,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from grpo_wizard.steps.clients.errors import CloudError, one_line, translate
 from grpo_wizard.steps.core.durations import format_duration
+
+if TYPE_CHECKING:
+    from google.auth.credentials import Credentials
 
 SCOPE = "https://www.googleapis.com/auth/cloud-platform"
 _TOKEN_URL = "https://oauth2.googleapis.com/token"
@@ -144,7 +147,7 @@ def gcloud_account(environment: Mapping[str, str]) -> str:
     return parser.get("core", "account", fallback="")
 
 
-def _account(credentials: Any, source: CredentialSource) -> str:
+def _account(credentials: Credentials, source: CredentialSource) -> str:
     """The account in the credentials; a user's file seldom has one, then Google is asked whose token it is."""
     for name in ("service_account_email", "account", "signer_email"):
         value = getattr(credentials, name, "")

@@ -72,11 +72,12 @@ def diff(desired: object, actual: object, path: str = "") -> Iterator[Drift]:
         yield Drift(path, desired, actual)
 
 
-def _diff_lists(desired: list[Any], actual: list[Any], path: str) -> Iterator[Drift]:
+def _diff_lists(desired: list[object], actual: list[object], path: str) -> Iterator[Drift]:
     if desired and all(isinstance(item, Mapping) and "name" in item for item in desired):
         by_name = {item.get("name"): item for item in actual if isinstance(item, Mapping)}
         for item in desired:
-            yield from diff(item, by_name.get(item["name"]), f"{path}.{item['name']}")
+            if isinstance(item, Mapping):
+                yield from diff(item, by_name.get(item["name"]), f"{path}.{item['name']}")
     elif all(not isinstance(item, Mapping | list) for item in desired):
         if sorted(map(_normalize, desired)) != sorted(map(_normalize, actual)):
             yield Drift(path, desired, actual)

@@ -132,9 +132,9 @@ class StepAnswers:
             raise TypeError(f"{self.step} has no answer {', '.join(sorted(unknown))}")
         self.__dict__.update({name: values[name] for name in names if name in values})
 
-    def get(self, name: str) -> AnswerValue | None:
+    def get(self, name: str) -> Value:
         """The answer called `name`; None while it is not given."""
-        return cast("AnswerValue | None", self.__dict__.get(name))
+        return cast("Value", self.__dict__.get(name))
 
     def to_values(self) -> dict[str, Value]:
         """The answers that are given, by name, as the state file holds them."""

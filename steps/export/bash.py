@@ -7,7 +7,6 @@ import re
 import shlex
 import textwrap
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 _WIDTH = 100
 _INDENT = "  "
@@ -63,7 +62,7 @@ def here_document(text: str, sink: str, tag: str = "YAML") -> list[str]:
     return [sink.replace("<<", f"<<'{mark}'"), *lines, mark]
 
 
-def to_yaml(document: Mapping[str, Any]) -> str:
+def to_yaml(document: Mapping[str, object]) -> str:
     """A manifest as people write it: in the order of its keys, multi-line texts as blocks."""
     import yaml as library
 
@@ -73,7 +72,7 @@ def to_yaml(document: Mapping[str, Any]) -> str:
         def ignore_aliases(self, data: object) -> bool:
             return True
 
-    def text(dumper: Any, value: str) -> Any:
+    def text(dumper: library.SafeDumper, value: str) -> library.ScalarNode:
         return dumper.represent_scalar("tag:yaml.org,2002:str", value, style="|" if "\n" in value else None)
 
     Dumper.add_representer(str, text)

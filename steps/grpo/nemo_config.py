@@ -24,6 +24,10 @@ _KEYS_FOLLOWING_SEQUENCE_LENGTH = (
 _MAX_SEQUENCE_LENGTH = "policy.max_total_sequence_length"
 
 
+OverrideValue = str | int | float | bool | None
+"""What the wizard sets a key to."""
+
+
 @dataclass(frozen=True)
 class Override:
     """One override by Hydra's own grammar. `text` is as it was given."""
@@ -93,10 +97,10 @@ class NemoConfig:
         return self.values.get(key) is True
 
 
-def wizard_overrides(answers: Answers) -> list[tuple[str, Any]]:
+def wizard_overrides(answers: Answers) -> list[tuple[str, OverrideValue]]:
     """What the answers say, in the tutorial's order; paths are on Lustre."""
     grpo, nodes, row = answers.grpo, answers.quotas.gpu_nodes, recipe(answers.grpo.recipe)
-    settings: list[tuple[str, Any]] = [
+    settings: list[tuple[str, OverrideValue]] = [
         ("cluster.num_nodes", nodes),
         ("cluster.gpus_per_node", GPUS_PER_NODE),
         ("grpo.max_num_steps", grpo.max_num_steps),
@@ -120,7 +124,7 @@ def wizard_overrides(answers: Answers) -> list[tuple[str, Any]]:
     return settings + ([] if grpo.colocated else _generation_resources(grpo, nodes))
 
 
-def _generation_resources(grpo: GrpoAnswers, nodes: int) -> list[tuple[str, Any]]:
+def _generation_resources(grpo: GrpoAnswers, nodes: int) -> list[tuple[str, OverrideValue]]:
     resources, alone = "policy.generation.colocated.resources", nodes == 1
     return [
         (f"{resources}.num_nodes", None if alone else grpo.generation_nodes),

@@ -83,7 +83,7 @@ class RunInfo:
     wandb_url: str | None = None
     last_error: str | None = None  # last line that names an exception
 
-    def setting(self, dotted: str) -> Any:
+    def setting(self, dotted: str) -> object:
         """Look up a setting by its dotted name: in the printed config, else in the overrides (as text); None if neither."""
         node: Any = self.config
         for part in dotted.split("."):
@@ -99,7 +99,8 @@ class RunInfo:
 
     def number(self, dotted: str) -> float | None:
         """Look up a setting as a number; None when it is not one."""
+        value = self.setting(dotted)
         try:
-            return float(self.setting(dotted))
-        except (TypeError, ValueError):
+            return float(value) if isinstance(value, str | int | float) else None
+        except ValueError:
             return None

@@ -186,3 +186,28 @@ def test_every_mutant_of_a_decision_still_finds_its_line() -> None:
     finally:
         sys.path.pop(0)
     assert decision_mutants.problems() == []
+
+
+MOST_ANY, MOST_ANY_WITH_JSON = 29, 79
+_JSON_MAPPING = re.compile(r"\b(dict|Mapping)\[str, Any\]")
+
+
+def _signatures_with_any(json_too: bool) -> list[str]:
+    """Functions outside the emulator whose parameters or result are Any; `json_too` counts mappings of it as well."""
+    found = []
+    for path in (path for path in SOURCES if "emulator" not in path.parts and "assets" not in path.parts):
+        for node in _functions(ast.parse(path.read_text("utf-8"))):
+            arguments = (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)
+            extra = [one for one in (node.args.vararg, node.args.kwarg) if one]
+            annotations = [one.annotation for one in (*arguments, *extra)] + [node.returns]
+            texts = [ast.unparse(annotation) for annotation in annotations if annotation]
+            if any(
+                re.search(r"\bAny\b", text if json_too else _JSON_MAPPING.sub("", text)) for text in texts
+            ):
+                found.append(f"{_name(path)}:{node.lineno} {node.name}")
+    return found
+
+
+def test_signatures_say_what_they_take_and_return() -> None:
+    assert len(_signatures_with_any(json_too=False)) <= MOST_ANY, _signatures_with_any(json_too=False)
+    assert len(_signatures_with_any(json_too=True)) <= MOST_ANY_WITH_JSON

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from grpo_wizard.state.model import Deployment
+from grpo_wizard.state.model import Deployment, Value
 from grpo_wizard.state.secret import Secret
 from grpo_wizard.state.store import StateStore
 from grpo_wizard.steps.answers import Answers
@@ -55,7 +55,7 @@ class Draft:
         missing |= {key: rule for key, (_, rule) in self.invalid_values.items()}
         return known.without(self.invalid_values), missing
 
-    def value(self, step_name: str, field: Field) -> Any:
+    def value(self, step_name: str, field: Field) -> object:
         """The field's content: invalid input, else the answer, else an empty string."""
         key = f"{step_name}.{field.name}"
         if key in self.invalid_values:
@@ -138,9 +138,9 @@ class Draft:
         self.deployment.place = screen_name
         self.store.save(self.deployment)
 
-    def _values_to_save(self, each: Step) -> dict[str, Any]:
+    def _values_to_save(self, each: Step) -> dict[str, Value]:
         answers, _ = self.validate()
-        saved: dict[str, Any] = {}
+        saved: dict[str, Value] = {}
         for field in each.fields:
             value = answers.of(each.name).get(field.name)
             if field.name not in self.working_answers[each.name] or value is None:

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from functools import partial
-from typing import Any
+from typing import TypeVar
 
 from textual.command import DiscoveryHit, Hit, Hits, Provider
 from textual.screen import Screen
 
+_R = TypeVar("_R")
 _HIDDEN_ACTIONS = ("focus_next", "focus_previous", "copy_text", "command_palette", "help_quit")
 
 
-def active_keys(screen: Screen[Any]) -> list[tuple[str, str, str, str]]:
+def active_keys(screen: Screen[_R]) -> list[tuple[str, str, str, str]]:
     """List (key, label, tooltip, action) of the active bindings, each action once."""
     return list(_visible_bindings(screen))
 
 
-def _visible_bindings(screen: Screen[object]) -> Iterator[tuple[str, str, str, str]]:
+def _visible_bindings(screen: Screen[_R]) -> Iterator[tuple[str, str, str, str]]:
     seen: set[str] = set()
     for _node, binding, enabled, tooltip in screen.active_bindings.values():
         name = binding.action.rpartition(".")[2]
@@ -41,7 +42,7 @@ def _visible_bindings(screen: Screen[object]) -> Iterator[tuple[str, str, str, s
 class ActionProvider(Provider):
     """Offers the actions of the current screen by name."""
 
-    def _commands(self) -> Iterator[tuple[str, str, Any]]:
+    def _commands(self) -> Iterator[tuple[str, str, Callable[[], Awaitable[bool]]]]:
         screen, seen = self.screen, set[str]()
         for node, binding, enabled, tooltip in screen.active_bindings.values():
             if (

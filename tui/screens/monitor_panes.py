@@ -28,6 +28,7 @@ from grpo_wizard.tui.widgets.tiles import MetricTile
 if TYPE_CHECKING:
     from textual.worker import Worker
 
+    from grpo_wizard.steps.deployment.session import Session
     from grpo_wizard.tui.screens.monitor import MonitorScreen
 
 _HEALTH_ICON_KEYS = {"healthy": "pass", "warning": "warn", "critical": "block", "unknown": "look"}
@@ -203,7 +204,7 @@ class _PollingPane(Pane):
         """Show `content`."""
         self.query_one(".pane-text", Static).update(content)
 
-    async def load_content(self, session: object) -> RenderableType:
+    async def load_content(self, session: Session) -> RenderableType:
         """Read what the pane shows."""
         raise NotImplementedError
 
@@ -211,7 +212,7 @@ class _PollingPane(Pane):
 class NodesPane(_PollingPane):
     """The RayCluster's pods, the nodes they run on, and why one is pending."""
 
-    async def load_content(self, session: object) -> RenderableType:
+    async def load_content(self, session: Session) -> RenderableType:
         """Read the pods: one table row each."""
         rows, problem = await in_thread(_pods, session)
         if rows is None:
@@ -231,7 +232,7 @@ class NodesPane(_PollingPane):
         return table
 
 
-def _pods(session: Any) -> tuple[list[tuple[str, str, bool, str, str]] | None, str]:
+def _pods(session: Session) -> tuple[list[tuple[str, str, bool, str, str]] | None, str]:
     from grpo_wizard.steps.clients.kubernetes.api import connect_cluster
     from grpo_wizard.steps.clients.kubernetes.pod_diagnosis.pods import explain, is_ready, list_pods
     from grpo_wizard.steps.jobs.watch import job_resource
@@ -260,7 +261,7 @@ def _pods(session: Any) -> tuple[list[tuple[str, str, bool, str, str]] | None, s
 class CheckpointsPane(_PollingPane):
     """The step_N checkpoints on Lustre, complete or not."""
 
-    async def load_content(self, session: Any) -> RenderableType:
+    async def load_content(self, session: Session) -> RenderableType:
         """List the checkpoints: one table row each."""
         from grpo_wizard.steps.jobs.checkpoints import list_checkpoints
         from grpo_wizard.steps.training.checkpoints import CheckpointListing

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from rich.text import Text
 from textual import events, on
@@ -95,7 +95,7 @@ class FieldRow(Vertical):
         return self.query_one(f"#field-{self.field.name}")
 
     @property
-    def raw(self) -> Any:
+    def raw(self) -> str | bool:
         """The current input."""
         control = self.control
         return control.value if isinstance(control, TextField | SwitchField | ChoiceField) else ""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from grpo_wizard.steps.clients.context import CloudContext, call, get_or_none
 from grpo_wizard.steps.clients.driver import Driver, Progress, ResourceContext
@@ -14,6 +14,9 @@ from grpo_wizard.steps.clients.google.gke import container_client
 from grpo_wizard.steps.clients.google.service_networking import fetch_connection
 from grpo_wizard.steps.clients.serialization import JSON, diff, owner_of, to_proto, with_owner
 from grpo_wizard.steps.core.model import ObservedState
+
+if TYPE_CHECKING:
+    from google.cloud.compute_v1 import Firewall, Operation
 
 _MODULE = "google.cloud.compute_v1"
 
@@ -135,7 +138,7 @@ def remove_peering(cloud: CloudContext, project: str, network: str, name: str) -
     )
 
 
-def _operation_progress(operation: Any) -> Progress:
+def _operation_progress(operation: Operation) -> Progress:
     if operation.status.name != "DONE":
         return Progress(False)
     if operation.error.errors or operation.http_error_status_code:
@@ -208,7 +211,7 @@ class NetworkDriver(ComputeDriver):
         return gke, [rule.name for rule in here if rule.name not in gke]
 
 
-def _made_by_gke(rule: Any, cluster: str) -> bool:
+def _made_by_gke(rule: Firewall, cluster: str) -> bool:
     """Whether GKE created a rule for this cluster: it has GKE's name prefix, the nodes' tag as target, and no description.
 
     The tag is gke-CLUSTER-HASH-node, with the first 25 characters of a longer name

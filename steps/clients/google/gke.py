@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import TYPE_CHECKING
 
 from grpo_wizard.steps.clients.context import CloudContext, call, get_or_none
 from grpo_wizard.steps.clients.driver import Driver, Progress, ResourceContext
 from grpo_wizard.steps.clients.errors import CloudError, operation_error
 from grpo_wizard.steps.clients.serialization import JSON, diff, owner_of, to_json, to_proto, with_owner
 from grpo_wizard.steps.core.model import ObservedState, ResourceState
+
+if TYPE_CHECKING:
+    from google.cloud.container_v1 import ClusterManagerClient
 
 _MODULE = "google.cloud.container_v1"
 _STATES: dict[str, ResourceState] = {
@@ -40,7 +43,7 @@ def _maintenance_exclusion(days: int) -> JSON:
     return {"window": {"maintenanceExclusions": {"grpo-run": exclusion}}}
 
 
-def container_client(cloud: CloudContext) -> Any:
+def container_client(cloud: CloudContext) -> ClusterManagerClient:
     return cloud.rest_client("container", _MODULE, "ClusterManagerClient")
 
 

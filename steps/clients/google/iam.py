@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from grpo_wizard.steps.clients.context import CloudContext, call
 from grpo_wizard.steps.clients.driver import Driver, ResourceContext
@@ -10,6 +10,9 @@ from grpo_wizard.steps.clients.errors import CloudError
 from grpo_wizard.steps.clients.google.resource_manager import project_number, projects_client
 from grpo_wizard.steps.core.model import ObservedState
 from grpo_wizard.steps.gcp.naming import workload_pool
+
+if TYPE_CHECKING:
+    from google.iam.v1.policy_pb2 import Policy
 
 _MAX_ATTEMPTS = 8
 
@@ -55,7 +58,7 @@ class IamBindingDriver(Driver):
             request={"resource": f"projects/{context.location('project')}", "policy": policy},
         )
 
-    def _policy(self, cloud: CloudContext, context: ResourceContext) -> Any:
+    def _policy(self, cloud: CloudContext, context: ResourceContext) -> Policy:
         request = {
             "resource": f"projects/{context.location('project')}",
             "options": {"requested_policy_version": 3},

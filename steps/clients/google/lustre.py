@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from grpo_wizard.steps.clients.context import CloudContext, call, get_or_none
 from grpo_wizard.steps.clients.driver import Driver, Progress, ResourceContext
 from grpo_wizard.steps.clients.errors import operation_error
 from grpo_wizard.steps.clients.serialization import diff, owner_of, to_proto, with_owner
 from grpo_wizard.steps.core.model import ObservedState, ResourceState
+
+if TYPE_CHECKING:
+    from google.api_core.operation import Operation
+    from google.cloud.lustre_v1 import LustreClient
 
 _MODULE = "google.cloud.lustre_v1"
 _STATES: dict[str, ResourceState] = {
@@ -23,7 +27,7 @@ _STATES: dict[str, ResourceState] = {
 }
 
 
-def lustre_client(cloud: CloudContext) -> Any:
+def lustre_client(cloud: CloudContext) -> LustreClient:
     return cloud.rest_client("lustre", _MODULE, "LustreClient")
 
 
@@ -110,5 +114,5 @@ _RPC_CODE_TO_HTTP = {
 }  # google.rpc.Code to HTTP
 
 
-def _operation_name(future: Any) -> str:
+def _operation_name(future: Operation) -> str:
     return str(future.operation.name)

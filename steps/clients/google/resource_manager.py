@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from grpo_wizard.steps.clients.context import CloudContext, call
 from grpo_wizard.steps.clients.driver import Driver, Progress, ResourceContext
@@ -10,20 +10,26 @@ from grpo_wizard.steps.clients.errors import CloudError, operation_error
 from grpo_wizard.steps.clients.serialization import JSON, to_json
 from grpo_wizard.steps.core.model import ObservedState
 
+if TYPE_CHECKING:
+    from google.cloud.billing_v1 import CloudBillingClient
+    from google.cloud.lustre_v1 import LustreClient
+    from google.cloud.resourcemanager_v3 import ProjectsClient
+    from google.cloud.service_usage_v1 import ServiceUsageClient
+
 _RESOURCE_MANAGER = "google.cloud.resourcemanager_v3"
 _SERVICE_USAGE = "google.cloud.service_usage_v1"
 _BILLING = "google.cloud.billing_v1"
 
 
-def projects_client(cloud: CloudContext) -> Any:
+def projects_client(cloud: CloudContext) -> ProjectsClient:
     return cloud.rest_client("cloudresourcemanager", _RESOURCE_MANAGER, "ProjectsClient")
 
 
-def service_usage_client(cloud: CloudContext) -> Any:
+def service_usage_client(cloud: CloudContext) -> ServiceUsageClient:
     return cloud.rest_client("serviceusage", _SERVICE_USAGE, "ServiceUsageClient")
 
 
-def billing_client(cloud: CloudContext) -> Any:
+def billing_client(cloud: CloudContext) -> CloudBillingClient:
     return cloud.rest_client("cloudbilling", _BILLING, "CloudBillingClient")
 
 
@@ -162,7 +168,7 @@ class ApiDriver(Driver):
         return operation_progress("serviceusage", service_usage_client(cloud), operation)
 
 
-def operation_progress(service: str, client: Any, operation: str) -> Progress:
+def operation_progress(service: str, client: LustreClient | ServiceUsageClient, operation: str) -> Progress:
     """The state of a long-running operation (https://google.aip.dev/151). Raises CloudError when it ended with an error."""
     if operation.endswith("DONE_OPERATION"):
         return Progress(True)  # Service Usage's answer when there was nothing to do

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING
 
 from grpo_wizard.steps.clients.context import CloudContext
 from grpo_wizard.steps.clients.errors import CloudError, from_message, translate
 from grpo_wizard.steps.clients.google.resource_manager import project_number
 from grpo_wizard.steps.clients.serialization import JSON
+
+if TYPE_CHECKING:
+    import httplib2
+    from google.auth.transport.requests import AuthorizedSession
+    from googleapiclient.discovery import Resource
+    from googleapiclient.http import HttpRequest
 
 SERVICE = "servicenetworking.googleapis.com"
 PARENT = f"services/{SERVICE}"
@@ -27,7 +33,7 @@ def fetch_connection(cloud: CloudContext, project: str, network: str) -> JSON | 
     return next(iter(listed.get("connections", [])), None)
 
 
-def start_operation(cloud: CloudContext, method: str, **arguments: Any) -> str:
+def start_operation(cloud: CloudContext, method: str, **arguments: object) -> str:
     """Call a method of services.connections; return the name of the operation that it starts."""
     started = execute(cloud, lambda api: getattr(api.services().connections(), method)(**arguments))
     if started.get("error"):
@@ -40,7 +46,7 @@ def network_path(cloud: CloudContext, project: str, network: str) -> str:
     return f"projects/{project_number(cloud, project)}/global/networks/{network}"
 
 
-def execute(cloud: CloudContext, request: Callable[[Any], Any]) -> JSON:
+def execute(cloud: CloudContext, request: Callable[[Resource], HttpRequest]) -> JSON:
     """Send one request, without retries. Raises CloudError."""
     try:
         found: JSON = request(_client(cloud)).execute(http=_transport(cloud), num_retries=0)
@@ -49,8 +55,8 @@ def execute(cloud: CloudContext, request: Callable[[Any], Any]) -> JSON:
     return found
 
 
-def _client(cloud: CloudContext) -> object:
-    def build() -> Any:
+def _client(cloud: CloudContext) -> Resource:
+    def build() -> Resource:
         from googleapiclient import discovery
 
         options = {"api_endpoint": cloud.endpoint("servicenetworking") + "/"} if cloud.base_url else {}
@@ -81,12 +87,17 @@ def _transport(cloud: CloudContext) -> _RequestsTransport:
 class _RequestsTransport:
     """Sends googleapiclient's requests through requests, as all other clients do: httplib2 supports no proxy without PySocks."""
 
-    def __init__(self, session: Any) -> None:
+    def __init__(self, session: AuthorizedSession) -> None:
         self._session = session
 
     def request(
-        self, uri: str, method: str = "GET", body: Any = None, headers: Any = None, **_: Any
-    ) -> tuple[Any, bytes]:
+        self,
+        uri: str,
+        method: str = "GET",
+        body: str | None = None,
+        headers: dict[str, str] | None = None,
+        **_: object,
+    ) -> tuple[httplib2.Response, bytes]:
         import httplib2
 
         answer = self._session.request(method, uri, data=body, headers=headers, timeout=60)

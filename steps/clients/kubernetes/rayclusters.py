@@ -17,7 +17,7 @@ from grpo_wizard.steps.clients.kubernetes.pod_diagnosis.pods import (
     list_pods,
 )
 from grpo_wizard.steps.clients.serialization import JSON
-from grpo_wizard.steps.core.model import Diagnosis, ObservedState, ResourceState
+from grpo_wizard.steps.core.model import Diagnosis, Drift, ObservedState, ResourceState
 
 RELEASED_ANNOTATION = "grpo-wizard/released"
 
@@ -58,7 +58,7 @@ class RayClusterDriver(KubeDriver):
         diagnosis = diagnose_raycluster(kube, context.location("namespace"), context.name, pods)
         return "creating", f"{progress}: {diagnosis}" if diagnosis else progress, diagnosis
 
-    def _drift(self, observed: ObservedState, live: JSON, state: ResourceState) -> tuple[Any, ...]:
+    def _drift(self, observed: ObservedState, live: JSON, state: ResourceState) -> tuple[Drift, ...]:
         """Missing replicas are not drift while the cluster scales up, nor after its nodes were released."""
         scaling = state == "creating" or is_scaled_down(live)
         return tuple(

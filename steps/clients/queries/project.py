@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from grpo_wizard.steps.clients.context import CloudContext, call
@@ -18,6 +18,9 @@ from grpo_wizard.steps.clients.queries.tokens import check_hugging_face_token, c
 from grpo_wizard.steps.clients.serialization import JSON
 from grpo_wizard.steps.core.cloud_reader import OrgPolicyRule, ProjectListing, ProjectStatus, SignedInAccount
 from grpo_wizard.steps.core.model import CheckFinding
+
+if TYPE_CHECKING:
+    from google.auth.transport.requests import AuthorizedSession
 
 _POLICIES = "https://orgpolicy.googleapis.com"
 
@@ -103,10 +106,10 @@ def _policy_rule(rule: JSON) -> OrgPolicyRule:
     )
 
 
-def _session(cloud: CloudContext) -> Any:
+def _session(cloud: CloudContext) -> AuthorizedSession:
     """One session for all threads: requests' sessions are safe for reads. A rehearsal uses no proxy."""
 
-    def build() -> Any:
+    def build() -> AuthorizedSession:
         from google.auth.transport.requests import AuthorizedSession
 
         session = AuthorizedSession(cloud.credentials)

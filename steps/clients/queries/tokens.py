@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import base64
 import os
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from grpo_wizard.steps.clients.context import CloudContext
 from grpo_wizard.steps.core.model import CheckFinding
 
+if TYPE_CHECKING:
+    from requests import Response
+
 _TIMEOUT = 15.0
 
 
-def _request(cloud: CloudContext, method: str, url: str, token: str, **more: Any) -> Any:
+def _request(cloud: CloudContext, method: str, url: str, token: str, **more: Any) -> Response:
     """Send one request. In a rehearsal it also carries the emulator's own token."""
     import requests
 
@@ -50,7 +53,7 @@ def check_hugging_face_token(cloud: CloudContext, model: str) -> CheckFinding:
     return _hugging_face_finding(model, token.masked(), account, access)
 
 
-def _hugging_face_finding(model: str, token: str, account: Any, access: Any) -> CheckFinding:
+def _hugging_face_finding(model: str, token: str, account: Response, access: Response) -> CheckFinding:
     """`account` and `access` are the responses about the token and about the model."""
     if account.status_code == 401:
         return CheckFinding(
