@@ -51,5 +51,5 @@ def decode(data: bytes, name: str) -> Deployment:
 
 def explain(error: ValidationError) -> str:
     """Describe the first three errors, each with its location and rule."""
-    # Only place and rule: the value itself may be long, or not for everyone's eyes.
+    # Only location and rule: the value itself may be long or confidential.
     return "; ".join(f"{'.'.join(map(str, e['loc'])) or 'document'}: {e['msg']}" for e in error.errors()[:3])

@@ -16,7 +16,7 @@ _ORDER = {"critical": 0, "warning": 1, "info": 2}
 
 @dataclass(frozen=True)
 class HealthFinding:
-    """One thing found. `level`: critical, warning or info; info does not touch the verdict."""
+    """One finding. `level`: critical, warning or info; info does not change the verdict."""
 
     id: str
     level: str

@@ -169,7 +169,7 @@ def test_monitor_switches_to_the_job_of_a_new_run(joined: Path) -> None:
             assert now is not None and not now.extra, "on a new Lustre nothing is resumed"
             home.job_log_file("alpha").write_text(_STEP.format(n=1))
             await wait_until(pilot, lambda: screen.snapshot.job_id == "grpo-new", "the new job, by itself")
-            assert [row["step"] for row in screen.snapshot.rows] == [1]
+            assert [row.step for row in screen.snapshot.rows] == [1]
             assert "destroyed" not in screen_text(pilot)
 
     run_async(journey)

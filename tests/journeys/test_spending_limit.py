@@ -119,8 +119,10 @@ def test_the_wizard_stops_at_the_limit_that_gpus_have_reached(
                 )
                 review.draw()
                 await pilot.pause()
-                assert f"known {KNOWN:.2f} USD/h" in screen_text(pilot)
-                assert "unknown" not in str(review.query_one("#bottom", Static).content)
+                price = str(review.query_one("#bottom", Static).content).partition("\n")[0]
+                assert f"{KNOWN:.2f} USD/h" in price and "unknown" not in price and "+" not in price
+                title = screen_text(pilot).partition("\n")[0]
+                assert f" {KNOWN:.2f} USD/h" in title and "≥" not in title and "spent 8" in title
 
         run_async(journey)
 

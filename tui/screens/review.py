@@ -128,6 +128,7 @@ class ReviewScreen(RefreshingScreen):
             await refresh_prices(session)
 
         await LoopThread("prices", main).ended
+        self.update_title()
         self.draw()
 
     def _show_result(self, result: tuple[Sequence[Decision], Sequence[CheckResult]]) -> None:

@@ -73,7 +73,7 @@ def deployment_summary(home: Home, name: str, now: float) -> DeploymentSummary:
         else ("≥ " if unpriced else "") + f"{known:.2f} USD/h"
     )
     zone = str(deployment.answers.get("project", {}).get("zone", ""))
-    place = _("rehearsal") if deployment.mode == "rehearsal" else zone
+    location = _("rehearsal") if deployment.mode == "rehearsal" else zone
     return DeploymentSummary(
         name,
         key,
@@ -81,7 +81,7 @@ def deployment_summary(home: Home, name: str, now: float) -> DeploymentSummary:
         detail,
         cost,
         format_duration(max(0.0, now - parse_time(deployment.created_at))),
-        place,
+        location,
         deployment.mode == "rehearsal",
     )
 
