@@ -30,6 +30,7 @@ from grpo_wizard.tui.screens.review import ReviewScreen
 from grpo_wizard.tui.screens.step import StepScreen
 from grpo_wizard.tui.style.icons import status_icon
 from grpo_wizard.tui.viewmodels.navigation import stepper_items
+from grpo_wizard.tui.widgets.checks import Checks
 from grpo_wizard.tui.widgets.field_row import FieldRow
 from grpo_wizard.tui.widgets.inputs import ChoiceField, PickerField, SwitchField, TextField
 from grpo_wizard.tui.widgets.picker import CloudPicker
@@ -233,13 +234,18 @@ def test_f4_lists_existing_resources(joined: Path, shared_rehearsal: EmulatorSer
     run_async(journey)
 
 
+def _check_texts(screen: StepScreen) -> str:
+    """All findings that are shown, including those that are scrolled out of view."""
+    return "\n".join(f"{row.title} {row.detail}" for row in screen.query_one(Checks).findings)
+
+
 def test_f6_enables_apis_after_confirmation_and_reruns_checks(joined: Path) -> None:
     _begin(joined, "alpha", "cluster")
 
     async def journey() -> None:
         async with run_wizard(joined, start="alpha") as pilot:
             screen = await wait_for_step(pilot, "cluster")
-            assert "checks wait for APIs" in screen_text(pilot) and screen.checks.needs_apis
+            assert "checks wait for APIs" in _check_texts(screen) and screen.checks.needs_apis
             await pilot.press("f6")
             await wait_until(
                 pilot,
@@ -255,8 +261,8 @@ def test_f6_enables_apis_after_confirmation_and_reruns_checks(joined: Path) -> N
             await wait_until(
                 pilot, lambda: not screen.checks.needs_apis and screen.checks.is_settled, "the APIs"
             )
-            await wait_until(pilot, lambda: "GKE 1.35" in screen_text(pilot), "the versions")
-            assert "wait for APIs" not in screen_text(pilot)
+            await wait_until(pilot, lambda: "GKE 1.35" in _check_texts(screen), "the versions")
+            assert "wait for APIs" not in _check_texts(screen)
             assert not screen.check_action("enable_apis", ()), "nothing is hidden any more"
             kinds = {record.kind for record in screen.controller.draft.deployment.resources.values()}
             assert kinds == {"api"} and screen.controller.initial_screen() == "cluster"
@@ -409,7 +415,9 @@ def test_invalid_answer_blocks_its_step(joined: Path) -> None:
             await _type_over(pilot, line, good)
             await wait_until(pilot, lambda: "invalid answer" not in screen_text(pilot), "the mended answer")
             assert _sign(pilot, "networks") == "done"
-            pilot.app.go("project")  # type: ignore[attr-defined]
+            app = pilot.app
+            assert isinstance(app, Wizard)
+            app.show("project")
             screen = await wait_for_step(pilot, "project")
             await _unfolded(pilot, screen)
             token = screen.query_one("#field-hf_token", TextField)
