@@ -6,7 +6,9 @@ from grpo_wizard.steps.core import catalog, validators
 from grpo_wizard.steps.core.answers import StepAnswers, question
 
 _CPU_MACHINES = tuple(catalog.load("machines")["cpu_machines"])
-_VERSION = validators.text(r"1\.\d{2}(\.\d+(-gke\.\d+)?)?", "a version such as 1.35 or 1.35.2-gke.1842000")
+_VERSION = validators.text(
+    r"1\.\d{2}(\.\d+(-gke\.\d+)?)?", "must be a version such as 1.35 or 1.35.2-gke.1842000"
+)
 
 
 class ClusterAnswers(StepAnswers, step="cluster"):

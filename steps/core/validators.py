@@ -30,7 +30,7 @@ def text(pattern: str, rule: str, *, max_length: int | None = None) -> Callable[
 def integer(low: int, high: int | None = None, *, unit: str = "") -> Callable[[object], int]:
     """A whole number from `low` to `high`; `18,000` and `18_000` mean 18000."""
     upper = f"to {high:,}" if high is not None else "or more"
-    rule = f"a whole number{' of ' + unit if unit else ''}, {low:,} {upper}"
+    rule = f"must be a whole number{' of ' + unit if unit else ''}, {low:,} {upper}"
 
     def parse(raw: object) -> int:
         value: object = raw
@@ -63,7 +63,7 @@ def number(low: float, high: float) -> Callable[[object], float]:
         except (TypeError, ValueError):
             value = float("nan")
         if not low <= value <= high:
-            raise InvalidValue(f"a number from {low:g} to {high:g}")
+            raise InvalidValue(f"must be a number from {low:g} to {high:g}")
         return value
 
     return parse
@@ -75,7 +75,7 @@ def switch(raw: object) -> bool:
         return raw
     word = str(raw).strip().lower()
     if word not in _TRUE | _FALSE:
-        raise InvalidValue("yes or no")
+        raise InvalidValue("must be yes or no")
     return word in _TRUE
 
 
@@ -86,7 +86,7 @@ def choice(allowed: Iterable[str]) -> Callable[[object], str]:
     def parse(raw: object) -> str:
         value = str(raw).strip()
         if value not in listed:
-            raise InvalidValue("one of: " + ", ".join(listed))
+            raise InvalidValue("must be one of: " + ", ".join(listed))
         return value
 
     return parse
@@ -112,7 +112,7 @@ def list_of(parse: Callable[[object], str]) -> Callable[[object], list[str]]:
 
 
 def _rfc1035(max_length: int) -> Callable[[object], str]:
-    rule = f"lower-case letters, digits and hyphens, a letter first, no hyphen last, at most {max_length} characters"
+    rule = f"must have only lower-case letters, digits and hyphens, start with a letter, not end with a hyphen, and have at most {max_length} characters"
     return text(r"[a-z]([-a-z0-9]*[a-z0-9])?", rule, max_length=max_length)
 
 
@@ -123,9 +123,9 @@ cluster_name = _rfc1035(40)
 name_prefix = _rfc1035(50)
 service_account = text(
     r"[a-z0-9][-a-z0-9]*@[a-z0-9.-]+\.gserviceaccount\.com",
-    "a service account's address such as nodes@my-project.iam.gserviceaccount.com",
+    "must be a service account address such as nodes@my-project.iam.gserviceaccount.com",
 )
 deployment_name = text(
-    r"[a-z][-a-z0-9]{0,39}", "a lower-case letter, then at most 39 letters, digits or hyphens"
+    r"[a-z][-a-z0-9]{0,39}", "must be a lower-case letter followed by at most 39 letters, digits or hyphens"
 )
 kubernetes_name = _rfc1035(63)

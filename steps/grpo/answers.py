@@ -16,10 +16,12 @@ if TYPE_CHECKING:
     from grpo_wizard.steps.answers import Answers
 
 
-_path = validators.text(r"/data/[^\x00-\x1f'\"\\]{1,200}", "a path below /data, where Lustre is mounted")
-_dataset = validators.text(r"openai/gsm8k", "openai/gsm8k, the tutorial's data set")
+_path = validators.text(
+    r"/data/[^\x00-\x1f'\"\\]{1,200}", "must be a path below /data, where Lustre is mounted"
+)
+_dataset = validators.text(r"openai/gsm8k", "must be openai/gsm8k, the tutorial's data set")
 _model = validators.text(
-    r"[A-Za-z0-9][\w.-]*/[\w.-]+", "a model on Hugging Face such as google/gemma-3-27b-it"
+    r"[A-Za-z0-9][\w.-]*/[\w.-]+", "must be a model on Hugging Face such as google/gemma-3-27b-it"
 )
 
 

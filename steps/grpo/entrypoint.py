@@ -1,4 +1,4 @@
-"""The job's entrypoint: one POSIX shell text, the same for Google's cluster and for a rehearsal.
+"""The job's entrypoint: one POSIX shell script, the same on Google Cloud and in a rehearsal.
 
 No git pull, no sed, no `set -x` (it would print exports), no secret (they are mounted as files), no
 working_dir, no env_vars
@@ -22,8 +22,8 @@ _RESERVED = re.compile(r"null|none|true|false|on|off|yes|no|nan|inf|[-+]?inf", r
 
 
 def hydra_quote(value: object) -> str:
-    """A value as Hydra's override grammar reads it back: None is null, booleans and numbers are themselves,
-    text stays that text."""
+    """Quote a value for Hydra's override grammar: None becomes null, booleans and numbers stay as they are,
+    and text is read back unchanged."""
     if value is None:
         return "null"
     if isinstance(value, bool):
@@ -40,12 +40,12 @@ def hydra_quote(value: object) -> str:
 
 
 def _escaped(found: re.Match[str]) -> str:
-    """Hydra halves backslashes only before a quote."""
+    """Escape for Hydra, which halves backslashes only before a quote."""
     return found[1] * 2 + (r"\'" if found[2] else "")
 
 
 def _prepare_data(dataset: str, final_number_answers: bool) -> tuple[list[str], list[str]]:
-    """(shell lines that prepare the data, overrides that point at it)."""
+    """(shell lines that prepare the data, overrides that refer to it)."""
     if dataset != "openai/gsm8k":
         return [], [f"data.dataset_name={hydra_quote(dataset)}"]
     form, folder = ("number", "/data/gsm8k") if final_number_answers else ("raw", "/data/gsm8k-raw")
@@ -65,8 +65,8 @@ def _prepare_data(dataset: str, final_number_answers: bool) -> tuple[list[str], 
 def entrypoint(
     recipe: str, overrides: Sequence[str], dataset: str = "openai/gsm8k", *, final_number_answers: bool = True
 ) -> str:
-    """Shell text that prepares the data and runs `recipe` with Hydra `overrides` (each one `key=value`, its
-    value already Hydra-quoted)."""
+    """The script that prepares the data and runs `recipe` with Hydra `overrides`, each `key=value` with the value
+    already quoted for Hydra."""
     prepare, pointing = _prepare_data(dataset, final_number_answers)
     config = shlex.quote(f"{RECIPES}/{recipe}.yaml")
     words = [shlex.quote(word) for word in (*pointing, *overrides)]

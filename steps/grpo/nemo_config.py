@@ -1,4 +1,4 @@
-"""NeMo RL's own settings as a run would see them: the base file, the recipe, the answers, and the user's overrides on top."""
+"""NeMo RL's configuration of a run: the base file, the recipe, the answers, and the user's overrides on top."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from grpo_wizard.steps.answers import Answers
     from grpo_wizard.steps.grpo.answers import GrpoAnswers
 
-# In grpo_math_1B.yaml these say ${policy.max_total_sequence_length}.
+# In grpo_math_1B.yaml these refer to ${policy.max_total_sequence_length}.
 _KEYS_FOLLOWING_SEQUENCE_LENGTH = (
     "policy.generation.max_new_tokens",
     "policy.generation.vllm_cfg.max_model_len",
@@ -30,7 +30,7 @@ OverrideValue = str | int | float | bool | None
 
 @dataclass(frozen=True)
 class Override:
-    """One override by Hydra's own grammar. `text` is as it was given."""
+    """One override, parsed by Hydra's own grammar. `text` is the original."""
 
     key: str
     value: Any
@@ -39,7 +39,7 @@ class Override:
 
 
 def parse_override(text: str) -> Override:
-    """Raises Refused with Hydra's reason: what it cannot read would end the job after its machines are there."""
+    """Parse an override with Hydra, so that an invalid one is rejected before any machine is requested. Raises InvalidValue."""
     from hydra.core.override_parser.overrides_parser import OverridesParser
     from hydra.errors import HydraException
 
@@ -48,17 +48,17 @@ def parse_override(text: str) -> Override:
     except HydraException as error:
         reason = str(error).splitlines()[0]
         raise InvalidValue(
-            f"Hydra overrides such as grpo.val_period=5 or +data.shuffle=false; {text} is none: {reason}"
+            f"must be Hydra overrides such as grpo.val_period=5 or +data.shuffle=false; {text} is not valid: {reason}"
         ) from error
     if not parsed.key_or_group:
-        raise InvalidValue(f"a key before the equals sign, which {text} has not")
+        raise InvalidValue(f"must have a key before the equals sign, unlike {text}")
     if parsed.is_sweep_override():
-        raise InvalidValue(f"one value for each key: {text} is a sweep")
+        raise InvalidValue(f"must have one value per key; {text} is a sweep")
     return Override(parsed.key_or_group, parsed.value(), text, parsed.is_delete())
 
 
 def split_overrides(text: str) -> list[str]:
-    """Parts a line at blanks that stand outside quotes, brackets and braces."""
+    """Split a line at spaces outside quotes, brackets and braces."""
     found, word, quote, depth, escaped = [], "", "", 0, False
     for sign in text:
         if quote:
@@ -80,7 +80,7 @@ def split_overrides(text: str) -> list[str]:
 
 @dataclass(frozen=True)
 class NemoConfig:
-    """Dotted keys and their values. `said` are the keys that the user's own overrides set."""
+    """Dotted keys and their values. `overridden` are the keys that the user's own overrides set."""
 
     values: Mapping[str, Any]
     overridden: frozenset[str] = field(default_factory=frozenset)
@@ -89,7 +89,7 @@ class NemoConfig:
         return self.values.get(key)
 
     def number(self, key: str, default: int = 1) -> int:
-        """A whole number; `otherwise` where there is none."""
+        """The value of `key` as a whole number; `default` if it is not one."""
         value = self.values.get(key)
         return value if isinstance(value, int) and not isinstance(value, bool) else default
 
@@ -98,7 +98,7 @@ class NemoConfig:
 
 
 def wizard_overrides(answers: Answers) -> list[tuple[str, OverrideValue]]:
-    """What the answers say, in the tutorial's order; paths are on Lustre."""
+    """The overrides that the answers imply, in the tutorial's order; paths are on Lustre."""
     grpo, nodes, row = answers.grpo, answers.quotas.gpu_nodes, recipe(answers.grpo.recipe)
     settings: list[tuple[str, OverrideValue]] = [
         ("cluster.num_nodes", nodes),
@@ -120,7 +120,9 @@ def wizard_overrides(answers: Answers) -> list[tuple[str, OverrideValue]]:
     ]
     batch = grpo.num_prompts_per_step * grpo.num_generations_per_prompt
     if batch % row["train_global_batch_size"]:
-        settings.append(("policy.train_global_batch_size", batch))  # R6: the batch must be a multiple of it
+        settings.append(
+            ("policy.train_global_batch_size", batch)
+        )  # R6: samples per step must be a multiple of it
     return settings + ([] if grpo.colocated else _generation_resources(grpo, nodes))
 
 
@@ -133,20 +135,20 @@ def _generation_resources(grpo: GrpoAnswers, nodes: int) -> list[tuple[str, Over
 
 
 def tensor_parallel_key(row: Mapping[str, object]) -> str:
-    """Which key parts the model while training: each backend has its own."""
+    """The key of the training tensor parallel size: each backend has its own."""
     if row["backend"] == "mcore":
         return "policy.megatron_cfg.tensor_model_parallel_size"
     return "policy.dtensor_cfg.tensor_parallel_size"
 
 
 def hydra_overrides(answers: Answers) -> list[str]:
-    """The Hydra overrides of the job, each quoted for Hydra: the answers' own, then the user's."""
+    """The Hydra overrides of the job, quoted for Hydra: those of the answers, then the user's."""
     own = [f"{key}={hydra_quote(value)}" for key, value in wizard_overrides(answers)]
     return own + list(answers.grpo.overrides)
 
 
 def resolve_config(answers: Answers) -> NemoConfig:
-    """What NeMo RL would run with. Keys that the wizard does not know are kept as they are said."""
+    """The configuration that NeMo RL runs with. Unknown keys are kept as given."""
     row = recipe(answers.grpo.recipe)
     overrides = list(_parse_overrides(answers.grpo.overrides))
     values = {**catalog.load("recipes")["base"], **_recipe_values(row), **dict(wizard_overrides(answers))}

@@ -6,7 +6,9 @@ from grpo_wizard.steps.core import catalog, validators
 from grpo_wizard.steps.core.answers import StepAnswers, question
 
 _TIERS = tuple(catalog.load("lustre")["tiers"])
-_filesystem = validators.text(r"[a-z][a-z0-9]{0,7}", "a lower-case letter, then at most 7 letters or digits")
+_filesystem = validators.text(
+    r"[a-z][a-z0-9]{0,7}", "must be a lower-case letter followed by at most 7 letters or digits"
+)
 
 
 class LustreAnswers(StepAnswers, step="lustre"):
@@ -17,7 +19,7 @@ class LustreAnswers(StepAnswers, step="lustre"):
         help="The name of the instance. Its address range is named NAME-range.",
         parse=validators.text(
             r"[a-z]([-a-z0-9]{0,55}[a-z0-9])?",
-            "lower-case letters, digits and hyphens, a letter first, at most 57 characters",
+            "must have only lower-case letters, digits and hyphens, start with a letter, and have at most 57 characters",
         ),
         default="nemo-lustre",
         env=("LUSTRE_NAME",),

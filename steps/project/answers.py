@@ -9,13 +9,13 @@ from grpo_wizard.steps.core.answers import Field, StepAnswers, question, secret
 
 _project_id = validators.text(
     r"([a-z0-9][-a-z0-9.]*\.[a-z]+:)?[a-z][-a-z0-9]{4,28}[a-z0-9]",
-    "6 to 30 lower-case letters, digits or hyphens, a letter first, no hyphen last (older IDs may begin with a domain, as in example.com:my-proj)",
+    "must have 6 to 30 lower-case letters, digits or hyphens, start with a letter and not end with a hyphen (older IDs may begin with a domain, as in example.com:my-proj)",
 )
-_region = validators.text(r"[a-z]+-[a-z]+[0-9]+", "a region such as us-central1")
-_zone = validators.text(r"[a-z]+-[a-z]+[0-9]+-([a-z]|ai[0-9]+[a-z])", "a zone such as us-central1-b")
+_region = validators.text(r"[a-z]+-[a-z]+[0-9]+", "must be a region such as us-central1")
+_zone = validators.text(r"[a-z]+-[a-z]+[0-9]+-([a-z]|ai[0-9]+[a-z])", "must be a zone such as us-central1-b")
 _billing = validators.text(
     r"(billingAccounts/)?[0-9A-F]{6}-[0-9A-F]{6}-[0-9A-F]{6}",
-    "a billing account such as 012345-6789AB-CDEF01",
+    "must be a billing account such as 012345-6789AB-CDEF01",
 )
 
 
@@ -75,7 +75,7 @@ class ProjectAnswers(StepAnswers, step="project"):
         parse=validators.optional(
             validators.text(
                 r"(user|serviceAccount|group):\S+@\S+|principal(Set)?://\S+",
-                "user:, serviceAccount: or group: and an address, or principal://…",
+                "must be user:, serviceAccount: or group: and an address, or principal://…",
             )
         ),
         default="",

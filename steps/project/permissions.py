@@ -1,8 +1,8 @@
-"""What a deployment must be allowed to do: the APIs, and the permissions with the smallest roles that give them."""
+"""The APIs and permissions that a deployment needs, with the smallest role that grants each permission."""
 
 from __future__ import annotations
 
-# The tutorial enables the first three only (tutorial-defects 11); serviceusage is on in every project.
+# The tutorial enables only the first three; serviceusage is enabled in every project.
 APIS = (
     "container.googleapis.com",
     "storage.googleapis.com",
@@ -15,7 +15,7 @@ APIS = (
     "orgpolicy.googleapis.com",
 )
 
-# Smallest role that gives each permission that the wizard uses (google-cloud.md §3.8, read 2026-06).
+# The smallest role that grants each required permission: https://cloud.google.com/iam/docs/roles-permissions
 PERMISSIONS = {
     "compute.networks.create": "roles/compute.networkAdmin",
     "compute.subnetworks.create": "roles/compute.networkAdmin",

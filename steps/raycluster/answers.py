@@ -7,7 +7,7 @@ from grpo_wizard.steps.core.answers import StepAnswers, question
 
 _image = validators.text(
     r"[a-z0-9][a-z0-9.-]*(:[0-9]+)?(/[a-z0-9][a-z0-9._-]*)+(:[A-Za-z0-9_][A-Za-z0-9_.-]{0,127})?(@sha256:[0-9a-f]{64})?",
-    "an image such as nvcr.io/nvidia/nemo-rl:v0.5.0",
+    "must be an image such as nvcr.io/nvidia/nemo-rl:v0.5.0",
 )
 
 

@@ -69,7 +69,7 @@ def test_a_zone_belongs_to_all_but_its_last_part(zone: str, region: str, ai: boo
 @pytest.mark.parametrize("name", ["a" * 41, "1c-demo", "Demo", "demo-", "de mo", ""])
 def test_a_clusters_name_is_refused_with_googles_rule(name: str) -> None:
     rule = refused("cluster.cluster_name", name)
-    assert "a letter first, no hyphen last, at most 40 characters" in rule
+    assert "start with a letter, not end with a hyphen, and have at most 40 characters" in rule
     assert field("cluster.cluster_name").parse("a" * 40) == "a" * 40
 
 
