@@ -153,7 +153,7 @@ def test_blanks_and_invisible_signs_inside_a_token_are_refused_without_showing_i
 def test_a_service_accounts_address_is_one() -> None:
     good = "nodes@my-project.iam.gserviceaccount.com"
     assert validators.service_account(good) == good
-    assert "a service account's address" in refused("cluster.node_service_account", "user@example.com")
+    assert "a service account address" in refused("cluster.node_service_account", "user@example.com")
 
 
 @pytest.mark.parametrize(
