@@ -116,7 +116,7 @@ def test_keyboard_from_step_one_to_a_paused_run_with_resizes(
         terminal.resize(120, 40)
         terminal.until("5 Lustre", "Review", "Monitor")
         terminal.keys("Enter")
-        terminal.until("Its name in Kubernetes")
+        terminal.until("The name of the RayCluster in Kubernetes")
         terminal.resize(80, 24)
         terminal.until("Step 6 of 7: RayCluster")
         terminal.keys("Enter")

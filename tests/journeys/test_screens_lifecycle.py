@@ -67,7 +67,7 @@ async def _tear_down(pilot: AppPilot, name: str, staying: str = "") -> None:
     assert isinstance(screen, TeardownScreen)
     await wait_until(pilot, lambda: screen.items is not None, "what goes and what stays")
     stays = str(screen.query_one("#kept Static", Static).content)
-    assert staying in stays and "others may need it" in stays
+    assert staying in stays and "other workloads may use it" in stays
     await pilot.press("d")
     await wait_until(pilot, lambda: isinstance(pilot.app.screen, ConfirmDialog), "the question for the name")
     await type_text(pilot, name)
