@@ -1,4 +1,4 @@
-"""What every kind of resource can do: be looked at, made, changed, taken away. The engine knows nothing else of a cloud."""
+"""The interface of every kind of resource: read, create, update, delete. The engine knows no more of a cloud."""
 
 from __future__ import annotations
 
@@ -16,41 +16,41 @@ EmitNotice = Callable[[str], None]
 
 @dataclass(frozen=True)
 class ResourceContext:
-    """One resource to work on: its spec with every Fact filled in, our mark, and what is remembered of it."""
+    """One resource to work on: its spec with every OutputRef resolved, the owner label, and the outputs on record."""
 
     resource: Resource
     spec: Mapping[str, Any]
-    owner_label: str  # lineage to write on it; empty: none
-    deployment_id: str = ""  # whose deployment this is, marks or not
-    request_id: str = ""  # the same for every try of one create
+    owner_label: str  # the deployment id to label it with; empty: no label
+    deployment_id: str = ""  # set even when labels are turned off
+    request_id: str = ""  # the same for every retry of one create
     recorded: Mapping[str, str] = field(default_factory=dict)
-    emit: EmitNotice = lambda text: None  # a notice for the user
+    emit: EmitNotice = lambda text: None  # shows a notice to the user
 
     @property
     def name(self) -> str:
         return self.resource.name
 
     def location(self, key: str) -> str:
-        """Where it is: project, location, cluster, namespace …"""
+        """Part of where it is: project, location, cluster, namespace …; raises KeyError for an unknown part."""
         return self.resource.parent[key]
 
 
 @dataclass(frozen=True)
 class Progress:
-    """A long-running operation just now. `counter` is the operation's own, where it has one."""
+    """The state of a long-running operation. `counter` is the operation's own text, if it has one."""
 
     done: bool
     counter: str = ""
 
 
 class Driver:
-    """One kind of resource. Methods are plain and blocking (the engine runs them in threads) and raise CloudError.
+    """One kind of resource. Methods block (the engine runs them in threads) and raise CloudError.
 
-    `create`, `change` and `delete` return the operation's name, or "" where the API answers at once.
+    `create`, `update` and `delete` return the operation's name, or "" where the API answers at once.
     """
 
-    recreate_on_failure = False  # one that ended badly is simply made again
-    updatable: frozenset[str] = frozenset()  # spec paths (or their heads) that can be changed in place
+    recreate_on_failure = False  # a failed one is created again without deleting it first
+    updatable: frozenset[str] = frozenset()  # spec paths, or their first parts, that can be updated in place
 
     def read(self, cloud: CloudContext, context: ResourceContext) -> ObservedState:
         raise NotImplementedError
@@ -59,11 +59,11 @@ class Driver:
         raise NotImplementedError
 
     def progress(self, cloud: CloudContext, context: ResourceContext, operation: str) -> Progress:
-        """Asks after an operation; raises CloudError when it ended with an error."""
+        """Poll an operation; raises CloudError when it ended with an error."""
         return Progress(True)
 
     def advance(self, cloud: CloudContext, context: ResourceContext, observed: ObservedState) -> None:
-        """Called while the thing is still being made; some need a hand on the way (workers are raised when the head is ready)."""
+        """Called while it is being created, for kinds that need a second request (workers, once the head is ready)."""
 
     def update(self, cloud: CloudContext, context: ResourceContext, observed: ObservedState) -> str:
         raise NotImplementedError
@@ -72,14 +72,14 @@ class Driver:
         raise NotImplementedError
 
     def owns(self, cloud: CloudContext, context: ResourceContext) -> bool:
-        """Whether our own create made what is there: the same request id, sent again, is answered with the first one's operation.
+        """Whether our own create made the existing resource: sent again, the same request id returns the first operation.
 
-        Only asked where a create was begun and its end was not seen.
+        Called only for a create whose end was never seen.
         """
         return False
 
     def force_delete(self, cloud: CloudContext, context: ResourceContext) -> str | None:
-        """A harder way to delete what stays in use for long; the operation's name, None where there is none."""
+        """Delete by force what has long been in use; returns the operation's name, None if there is no such way."""
         return None
 
     def can_update(self, path: str) -> bool:

@@ -1,4 +1,4 @@
-"""A deployment that has been opened: its state, its answers, its resources, and the outside it lives in."""
+"""An opened deployment: its state, answers, resources, prices, and the clients of its cloud."""
 
 from __future__ import annotations
 
@@ -24,16 +24,15 @@ if TYPE_CHECKING:
 
 @dataclass
 class Session:
-    """What the engine works on. The caller holds the deployment's lock while anything here writes."""
+    """What the engine works on. Whoever writes through it must hold the deployment's lock."""
 
     store: StateStore
     deployment: Deployment
     cloud: CloudContext
     answers: Answers
     workflow: Workflow
-    price_book: PriceBook = field(
-        default=BUILT_IN_PRICES
-    )  # cached prices, until pricing/refresh.py asks for today's
+    price_book: PriceBook = field(default=BUILT_IN_PRICES)
+    """Cached prices, until pricing/refresh.py asks for today's."""
 
     def __post_init__(self) -> None:
         """Open the price book with the deployment, for every front end. Never asks the network."""
@@ -49,27 +48,27 @@ class Session:
 
     @property
     def owner_label(self) -> str:
-        """The lineage that is written on what we make; empty when the user switched marks off."""
+        """The deployment id to label resources with; empty when the user turned labels off."""
         return self.deployment.lineage if self.answers.project.ownership_marks else ""
 
     def resources(self) -> list[Resource]:
-        """What shall exist."""
+        """The configured resources, in the wizard's order, with prices."""
         return with_prices(self.workflow.resources(self.answers), self.answers, self.price_book)
 
     def orphans(self) -> list[Resource]:
-        """What we made under answers that have changed since: rebuilt from what was noted when it was made."""
-        wanted = {resource.id for resource in self.resources()}
+        """Resources created under answers that have changed since, rebuilt from their records."""
+        configured = {resource.id for resource in self.resources()}
         return [
             resource_from_record(record)
             for id, record in self.deployment.resources.items()
-            if id not in wanted and record.origin != "adopted"
+            if id not in configured and record.origin != "adopted"
         ]
 
     def save(self) -> None:
         self.store.save(self.deployment)
 
     def record(self, resource: Resource) -> ResourceRecord:
-        """The record of a resource; made, with what a later undo needs, when there is none."""
+        """The record of a resource; a new one holds what a later delete needs."""
         found = self.deployment.resources.get(resource.id)
         if found is None:
             found = ResourceRecord(
@@ -87,12 +86,13 @@ class Session:
         return found
 
     def remove_record(self, id: str) -> None:
+        """Forget a deleted resource; its final cost stays in the deployment's total."""
         record_final_cost(self.deployment, self.resources(), id, time.time())
         self.deployment.resources.pop(id, None)
 
 
 def _deletion_spec(resource: Resource) -> dict[str, object]:
-    """As much of a spec as deleting needs: which object it is. Never a secret, never a large script."""
+    """The part of a spec that deleting needs. Never a secret, never a large script."""
     spec, info = resource.spec, KINDS[resource.kind]
     if info.object_kind:
         meta = {key: spec["metadata"][key] for key in ("name", "namespace") if key in spec["metadata"]}
@@ -101,14 +101,15 @@ def _deletion_spec(resource: Resource) -> dict[str, object]:
 
 
 def resource_from_record(record: ResourceRecord) -> Resource:
-    noted = record.facts
+    """Rebuild a resource that the answers no longer name, as far as reading and deleting it need it."""
+    facts = record.facts
     return Resource(
         step=record.step,
         kind=record.kind,
         name=record.name,
-        spec=json.loads(noted.get("spec", "{}")),
-        parent=json.loads(noted.get("where", "{}")),
-        depends_on=tuple(json.loads(noted.get("needs", "[]"))),
-        retain_on_destroy=bool(noted.get("kept")),
-        note="no longer among the answers",
+        spec=json.loads(facts.get("spec", "{}")),
+        parent=json.loads(facts.get("where", "{}")),
+        depends_on=tuple(json.loads(facts.get("needs", "[]"))),
+        retain_on_destroy=bool(facts.get("kept")),
+        note="no longer configured",
     )

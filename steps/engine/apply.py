@@ -61,7 +61,7 @@ async def _guard_finished_run(
 
 def plan_errors(decisions: Sequence[Decision], options: ApplyOptions) -> list[dict[str, str]]:
     """Why a plan cannot be carried out, one entry a resource; empty when it can."""
-    hint = f"; {text}" if (text := recovery_hint(decisions)) else ""
+    hint = f" {text}" if (text := recovery_hint(decisions)) else ""
     return [entry for d in decisions if (entry := _decision_error(d, options, hint))]
 
 
@@ -69,14 +69,14 @@ def _decision_error(decision: Decision, options: ApplyOptions, hint: str) -> dic
     id = decision.resource.id
     if decision.action == "conflict":
         fix = (
-            f"run apply with --replace {id}, which deletes and re-creates it"
+            f"Run apply with --replace {id}, which deletes and re-creates it."
             if "--replace" in decision.note
-            else "delete it, choose another name, or follow the note"
+            else "Delete it, choose another name, or follow the note."
         )
-        return failure(id, "conflict", decision.note, fix)
+        return failure(id, "Conflict", decision.note, fix)
     if decision.action == "adopt" and not options.adopt:
-        fix = f"run apply with --adopt to use it, or choose another name{hint}"
-        return failure(id, "not created by this deployment", decision.note, fix)
+        fix = f"Run apply with --adopt to use it, or choose another name.{hint}"
+        return failure(id, "Not created by this deployment", decision.note, fix)
     return None
 
 

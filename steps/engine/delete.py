@@ -13,7 +13,7 @@ from grpo_wizard.steps.core.model import ObservedState, Resource
 from grpo_wizard.steps.deployment.session import Session
 from grpo_wizard.steps.engine import backoff
 from grpo_wizard.steps.engine.executor import EmitEvent
-from grpo_wizard.steps.engine.loop import ResourceLoop, clock
+from grpo_wizard.steps.engine.loop import ResourceLoop, clock, describe
 from grpo_wizard.steps.engine.plan import ownership_of
 from grpo_wizard.steps.engine.refresh import read
 
@@ -55,7 +55,7 @@ def planned_deletion(
 
 
 def _retain_reason(resource: Resource) -> str:
-    name = f"{resource.kind.replace('_', ' ')} {resource.name}"
+    name = describe(resource)
     if resource.retain_on_destroy or resource.data_source:
         return f"{name}: {resource.note or 'kept'}"
     return f"{name} is kept: it was not created by this deployment"
@@ -113,9 +113,8 @@ class _ResourceDeleter(ResourceLoop):
         if ownership_of(observed, record, self.session.deployment.lineage) != "created":
             raise CloudError(
                 "conflict",
-                f"{self.resource.kind} {self.resource.name} was not created by this deployment",
-                "",
-                "it is kept",
+                f"{describe(self.resource)} was not created by this deployment",
+                "It is kept.",
             )
 
     async def _await_pending_create(self) -> None:
@@ -145,13 +144,13 @@ class _ResourceDeleter(ResourceLoop):
             return
         resource = self.resource
         namespace = f" --namespace={resource.parent['namespace']}" if "namespace" in resource.parent else ""
-        describe = f"kubectl describe {resource.kind.replace('_', '')} {resource.name}{namespace}"
+        command = f"kubectl describe {resource.kind.replace('_', '')} {resource.name}{namespace}"
         raise CloudError(
             "slow",
-            f"{resource.kind} {resource.name} takes longer to delete than expected",
-            f"{self.last_message or 'being deleted'}; another resource may still use it",
-            "find out what uses it, then re-run destroy to resume",
-            describe if "cluster" in resource.parent else "",
+            f"{describe(resource)} takes longer to delete than expected",
+            f"Another resource may still use it. Last seen: {self.last_message or 'being deleted'}.",
+            "Find out what uses it, then re-run destroy to resume.",
+            command if "cluster" in resource.parent else "",
         )
 
     async def handle_error(self, error: WizardError) -> bool:

@@ -8,27 +8,27 @@ from grpo_wizard.steps.core.model import Resource
 
 
 def topological_order(resources: Sequence[Resource]) -> list[Resource]:
-    """So that everything stands behind what it needs. Raises ValueError for a circle or for a need that is nowhere."""
+    """Sort resources so that each follows what it depends on. Raises ValueError for a cycle or an unknown id."""
     by_id = {resource.id: resource for resource in resources}
-    placed: dict[str, Resource] = {}
+    ordered: dict[str, Resource] = {}
 
-    def place(resource: Resource, above: tuple[str, ...]) -> None:
-        if resource.id in above:
-            raise ValueError(" -> ".join((*above, resource.id)))
-        if resource.id not in placed:
+    def add(resource: Resource, dependents: tuple[str, ...]) -> None:
+        if resource.id in dependents:
+            raise ValueError(" -> ".join((*dependents, resource.id)))
+        if resource.id not in ordered:
             for need in resource.depends_on:
                 if need not in by_id:
-                    raise ValueError(f"{resource.id} needs {need}, which is no resource")
-                place(by_id[need], (*above, resource.id))
-            placed[resource.id] = resource
+                    raise ValueError(f"{resource.id} depends on {need}, which does not exist")
+                add(by_id[need], (*dependents, resource.id))
+            ordered[resource.id] = resource
 
     for resource in resources:
-        place(resource, ())
-    return list(placed.values())
+        add(resource, ())
+    return list(ordered.values())
 
 
 def retained_ids(resources: Sequence[Resource], steps: Collection[str]) -> set[str]:
-    """What `destroy --keep STEP` leaves: the Google resources of these steps, and all that they need."""
+    """The ids that `destroy --keep STEP` keeps: the Google resources of these steps, and all that they depend on."""
     by_id = {resource.id: resource for resource in resources}
     waiting = [r.id for r in resources if r.step in steps and "cluster" not in r.parent]
     found: set[str] = set()

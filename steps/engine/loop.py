@@ -107,5 +107,10 @@ def _add_location(error: CloudError, resource: Resource) -> None:
         set_project_id(error, resource.parent["project"])
 
 
+def describe(resource: Resource) -> str:
+    """`Node pool gpu-pool`, to begin a sentence with."""
+    return f"{resource.kind.replace('_', ' ').capitalize()} {resource.name}"
+
+
 def clock() -> float:
     return asyncio.get_running_loop().time()

@@ -1,4 +1,4 @@
-"""Deciding: what apply would do with each resource, from what shall be, what was seen, and what is remembered. Pure."""
+"""What apply does with each resource: decided from its configuration, its observed state and its record alone."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from grpo_wizard.steps.core.model import ABSENT, Drift, ObservedState, Ownership
 
 Action = Literal["create", "keep", "adopt", "change", "replace", "conflict", "delete"]
 
-MUTATING = ("create", "change", "replace")  # actions that bring something about
+MUTATING = ("create", "change", "replace")
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,11 @@ class Decision:
 
 
 def ownership_of(observed: ObservedState, record: ResourceRecord | None, deployment_id: str) -> Ownership:
-    """Whose is it? Our mark, or our own create that was seen to succeed; the user's word for adopted things; else nobody's we know."""
+    """Whose an existing resource is.
+
+    "created": it has our label, or our create succeeded and it is still the same one. "adopted": the user chose
+    to use it. "none": it is not ours as far as we know.
+    """
     if observed.state == "absent":
         return "none"
     if observed.owner_label == deployment_id:
@@ -42,7 +46,7 @@ def ownership_of(observed: ObservedState, record: ResourceRecord | None, deploym
 
 
 def foreign_drift(resource: Resource, observed: ObservedState) -> list[Drift]:
-    """Where somebody else's thing does not fit: only what matters is compared."""
+    """Where a resource of another owner does not match; only `adopt_paths` are compared."""
     if resource.adopt_paths is None:
         return list(observed.drift)
     heads = tuple(resource.adopt_paths)
@@ -58,97 +62,74 @@ def decide(
     deployment_id: str,
     replace: Collection[str] = (),
 ) -> Decision:
-    origin = ownership_of(observed, record, deployment_id)
+    """Decide about one resource. `replace` names protected resources that may be deleted and re-created."""
+    ownership = ownership_of(observed, record, deployment_id)
+
+    def decision(action: Action, note: str) -> Decision:
+        return Decision(resource, action, observed, ownership, note)
+
     if resource.data_source:
-        return _decide_data_source(resource, observed, origin)
-    if observed.state == "absent" or (observed.state == "deleting" and origin != "none"):
-        return Decision(resource, "create", observed, origin, resource.note)
+        return decision(*_decide_data_source(resource, observed))
+    if observed.state == "absent" or (observed.state == "deleting" and ownership != "none"):
+        return decision("create", resource.note)
     if resource.retain_on_destroy and observed.state == "ready":
-        return Decision(
-            resource, "keep", observed, origin, "there already" if origin == "none" else resource.note
-        )
-    if origin == "created":
-        return _decide_managed(resource, observed, replace)
-    drift = foreign_drift(resource, observed)
-    who = (
-        f"made by another deployment ({observed.owner_label})"
-        if observed.owner_label
-        else "not made by this deployment"
-    )
-    if observed.state in ("failed", "deleting"):
-        return Decision(
-            resource,
-            "conflict",
-            observed,
-            origin,
-            f"is there, {who}, and {observed.state}: {observed.detail}".rstrip(": "),
-        )
-    if drift:
-        return Decision(
-            resource,
-            "conflict",
-            observed,
-            origin,
-            f"is there, {who}, and does not fit: " + "; ".join(map(str, drift[:3])),
-        )
-    return Decision(
-        resource,
-        "keep" if origin == "adopted" else "adopt",
-        observed,
-        origin,
-        "adopted" if origin == "adopted" else f"is there, {who}, and fits",
-    )
+        return decision("keep", "already exists" if ownership == "none" else resource.note)
+    if ownership == "created":
+        return decision(*_decide_managed(resource, observed, replace))
+    return decision(*_decide_foreign(resource, observed, adopted=ownership == "adopted"))
 
 
-def _decide_data_source(resource: Resource, observed: ObservedState, origin: Ownership) -> Decision:
-    """What the user named as being there already is used as it is, or is in the way of everything."""
+def _decide_data_source(resource: Resource, observed: ObservedState) -> tuple[Action, str]:
+    """A resource that the user named as existing is used as it is; otherwise the plan cannot be carried out."""
     drift = foreign_drift(resource, observed)
     if observed.state == "ready" and not drift:
-        return Decision(
-            resource, "keep", observed, origin, "named by you: used, never changed and never deleted"
-        )
-    wrong = "; ".join(map(str, drift[:3]))
-    trouble = (
-        "it was named as an existing one and is not there"
-        if observed.state == "absent"
-        else f"it was named as an existing one and does not fit: {wrong}"
-        if observed.state == "ready"
-        else f"it was named as an existing one and is {observed.state}: {observed.detail}".rstrip(": ")
+        return "keep", "configured as existing: used, never changed and never deleted"
+    if observed.state == "absent":
+        return "conflict", "is configured as existing, but was not found"
+    if observed.state == "ready":
+        return "conflict", f"is configured as existing, but does not match: {_join(drift)}"
+    return "conflict", f"is configured as existing, but is {observed.state}: {observed.detail}".rstrip(": ")
+
+
+def _decide_foreign(resource: Resource, observed: ObservedState, *, adopted: bool) -> tuple[Action, str]:
+    owner = (
+        f"was created by another deployment ({observed.owner_label})"
+        if observed.owner_label
+        else "was not created by this deployment"
     )
-    return Decision(resource, "conflict", observed, origin, trouble)
+    if observed.state in ("failed", "deleting"):
+        return "conflict", f"exists, {owner}, and is {observed.state}: {observed.detail}".rstrip(": ")
+    if drift := foreign_drift(resource, observed):
+        return "conflict", f"exists, {owner}, and does not match: {_join(drift)}"
+    return ("keep", "adopted") if adopted else ("adopt", f"exists, {owner}, and matches")
 
 
-def _decide_managed(resource: Resource, observed: ObservedState, replace: Collection[str]) -> Decision:
-    def decision(action: Action, note: str) -> Decision:
-        return Decision(resource, action, observed, "created", note)
-
-    if observed.state == "failed" and driver_for(resource.kind).recreate_on_failure:
-        return decision("create", observed.detail)
+def _decide_managed(
+    resource: Resource, observed: ObservedState, replace: Collection[str]
+) -> tuple[Action, str]:
+    driver = driver_for(resource.kind)
     if observed.state == "failed":
-        what = f"is in an error: {observed.detail}" if observed.detail else "is in an error"
-        return _replacement(resource, observed, replace, what)
+        if driver.recreate_on_failure:
+            return "create", observed.detail
+        return _replacement(resource, replace, f"is in an error state: {observed.detail}".rstrip(": "))
     if observed.state == "creating" or not observed.drift:
-        return decision("keep", "still being made" if observed.state == "creating" else resource.note)
+        return "keep", "still being created" if observed.state == "creating" else resource.note
     if resource.kind == "job":
-        return decision("conflict", f"{observed.drift[0]}; wait for it, or grpo-wizard stop")
-    stuck = [d for d in observed.drift if not driver_for(resource.kind).can_update(d.path)]
-    if not stuck:
-        return decision("change", "; ".join(map(str, observed.drift[:3])))
-    return _replacement(
-        resource, observed, replace, "cannot be changed in place: " + "; ".join(map(str, stuck[:3]))
-    )
+        return "conflict", f"{observed.drift[0]}; wait for it, or stop it with grpo-wizard stop"
+    fixed = [d for d in observed.drift if not driver.can_update(d.path)]
+    if not fixed:
+        return "change", _join(observed.drift)
+    return _replacement(resource, replace, f"cannot be updated in place: {_join(fixed)}")
 
 
-def _replacement(resource: Resource, observed: ObservedState, replace: Collection[str], why: str) -> Decision:
+def _replacement(resource: Resource, replace: Collection[str], reason: str) -> tuple[Action, str]:
     if resource.kind in PROTECTED_KINDS and resource.id not in replace:
-        return Decision(
-            resource,
-            "conflict",
-            observed,
-            "created",
-            f"{why}; `apply --replace {resource.id}` deletes it and makes it again",
-        )
-    return Decision(resource, "replace", observed, "created", why)
+        return "conflict", f"{reason}; `apply --replace {resource.id}` deletes and re-creates it"
+    return "replace", reason
+
+
+def _join(drift: Sequence[Drift], most: int = 3) -> str:
+    return "; ".join(map(str, drift[:most]))
 
 
 def make_plan(
@@ -158,33 +139,31 @@ def make_plan(
     deployment: Deployment,
     replace: Collection[str] = (),
 ) -> list[Decision]:
-    """The whole plan, in the wizard's order; things that are no longer wanted come last."""
-    records = deployment.resources
-    looked = [(r, observed.get(r.id, ABSENT)) for r in resources]
+    """The whole plan in the wizard's order; resources that are no longer configured come last, to be deleted."""
+    records, deployment_id = deployment.resources, deployment.lineage
+    states = [(r, observed.get(r.id, ABSENT)) for r in resources]
     decisions = [
-        decide(_with_remaining_time(r, sight), sight, records.get(r.id), deployment.lineage, replace)
-        for r, sight in looked
+        decide(_with_remaining_time(r, state), state, records.get(r.id), deployment_id, replace)
+        for r, state in states
     ]
     for orphan in orphans:
-        sight = observed.get(orphan.id, ABSENT)
-        if (
-            ownership_of(sight, records.get(orphan.id), deployment.lineage) == "created"
-            and not orphan.retain_on_destroy
-        ):
-            decisions.append(Decision(orphan, "delete", sight, "created", orphan.note))
+        state = observed.get(orphan.id, ABSENT)
+        ours = ownership_of(state, records.get(orphan.id), deployment_id) == "created"
+        if ours and not orphan.retain_on_destroy:
+            decisions.append(Decision(orphan, "delete", state, "created", orphan.note))
     return _skip_unneeded_apis(decisions)
 
 
 def _skip_unneeded_apis(decisions: list[Decision]) -> list[Decision]:
-    """APIs are switched on for what is to be made with them: where all else stands, those that are off stay off.
+    """Leave disabled APIs disabled when everything else exists: they are enabled only for what they create.
 
-    One that was needed to see something would have left that something absent, and so to be made.
+    A resource behind an API that is needed to read it would have counted as absent, and would be created.
     """
     others = [d for d in decisions if d.resource.kind != "api"]
     if not others or any(d.action in MUTATING for d in others):
         return decisions
     return [
-        dataclasses.replace(d, action="keep", note="off; all else stands without it")
+        dataclasses.replace(d, action="keep", note="not enabled, and nothing in this plan needs it")
         if d.action == "create" and d.resource.kind == "api"
         else d
         for d in decisions

@@ -17,7 +17,7 @@ from grpo_wizard.steps.deployment.session import Session
 from grpo_wizard.steps.engine import backoff
 from grpo_wizard.steps.engine.delete import delete_and_wait
 from grpo_wizard.steps.engine.executor import EmitEvent
-from grpo_wizard.steps.engine.loop import ResourceLoop, clock
+from grpo_wizard.steps.engine.loop import ResourceLoop, clock, describe
 from grpo_wizard.steps.engine.plan import Decision, foreign_drift, ownership_of
 from grpo_wizard.steps.engine.refresh import read, resource_context
 from grpo_wizard.steps.jobs.history import record_job
@@ -100,9 +100,9 @@ class _ResourceReconciler(ResourceLoop):
         remedy = diagnosis.remedy if diagnosis else ""
         raise CloudError(
             "slow",
-            f"{self.resource.kind} {self.resource.name} takes longer than expected",
+            f"{describe(self.resource)} takes longer than expected",
             diagnosis.cause if diagnosis else self.last_message,
-            remedy or "check it in the Google Cloud console, then re-run apply to resume",
+            remedy or "Check it in the Google Cloud console, then re-run apply to resume.",
         )
 
     async def handle_error(self, error: WizardError) -> bool:
@@ -147,9 +147,9 @@ class _ResourceReconciler(ResourceLoop):
             return
         raise CloudError(
             "failed",
-            f"{self.resource.kind} {self.resource.name} is in an error state",
+            f"{describe(self.resource)} is in an error state",
             observed.detail,
-            "re-run apply: it re-creates the resource if no data would be lost; otherwise see `plan`",
+            "Re-run apply: it re-creates the resource if no data would be lost; otherwise see `plan`.",
         )
 
     def _note_progress(self, observed: ObservedState) -> None:
@@ -193,11 +193,11 @@ class _ResourceReconciler(ResourceLoop):
         if not await self._is_ours(observed):
             raise CloudError(
                 "conflict",
-                f"{self.resource.kind} {self.resource.name} exists and was not created by this deployment",
-                "it does not match the configuration"
+                f"{describe(self.resource)} exists and was not created by this deployment",
+                "It does not match the configuration."
                 if foreign_drift(self.resource, observed)
-                else "it appeared after the plan",
-                "run apply with --adopt to use it, or choose another name",
+                else "It appeared after the plan.",
+                "Run apply with --adopt to use it, or choose another name.",
             )
         if observed.drift and self.update_pending:
             self.update_pending = False

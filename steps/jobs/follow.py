@@ -41,8 +41,8 @@ def job_failures(watcher: JobWatcher) -> list[dict[str, str]]:
     return [
         {
             "id": "grpo.job",
-            "title": f"the job is {watcher.status or 'LOST'}",
+            "title": f"The job is {watcher.status or 'LOST'}",
             "detail": watcher.detail[-400:],
-            "fix": "run grpo-wizard health for the cause; apply resumes from the last complete checkpoint",
+            "fix": "Run grpo-wizard health for the cause. Apply resumes from the last complete checkpoint.",
         }
     ]

@@ -52,8 +52,8 @@ MUTANTS = (
     Mutant(
         "another owner's resource that does not fit is adopted",
         "steps/engine/plan.py",
-        "    if drift:\n        return Decision(",
-        "    if False:\n        return Decision(",
+        "if drift := foreign_drift(resource, observed):",
+        "if drift := ():",
     ),
     Mutant(
         "--keep lustre keeps the instance but not its network",

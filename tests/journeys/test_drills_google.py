@@ -194,8 +194,8 @@ def test_destroy_takes_nothing_for_gone_that_it_cannot_see(met: Walk) -> None:
     off = met.tries["destroy, api-disabled"]
     assert off.code == 1 and not off.writes
     for words in (
-        "The API container.googleapis.com is off",
-        "may stand, and cost, all the same",
+        "The API container.googleapis.com is not enabled",
+        "may still exist and be billed",
         "gcloud services enable container.googleapis.com --project=my-project",
     ):
         assert words in off.stderr and words in met.tries["status, api-disabled"].stderr

@@ -174,7 +174,7 @@ def test_what_does_not_fit_is_a_conflict_even_with_adopt_and_nothing_is_written(
         assert {id for id, action in plan.items() if action == "conflict"} == set(MISFITS)
         failed = {entry["id"]: entry for entry in walk.events(*ADOPT, code=1)[-1]["failed"]}
         assert set(MISFITS) <= set(failed)
-        assert all("does not fit" in failed[id]["detail"] for id in MISFITS)
+        assert all("does not match" in failed[id]["detail"] for id in MISFITS)
         assert walk.mutating_requests()[count:] == []
         walk.events(*DESTROY)
         assert walk.mutating_requests()[count:] == []
@@ -205,7 +205,10 @@ def test_a_strangers_broken_cluster_is_a_conflict_and_beside_it_only_ours_goes(
         walk.init()
         rows = {row["id"]: row for row in walk.json("plan", code=1)["resources"]}
         assert rows["cluster.cluster.nemo-cluster"]["action"] == "conflict"
-        assert "not made by this deployment, and failed" in rows["cluster.cluster.nemo-cluster"]["note"]
+        assert (
+            "was not created by this deployment, and is failed"
+            in rows["cluster.cluster.nemo-cluster"]["note"]
+        )
         blocked = walk.events(*ADOPT, code=1)[-1]["failed"]
         assert [entry["id"] for entry in blocked] and walk.run("check").returncode == 1
         ended = walk.events("apply", "--yes", "--until", "networks", "--json", "--adopt", "--skip-checks")[-1]

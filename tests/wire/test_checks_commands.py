@@ -142,7 +142,7 @@ def test_an_existing_vpc_and_cluster_are_used_never_changed_and_never_deleted(na
     second = ("--deployment", "second")
     plan = {r["id"]: r for r in named.json("plan", *second)["resources"]}
     for id in ("networks.network.nemo-net", f"cluster.cluster.{NAME}"):
-        assert plan[id]["action"] == "keep" and "named by you" in plan[id]["note"]
+        assert plan[id]["action"] == "keep" and "configured as existing" in plan[id]["note"]
     before = len(named.server.recorded_requests())
     made = named.events("apply", "--yes", "--until", "cluster", "--json", "--adopt", *second)
     assert made[-1]["ok"], made[-1]

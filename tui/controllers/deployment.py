@@ -1,4 +1,4 @@
-"""One deployment on the table: its draft, its lock, its clients, and what is going on with it."""
+"""The deployment that the interface has open: its draft, its lock and its clients."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 class DeploymentController:
-    """Opened for writing when the lock could be had, else for looking only (`held_by` says who has it)."""
+    """Writable if it got the lock, else read-only; `lock_owner` is then the process that holds it."""
 
     def __init__(self, home: Home, name: str, prefill: AnswersByStep, speed: str | None = None) -> None:
         self.home, self.name, self.speed = home, name, speed
@@ -39,9 +39,9 @@ class DeploymentController:
         self._lock = Lock(home, name, WIZARD_LOCK_COMMAND)
         self.lock_owner: LockOwner | None = None
         self.blocked_steps: set[str] = set()
-        """Names of the steps in which a check was last seen to block."""
+        """Names of the steps in which a check last blocked."""
         self.draft = Draft(self.store, self.store.load(name), prefill)
-        self._state_mtime_ns = 0  # ns, of the state file when `watch_state` read it last
+        self._state_mtime_ns = 0  # of the state file when it was last read
         self.acquire_lock()
         self._connecting: asyncio.Task[tuple[CloudContext, CachedCloudReader]] | None = None
 
@@ -52,7 +52,7 @@ class DeploymentController:
 
     @property
     def is_rehearsal(self) -> bool:
-        """Whether nothing here costs anything."""
+        """Whether it runs on the emulator, where nothing is billed."""
         return self.mode == "rehearsal"
 
     @property
@@ -66,7 +66,7 @@ class DeploymentController:
         return self.lock_owner is None
 
     def acquire_lock(self) -> bool:
-        """Tries to hold the lock; the state is read again, for another may have changed it. True when held."""
+        """Try to take the lock, and reload the state if another process had it. True when held."""
         was_held = self.lock_owner is not None
         try:
             self._lock.acquire()
@@ -79,17 +79,17 @@ class DeploymentController:
         return True
 
     def ensure_lock(self) -> bool:
-        """Holds it already, or tries to."""
+        """True when the lock is held, after a try if necessary."""
         return self.writable or self.acquire_lock()
 
     def reload(self) -> None:
-        """The state as it is on disk now, under the same prefill and secrets."""
+        """Read the state from disk, with the same prefill and secrets."""
         secrets = self.draft.secrets
         self.draft = Draft(self.store, self.store.load(self.name), self.draft.prefill)
         self.draft.secrets = secrets
 
     def reload_if_changed(self) -> None:
-        """Reads the state anew where another process writes it and has done so since."""
+        """Reload if another process, which holds the lock, has saved the state since."""
         if not self.writable:
             written = self.home.state_file(self.name).stat().st_mtime_ns
             if written != self._state_mtime_ns:
@@ -97,7 +97,7 @@ class DeploymentController:
                 self._state_mtime_ns = written
 
     def initial_screen(self) -> str:
-        """The place where the wizard was left; once things are made, what is going on with them."""
+        """The screen to open: where the wizard was left, or the run or job once resources exist."""
         deployment = self.draft.deployment
         if has_job(deployment):
             return "monitor"
@@ -106,30 +106,30 @@ class DeploymentController:
         return self.draft.resume_screen() if deployment.place != "review" else "review"
 
     def release_lock(self) -> None:
-        """Gives the lock back."""
+        """Release the lock."""
         self._lock.release()
 
     def record_checks(self, step_name: str, blocks: bool) -> None:
-        """What the rail says of a step goes by its checks too."""
+        """Remember whether a step's checks block, for the stepper."""
         (self.blocked_steps.add if blocks else self.blocked_steps.discard)(step_name)
 
     async def cloud_reader(self, refresh: bool = False) -> CachedCloudReader:
-        """What checks ask; opened once. `anew` forgets all answers that it has. Raises WizardError."""
-        cloud, world = await asyncio.shield(self._connection())
+        """What checks read the cloud through; opened once. `refresh` drops its cache. Raises WizardError."""
+        cloud, reader = await asyncio.shield(self._connection())
         if refresh:
             from grpo_wizard.steps.clients.queries.cached import CachedCloudReader
 
-            world = CachedCloudReader(cloud, self.draft.deployment.lineage)
-            self._connecting = asyncio.ensure_future(_ready_connection(cloud, world))
-        return world
+            reader = CachedCloudReader(cloud, self.draft.deployment.lineage)
+            self._connecting = asyncio.ensure_future(_ready_connection(cloud, reader))
+        return reader
 
     async def suggestions_for(self, field: Field) -> list[Suggestion]:
-        """What is there in the cloud that could answer this field. Raises WizardError."""
-        world = await self.cloud_reader()
-        return await in_thread(suggestions, field, self.draft.validate()[0], world)
+        """Existing cloud resources that could be this field's value. Raises WizardError."""
+        reader = await self.cloud_reader()
+        return await in_thread(suggestions, field, self.draft.validate()[0], reader)
 
     async def cloud(self) -> CloudContext:
-        """The clients; opened once. Raises WizardError."""
+        """The clients, opened once. Raises WizardError."""
         cloud, _world = await asyncio.shield(self._connection())
         self._apply_secrets(cloud)
         return cloud
@@ -155,7 +155,7 @@ class DeploymentController:
         return cloud, CachedCloudReader(cloud, self.draft.deployment.lineage)
 
     def _apply_secrets(self, cloud: CloudContext) -> None:
-        """Those of the environment, under those that were typed."""
+        """Give the clients the secrets of the environment; those typed in the wizard win."""
         from grpo_wizard.steps.clients.connect import wandb_netrc
 
         merged = {**cloud.secrets, **self.draft.secrets}
@@ -164,14 +164,14 @@ class DeploymentController:
         cloud.secrets, cloud.placeholder_secrets = merged, cloud.placeholder_secrets - set(self.draft.secrets)
 
     async def session(self) -> Session:
-        """For the engine. Raises WizardError, also when answers are missing."""
+        """A session for the engine. Raises WizardError, also when answers are missing."""
         from grpo_wizard.steps.deployment.session import Session
 
         cloud = await self.cloud()
         return Session(self.store, self.draft.deployment, cloud, self.answers(), WORKFLOW)
 
     def answers(self) -> Answers:
-        """All of them. Raises WizardError naming those that are missing or refused."""
+        """All answers. Raises WizardError with those that are missing or invalid."""
         missing = self.draft.validate()[1]
         try:
             if missing:
@@ -180,11 +180,11 @@ class DeploymentController:
         except ValidationErrors as refused:
             lines = "\n".join(f"{key}: {rule}" for key, rule in refused.by_field.items())
             raise WizardError(
-                _("Answers are missing"), lines, _("Go back to the step and answer them.")
+                _("Some settings are missing or invalid"), lines, _("Go back to the step and correct them.")
             ) from None
 
     def child_environment(self) -> dict[str, str]:
-        """For a process that goes on with this deployment: tokens that were typed go along as they came in, by environment."""
+        """The environment of a process that continues this deployment; typed tokens are passed in it."""
         names = {"hf_token": "HF_TOKEN", "wandb_api_key": "WANDB_API_KEY"}
         return {
             **os.environ,
@@ -193,19 +193,19 @@ class DeploymentController:
 
 
 async def _ready_connection(
-    cloud: CloudContext, world: CachedCloudReader
+    cloud: CloudContext, reader: CachedCloudReader
 ) -> tuple[CloudContext, CachedCloudReader]:
-    return cloud, world
+    return cloud, reader
 
 
 def run_single_check(
-    step_name: str, check: Check, answers: Answers, world: CachedCloudReader
+    step_name: str, check: Check, answers: Answers, reader: CachedCloudReader
 ) -> list[CheckResult]:
-    """One check; blocking. One that needs an answer that is not given yet says which."""
+    """Run one check, blocking. One that needs a setting that is not set yet names it."""
     try:
-        return run_check(step_name, check, answers, world)
+        return run_check(step_name, check, answers, reader)
     except NotAnswered as missing:
-        where, _dot, name = missing.key.partition(".")
-        label = step(where).field(name).label
+        step_key, _dot, name = missing.key.partition(".")
+        label = step(step_key).field(name).label
         detail = _("Runs once {field} is set.").format(field=label)
         return [CheckResult(step_name, check, CheckFinding("info", check.title, detail=detail))]
