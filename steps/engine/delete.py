@@ -55,9 +55,10 @@ def planned_deletion(
 
 
 def _retain_reason(resource: Resource) -> str:
-    name = describe(resource)
+    # Front ends put this text behind the resource's name unless it begins with it.
+    name = f"{resource.kind.replace('_', ' ')} {resource.name}"
     if resource.retain_on_destroy or resource.data_source:
-        return f"{name}: {resource.note or 'kept'}"
+        return f"{name}: {resource.note or 'kept by destroy'}"
     return f"{name} is kept: it was not created by this deployment"
 
 
