@@ -123,7 +123,7 @@ def test_the_plan_of_destroy_tells_beforehand_what_goes_and_what_stays(taken: Ta
         f"{taken.events[-1]['deleted']} to delete"
     )
     gone = sum(row["state"] == "absent" for row in taken.again[0]["resources"])
-    assert f"{gone} already gone" in format_plan_counts(taken.again[0]["resources"])
+    assert f"{gone} absent" in format_plan_counts(taken.again[0]["resources"])
 
 
 def test_a_second_destroy_finds_nothing_to_do(taken: Taken) -> None:

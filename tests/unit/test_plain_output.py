@@ -81,7 +81,7 @@ def test_a_teardown_counts_what_stays_as_kept_and_names_each_thing_once() -> Non
     told = {"event": "notice", "id": api, "detail": "api lustre.googleapis.com stays at destroy", **at}
     teller.apply_event(told)
     assert lines == [
-        "0 s: plan: 1 to delete, 1 already gone, 1 to keep",
+        "0 s: plan: 1 to delete, 1 absent, 1 to keep",
         "0 s: note: api lustre.googleapis.com stays at destroy",
     ]
     assert teller.is_destroy and teller.log[-1][2] == "api lustre.googleapis.com stays at destroy"

@@ -79,7 +79,7 @@ def _recover(
         store.archive(name)
     store.create(name, mode_of(args), answers.to_values(), found.deployment_id)
     AuditLog(store.home.audit_file(name)).append(
-        "", "TAKE-OVER", "", found.deployment_id, f"{found.count} things"
+        "", "TAKE-OVER", "", found.deployment_id, f"{found.count} resources"
     )
     print(f"Recovered {found.count} resources labelled grpo-wizard={found.deployment_id}.")
 

@@ -72,10 +72,12 @@ async def _read_status(
 
 
 def print_status(decisions: Sequence[Decision], job: dict[str, object] | None) -> None:
+    """Print a row per resource with its drift, the current price, and the job."""
+    print(f"  {'STATE':9}{'ORIGIN':9}RESOURCE")
     for d in decisions:
         detail = f"  {d.observed.detail}" if d.observed.detail and d.observed.state != "ready" else ""
         print(
-            f"{status_glyph(_STATE_ICONS[d.observed.state])} {d.observed.state:9}{d.ownership:9}{d.resource.id}{detail}"
+            f"{status_glyph(_STATE_ICONS[d.observed.state])} {d.observed.state:9}{_format_origin(d):9}{d.resource.id}{detail}"
         )
         for drift in d.observed.drift if d.ownership != "none" else ():
             print_wrapped(f"  {status_glyph('warn')} drift: {drift}", hanging=4)
@@ -88,6 +90,12 @@ def print_status(decisions: Sequence[Decision], job: dict[str, object] | None) -
     if job:
         step = f", step {job['step']} of {job['total_steps']}" if job.get("step") is not None else ""
         print(f"Job {job['id']}: {job['status']}{step}")
+
+
+def _format_origin(decision: Decision) -> str:
+    if decision.ownership != "none":
+        return decision.ownership
+    return "-" if decision.observed.state == "absent" else "foreign"
 
 
 def _print_cost_to_date(session: Session, so_far: CostToDate, bill: dict[str, object] | None) -> None:

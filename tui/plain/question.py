@@ -138,7 +138,10 @@ class FieldPrompt:
         self._numbered_choices = tuple(each.value for each in found)
         console.print(_("Suggestions:") if found else _("Nothing found."))
         console.print_list(
-            [f"{n}: {one.value}" + (f": {one.title}" if one.title else "") for n, one in enumerate(found, 1)]
+            [
+                f"{n}: {one.value}" + (f": {one.title}" if one.title not in ("", one.value) else "")
+                for n, one in enumerate(found, 1)
+            ]
         )
 
 

@@ -70,12 +70,12 @@ class ReviewView:
             self.error = error
 
     async def _read_plan_and_checks(self) -> tuple[Sequence[Decision], Sequence[CheckResult]]:
-        session, world = await self.controller.session(), await self.controller.cloud_reader(refresh=True)
+        session, reader = await self.controller.session(), await self.controller.cloud_reader(refresh=True)
         prices = asyncio.ensure_future(refresh_prices(session))
         options = ApplyOptions(replace=tuple(self.choices.replace_ids))
-        found = await asyncio.gather(plan(session, options), run_checks(STEPS, session.answers, world))
+        results = await asyncio.gather(plan(session, options), run_checks(STEPS, session.answers, reader))
         await prices
-        return found
+        return results
 
     def _launch_blocker(self) -> str:
         if self.error is not None:

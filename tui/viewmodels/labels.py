@@ -22,11 +22,11 @@ def resource_label(id: str) -> str:
 
 
 def format_plan_counts(rows: Iterable[Mapping[str, object]]) -> str:
-    """Return `48 to delete, 1 already gone, 9 to keep` for the rows of a plan."""
+    """Return `48 to delete, 1 absent, 9 to keep` for the rows of a plan."""
     counts: dict[str, int] = {}
     for row in rows:
         absent = row["action"] == "delete" and row.get("state") == "absent"
-        label = "already gone" if absent else f"to {row['action']}"
+        label = "absent" if absent else f"to {row['action']}"
         counts[label] = counts.get(label, 0) + 1
-    ordered = sorted(counts, key=["to keep", "already gone"].__contains__)
+    ordered = sorted(counts, key=["to keep", "absent"].__contains__)
     return ", ".join(f"{counts[label]} {label}" for label in ordered) or "nothing"
