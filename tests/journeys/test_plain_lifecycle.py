@@ -76,7 +76,7 @@ def _reservation_by_its_number(walk: CliHarness) -> None:
         assert line.strip().endswith(": nemo-res: 4 of 4")
         terminal.wait_for_prompt()
         terminal.send_line(line.strip().partition(":")[0])
-        terminal.wait_for("Check: pass: reservation nemo-res")
+        terminal.wait_for("Reservation nemo-res is READY")
         terminal.interrupt()
         assert terminal.wait_for_exit() == 130
     assert store.load("beta").answers["quotas"]["reservation"] == "nemo-res"
@@ -85,11 +85,11 @@ def _reservation_by_its_number(walk: CliHarness) -> None:
 
 def _switch_mtu_off(terminal: PlainTerminal) -> None:
     before = terminal.wait_for("Ready to launch.")
-    number = re.search(r"(\d+)\. an MTU of 8896.*: on:", before)
+    number = re.search(r"(\d+)\. MTU 8896.*: on:", before)
     assert number is not None, before
     terminal.reply("Launch, change", "c")
     terminal.reply("Which line", number.group(1))
-    assert f"{number.group(1)}. an MTU of 8896 in the cluster's network: off:" in terminal.wait_for(
+    assert f"{number.group(1)}. MTU 8896 on the cluster's network: off:" in terminal.wait_for(
         "Ready to launch."
     )
 
