@@ -163,10 +163,15 @@ def mutants(module: str) -> Iterator[Mutant]:
             yield Mutant(name, function, tuple(_diff(before, after)))
 
 
+def _anonymous(function: ast.AST) -> ast.AST:
+    copy = ast.parse(ast.unparse(function)).body[0]
+    copy.name = "function"  # type: ignore[attr-defined]
+    return copy
+
+
 def _spoken(function: ast.AST) -> str:
     """A function without its name and without the wording of messages: texts of two words or more."""
-    copy = ast.parse(ast.unparse(function)).body[0]
-    copy.name = ""  # type: ignore[attr-defined]
+    copy = _anonymous(function)
     for node in ast.walk(copy):
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and " " in node.value.strip("X"):
             node.value = ""
@@ -174,7 +179,7 @@ def _spoken(function: ast.AST) -> str:
 
 
 def _diff(before: ast.AST, after: ast.AST) -> Iterator[str]:
-    texts = [ast.unparse(node).splitlines()[1:] for node in (before, after)]
+    texts = [ast.unparse(_anonymous(node)).splitlines() for node in (before, after)]
     return (line for line in list(difflib.unified_diff(*texts, n=0, lineterm=""))[2:] if line[0] in "+-")
 
 

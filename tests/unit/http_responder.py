@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-Answers = Mapping[str, tuple[int, dict[str, Any]]]
+Answer = tuple[int, dict[str, Any]]
+Answers = Mapping[str, Answer | list[Answer]]  # a list is answered in its order, its last entry from then on
 
 
 @dataclass
@@ -41,6 +42,13 @@ def error(status: int, message: str, reason: str = "") -> tuple[int, dict[str, A
 def http_responder(answers: Answers) -> Iterator[Responder]:
     """Runs until the block ends. Keys are `METHOD path-suffix`, the longest that fits counts; all else is 404."""
     responder = Responder()
+    queues = {key: list(value) for key, value in answers.items() if isinstance(value, list)}
+
+    def answer(key: str) -> Answer:
+        found = answers[key]
+        if isinstance(found, tuple):
+            return found
+        return queues[key].pop(0) if len(queues[key]) > 1 else queues[key][0]
 
     class Handler(BaseHTTPRequestHandler):
         def _serve(self) -> None:
@@ -51,7 +59,7 @@ def http_responder(answers: Answers) -> Iterator[Responder]:
             fitting = [
                 key for key in answers if self.command == key.split()[0] and path.endswith(key.split()[1])
             ]
-            status, body = answers[max(fitting, key=len)] if fitting else error(404, "not found", "notFound")
+            status, body = answer(max(fitting, key=len)) if fitting else error(404, "not found", "notFound")
             text = json.dumps(body).encode()
             self.send_response_only(status)
             self.send_header("Content-Type", "application/json")

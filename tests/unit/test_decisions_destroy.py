@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from decision_samples import ID, LATER_ID, OURS, THEIRS, Record, a_record, a_resource, a_session, observed
-from http_responder import Responder, http_responder
+from http_responder import Responder, error, http_responder
 from sample_answers import answers
 
 from grpo_wizard.steps.clients.driver import ResourceContext
@@ -97,6 +97,41 @@ def test_what_stays_is_named_and_what_is_gone_is_forgotten(tmp_path: Path, case:
     else:
         assert done == "kept" and session.deployment.resources == before
         assert [event.event for event in events] == ["notice"] and "subnet nemo" in events[0].data["detail"]
+
+
+def test_what_is_ours_is_deleted_and_forgotten_once_the_cloud_no_longer_shows_it(tmp_path: Path) -> None:
+    """Through Google's own client: delete, wait for the operation, read again."""
+    subnet = a_resource(parent={"project": "my-project", "region": "us-central1"})
+    path = "/projects/my-project/regions/us-central1"
+    live = {"name": "nemo", "id": ID, "description": f"grpo-wizard {OURS}"}
+    responses = {
+        f"GET {path}/subnetworks/nemo": [(200, live), error(404, "not found", "notFound")],
+        f"DELETE {path}/subnetworks/nemo": (200, {"name": "operation-1"}),
+        f"GET {path}/operations/operation-1": [(200, {"status": "RUNNING"}), (200, {"status": "DONE"})],
+    }
+    events = list[Event]()
+    with http_responder(responses) as cloud:
+        session = a_session(tmp_path, answers(), cloud.url, a_record("created", identity=ID))
+        session.deployment.resources["other"] = a_record("created")
+        done = asyncio.run(delete_resource(session, subnet, observed(label=OURS), events.append))
+    assert done == "deleted" and list(session.deployment.resources) == ["other"]
+    assert session.store.load("nemo").resources.keys() == {"other"}
+    assert [line.partition(" ")[0] for line in cloud.writes] == ["DELETE"] and len(cloud.requests) == 5
+    assert [(event.event, event.id) for event in events] == [
+        ("resource_started", subnet.id),
+        ("resource_done", subnet.id),
+    ]
+    assert [event.data["action"] for event in events] == ["delete", "delete"]
+    assert "subnet nemo" in events[0].data["title"] and 0 <= events[1].data["seconds"] < 60
+
+
+@pytest.mark.parametrize("flags", [{}, {"retain_on_destroy": True}, {"data_source": True}])
+def test_what_stays_is_named_by_kind_and_with_its_reason(tmp_path: Path, flags: dict[str, bool]) -> None:
+    pool, events = a_resource("node_pool", note="it is shared", **flags), list[Event]()
+    asyncio.run(delete_resource(a_session(tmp_path, answers()), pool, observed(label=THEIRS), events.append))
+    [notice] = events
+    assert notice.id == pool.id and "node pool nemo" in notice.data["detail"]
+    assert ("it is shared" in notice.data["detail"]) == bool(flags)
 
 
 def _error(kind: str, detail: str) -> CloudError:

@@ -340,3 +340,9 @@ def test_only_an_api_that_is_off_is_left_off() -> None:
 
 def test_a_difference_reads_as_a_line() -> None:
     assert str(Drift("mtu", 8896, 1460)) == "mtu is 1460, expected 8896"
+
+
+def test_a_resource_that_is_still_being_created_is_said_to_be() -> None:
+    resource = a_resource(note="about it")
+    notes = [decide(resource, observed(state, OURS), None, OURS).note for state in ("creating", "ready")]
+    assert notes[0] != notes[1] == "about it"

@@ -11,7 +11,7 @@ from decision_samples import a_deployment, a_resource, observed
 from grpo_wizard.state.model import Deployment, ResourceRecord
 from grpo_wizard.steps.core.model import ABSENT, ObservedState, Resource
 from grpo_wizard.steps.engine.plan import Decision
-from grpo_wizard.steps.engine.spending import spending_notices
+from grpo_wizard.steps.engine.spending import spending_errors, spending_notices
 from grpo_wizard.steps.pricing.budget import (
     BudgetGuard,
     SpendingLimits,
@@ -195,3 +195,15 @@ def test_a_plan_without_an_unknown_price_needs_no_notice() -> None:
         spending_notices([Decision(CLUSTER, "create", ABSENT, "none")], budget, TOTAL, allow_unpriced=True)
         == []
     )
+
+
+def test_an_unknown_price_is_accepted_only_when_the_user_says_so() -> None:
+    deployment = a_deployment()
+    deployment.mode = "real"
+    budget, decisions = (
+        BudgetGuard(deployment, [UNPRICED], 100.0),
+        [Decision(UNPRICED, "create", ABSENT, "none")],
+    )
+    assert spending_notices(decisions, budget, TOTAL) == []
+    assert [entry["id"] for entry in spending_errors(decisions, budget, TOTAL)] == ["price"]
+    assert spending_errors(decisions, budget, TOTAL, allow_unpriced=True) == []

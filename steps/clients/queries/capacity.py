@@ -126,7 +126,7 @@ def _reservation(body: JSON) -> ReservationStatus:
 
 
 def _block(found: JSON | None) -> ReservationBlock | None:
-    """Of a get's answer, which wraps the block or sub-block."""
+    """Return the block or sub-block that a `get` response wraps."""
     if found is None:
         return None
     body = found["resource"]
