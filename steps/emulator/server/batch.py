@@ -94,7 +94,7 @@ def _parse_part(part: Message) -> BatchPart:
     try:
         url = urlsplit(words[1])
     except ValueError:
-        raise _bad_batch(f"'{words[1]}' is no address") from None
+        raise _bad_batch(f"'{words[1]}' is not an address") from None
     headers = CIMultiDict({k.strip(): v.strip() for k, _, v in (line.partition(":") for line in lines) if k})
     query = parse_qs(url.query, keep_blank_values=True)
     return BatchPart(str(part.get("Content-ID", "")), words[0].upper(), url.path, query, headers, body)
