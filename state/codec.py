@@ -20,7 +20,7 @@ def encode(deployment: Deployment) -> bytes:
     except ValidationError as error:
         raise StateInvalid(explain(error)) from None
     except UnicodeError:
-        raise StateInvalid("Text that is not valid Unicode.") from None
+        raise StateInvalid("The text is not valid Unicode.") from None
     except (TypeError, ValueError, RecursionError, PydanticSerializationError) as error:
         raise StateInvalid(f"{error}") from None
     return data

@@ -31,7 +31,7 @@ def encode_line(record: dict[str, object]) -> bytes:
 
 def _reason(error: Exception) -> str:
     # A UnicodeEncodeError's own text repeats what it could not encode.
-    return "Text that is not valid Unicode." if isinstance(error, UnicodeError) else f"{error}."
+    return "The text is not valid Unicode." if isinstance(error, UnicodeError) else f"{error}."
 
 
 class JsonlFile:

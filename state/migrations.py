@@ -43,7 +43,7 @@ def upgrade(
         raise NewerVersion(version, str(document.get("tool", ""))[:60])
     while version < current:
         if version not in migrations:
-            raise ValueError(f"no release has written version {version}")
+            raise ValueError(f"no release has ever written version {version}")
         document = {**migrations[version](document), "version": version + 1}
         version += 1
     return document

@@ -59,7 +59,7 @@ class Secret:
         return self
 
     def __reduce_ex__(self, protocol: object) -> NoReturn:
-        raise TypeError("a secret is never pickled")
+        raise TypeError("a secret must not be pickled")
 
     @classmethod
     def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
@@ -73,7 +73,7 @@ def _bytes(secret: Secret) -> bytes:
 
 
 def _refuse_to_serialise(_: Secret) -> NoReturn:
-    raise TypeError("a secret is never serialised")
+    raise TypeError("a secret must not be serialised")
 
 
 def parse_secret(raw: str) -> tuple[Secret, str | None]:

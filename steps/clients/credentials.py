@@ -287,7 +287,7 @@ def _explain_impersonation_error(text: str, source: CredentialSource) -> CloudEr
     if "invalid_grant" in text:
         return _explain_user_error(text, source)
     return _auth_error(
-        f"You are not allowed to impersonate service account {target}",
+        f"You do not have permission to impersonate service account {target}",
         text,
         "Ask its owner to grant you access.",
         f"gcloud iam service-accounts add-iam-policy-binding {target} "
@@ -299,7 +299,7 @@ def _explain_external_account_error(text: str, source: CredentialSource) -> Clou
     if "impersonat" in text.lower() or "getAccessToken" in text or "iamcredentials" in text:
         target = source.get("service_account_impersonation_url").rpartition("/")[2].partition(":")[0]
         return _auth_error(
-            f"Your credentials are not allowed to impersonate service account {target}",
+            f"Your credentials do not have permission to impersonate service account {target}",
             text,
             "Ask its owner to grant access to your identity pool.",
             f"gcloud iam service-accounts add-iam-policy-binding {target} "

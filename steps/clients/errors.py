@@ -317,7 +317,7 @@ def _auth_error(error: BaseException) -> CloudError:
             "clock",
             "This computer's clock appears to be wrong",
             text,
-            "Set the clock: Google rejects tokens with a wrong time.",
+            "Set the clock, because Google rejects tokens with a wrong time.",
         )
     if type(error).__name__ == "TransportError":
         return CloudError("transient", "The sign-in service could not be reached", text, transient=True)

@@ -237,7 +237,7 @@ def test_an_external_accounts_expired_token_missing_token_and_wrong_account_are_
         wrong = trouble()
     assert "does not exist" in missing.title and str(subject) in missing.detail
     assert "has expired or was rejected" in expired.title
-    assert f"not allowed to impersonate service account {target}" in wrong.title
+    assert f"not have permission to impersonate service account {target}" in wrong.title
     assert wrong.command.startswith(f"gcloud iam service-accounts add-iam-policy-binding {target}")
 
 

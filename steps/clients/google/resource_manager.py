@@ -81,7 +81,9 @@ class ProjectDriver(Driver):
         owner = str(project.get("labels", {}).get("grpo-wizard", ""))
         wanted = str(context.spec["billingAccount"])
         if wanted and billing_account(cloud, context.name) != wanted and owner == context.owner_label:
-            return ObservedState("creating", owner, str(project["name"]), detail="not linked to billing yet")
+            return ObservedState(
+                "creating", owner, str(project["name"]), detail="not linked to a billing account yet"
+            )
         state = "ready" if project.get("state") == "ACTIVE" else "deleting"
         return ObservedState(state, owner, str(project["name"]))  # type: ignore[arg-type]
 

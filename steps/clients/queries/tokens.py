@@ -81,7 +81,7 @@ def check_wandb_key(cloud: CloudContext) -> CheckFinding:
     if key is None:
         return CheckFinding(
             "warn" if cloud.mode == "rehearsal" else "block",
-            detail="Without a Weights & Biases key the run would end before its first step.",
+            detail="Without a Weights & Biases key, the run would fail before its first step.",
             fix="Set WANDB_API_KEY, or grpo.wandb=false.",
         )
     base = _base_url(cloud, "wandb", "WANDB_BASE_URL", "https://api.wandb.ai")

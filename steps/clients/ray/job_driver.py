@@ -26,7 +26,7 @@ from grpo_wizard.steps.training.checkpoints import CheckpointListing, list_from_
 
 OWNER_KEY, PARAMETERS_KEY = "grpo-wizard", "grpo-wizard-parameters"
 _FAILED_STATUSES = ("FAILED", "STOPPED")
-_NEW_PARAMETERS = "a run with other parameters has ended; this one has not been submitted yet"
+_NEW_PARAMETERS = "a run with different parameters has ended; this one has not been submitted yet"
 
 
 def parameters_hash(entrypoint: str) -> str:
@@ -219,9 +219,9 @@ async def _with_resume_point(
     """Add the step from which the next attempt resumes: NeMo RL itself takes the newest complete step_N of the folder."""
     step = (await read_checkpoint_folder(head, str(context.spec["checkpoint_dir"]))).resume_step
     if step is None:
-        text = "no checkpoint is complete, so the next attempt starts from the beginning"
+        text = "no checkpoint is complete, so the next attempt will start from the beginning"
         return replace(observed, detail=f"{observed.detail}; {text}")
-    text = f"the next attempt resumes from step_{step}"
+    text = f"the next attempt will resume from step_{step}"
     return replace(observed, detail=f"{observed.detail}; {text}", resume_step=step)
 
 

@@ -190,9 +190,9 @@ class RayJobsClient:
     def _require_same_entrypoint(self, job: Job, entrypoint: str) -> Job:
         if job.entrypoint != entrypoint:
             raise JobExists(
-                f"Another job has the id {job.id}",
-                "Its entrypoint differs from the one to submit.",
-                "Submit under a new id.",
+                f"Another job already uses the ID {job.id}",
+                "Its entrypoint differs from the one being submitted.",
+                "Submit the job under a new ID.",
             )
         return job
 
@@ -256,9 +256,9 @@ class RayJobsClient:
         except (aiohttp.ClientError, OSError, TimeoutError) as error:
             path = url.removeprefix(self.base_url)
             raise RayUnreachable(
-                "The Ray head does not respond",
+                "The Ray head is not responding",
                 f"{method} {path}: {error or type(error).__name__}",
-                "The request is retried. If this persists, check the network and the head pod.",
+                "The request will be retried. If this persists, check the network and the head pod.",
             ) from error
 
     async def raise_for_status(self, answer: aiohttp.ClientResponse) -> None:
@@ -276,13 +276,13 @@ def _error_from_response(status: int, detail: str, text: str) -> RayError:
         return RayAuthError(
             "The Ray head rejected the token",
             detail,
-            "Read the token again from the Secret with the RayCluster's name.",
+            "Read the token again from the Secret that has the RayCluster's name.",
         )
     if "already exists" in text:
-        return JobExists("A job with this id already exists", detail, "Submit under a new id.")
+        return JobExists("A job with this ID already exists", detail, "Submit the job under a new ID.")
     if status == 404 and "does not exist" in text:
         return RayJobNotFound(
-            "The Ray head does not know this job",
+            "The Ray head has no record of this job",
             detail,
             "The head was restarted, or the job was deleted. Run apply again to resume from the last checkpoint.",
         )
@@ -290,7 +290,7 @@ def _error_from_response(status: int, detail: str, text: str) -> RayError:
         return RayUnreachable(
             "The Ray head is not ready",
             detail,
-            "The request is retried. If this persists, check the head pod.",
+            "The request will be retried. If this persists, check the head pod.",
         )
     return RayError("The Ray head returned an error", detail, "Check the head pod's log.")
 

@@ -212,7 +212,7 @@ class _LogFollower:
             session = ""
         found = _SESSION_TIME.search(session)
         when = f" at {found[1]} {found[2]}:{found[3]}:{found[4]} (the head's clock)" if found else ""
-        return f"The Ray head was restarted{when} and no longer knows the job."
+        return f"The Ray head was restarted{when} and has lost the job's record."
 
     async def _read(self, ended: bool) -> AsyncGenerator[FollowEvent, None]:
         """Read once what is new, in the best available mode."""
@@ -250,7 +250,7 @@ class _LogFollower:
             self._status_polled_at = -1e9  # poll at once: does the agent alone fail, or the whole head?
             if self._agent_failures >= _AGENT_MAX_FAILURES and not self._outage:
                 self._fall_back("websocket")
-                yield Notice("text", f"the head's log file cannot be read: {error.detail}")
+                yield Notice("text", f"the head's log file could not be read: {error.detail}")
 
     async def _fetch_range(self, offset: int) -> AsyncGenerator[bytes, None]:
         """The file's bytes from `offset` to its current end."""

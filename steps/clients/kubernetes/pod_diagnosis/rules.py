@@ -48,7 +48,7 @@ RULES: tuple[PodRule, ...] = (
         "Evicted|EvictionByEvictionAPI",
         "(?P<text>.*)",
         "evicted from its node ({text})",
-        "Give it more room, or move other workloads off the node; KubeRay creates a new pod.",
+        "Raise its resource requests, or move other workloads off the node. KubeRay will create a new pod.",
     ),
     PodRule(
         "node_lost",
@@ -80,7 +80,7 @@ RULES: tuple[PodRule, ...] = (
         "Terminated|NodeShutdown|Shutdown|TerminationByKubelet|Preempted",
         "",
         "its machine was preempted",
-        "Wait: a new pod is created, and a new machine as soon as there is capacity.",
+        "Wait. KubeRay will create a new pod, and GKE will add a machine once there is capacity.",
         _LONG_TIMEOUT,
     ),
     PodRule(
@@ -116,7 +116,7 @@ RULES: tuple[PodRule, ...] = (
         _IMAGE,
         "(?P<text>.*)",
         "image {image} cannot be pulled ({text})",
-        "Check that the nodes reach the registry (Cloud NAT, Private Google Access), or correct raycluster.image.",
+        "Check that the nodes can reach the registry (Cloud NAT, Private Google Access), or correct raycluster.image.",
         _SHORT_TIMEOUT,
     ),
     PodRule(
@@ -178,7 +178,7 @@ RULES: tuple[PodRule, ...] = (
         "event",
         "FailedMount|FailedAttachVolume",
         "driver name (?P<text>\\S+) not found",
-        "the node has no CSI driver {text}",
+        "CSI driver {text} is not installed on the node",
         "Enable the cluster's Lustre CSI driver: gcloud container clusters update --update-addons=LustreCsiDriver=ENABLED",
         _SHORT_TIMEOUT,
     ),
@@ -269,7 +269,7 @@ RULES: tuple[PodRule, ...] = (
         _SCALE_UP,
         "(?P<text>[^:]*reservation.*)",
         "no node can be added: the reservation is used up ({text})",
-        "Free machines of the reservation, lower quotas.gpu_nodes, or choose another reservation.",
+        "Free up machines in the reservation, lower quotas.gpu_nodes, or choose another reservation.",
         _LONG_TIMEOUT,
     ),
     PodRule(
@@ -324,7 +324,7 @@ RULES: tuple[PodRule, ...] = (
         "FailedScheduling",
         r"(?P<text>.*?)(?: preemption: .*)?$",
         "no node has room ({text})",
-        "Wait for the autoscaler, or give the pool larger or more nodes.",
+        "Wait for the autoscaler, or add larger or more nodes to the pool.",
     ),
     PodRule(
         "policy",
