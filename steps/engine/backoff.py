@@ -1,15 +1,15 @@
 """How long to wait: between two reads, before a retry, and at most. A rehearsal divides all of it by its speed.
 
-Delays carry jitter, so that many resources that were refused together do not ask again together.
+Delays have jitter, so that many resources that were refused together are not retried together.
 """
 
 from __future__ import annotations
 
 import itertools
 import math
-import random
 from collections.abc import Iterator
 
+from grpo_wizard.steps.core.backoff import exponential_delays, with_jitter
 from grpo_wizard.steps.core.model import Diagnosis, Resource
 
 _FIRST_INTERVAL, _MAX_INTERVAL, _GROWTH = 1.0, 10.0, 1.5  # seconds at real speed
@@ -17,7 +17,6 @@ _MIN_INTERVAL = 0.05
 _PATIENT_DELAY = 10.0
 _MAX_RETRIES = 8
 _MAX_RETRY_DELAY = 60.0
-_JITTER = 0.2  # of a delay, either way
 _MIN_FORCE_DELETE_AFTER = 3.0
 _MIN_TIMEOUT = 180.0  # a rehearsal on a busy machine still gets this long
 
@@ -26,7 +25,7 @@ def poll_intervals(time_scale: float) -> Iterator[float]:
     """Seconds before each next read: quick at first, then every 10 s."""
     delay = _FIRST_INTERVAL
     while True:
-        yield max(_MIN_INTERVAL, _with_jitter(delay / time_scale))
+        yield max(_MIN_INTERVAL, with_jitter(delay / time_scale))
         delay = min(_MAX_INTERVAL, delay * _GROWTH)
 
 
@@ -41,13 +40,14 @@ def propagation_polls(time_scale: float) -> Iterator[float]:
 def retry_delays(time_scale: float) -> list[float]:
     """Seconds before each retry of a request that failed temporarily: about 1, 2, 4 … 60."""
     quick = max(1.0, min(time_scale, 10.0))
-    steps = (min(_MAX_RETRY_DELAY, 2.0**n) for n in range(_MAX_RETRIES))
-    return [max(_MIN_INTERVAL, _with_jitter(step) / quick) for step in steps]
+    return [
+        max(_MIN_INTERVAL, delay / quick) for delay in exponential_delays(1.0, _MAX_RETRY_DELAY, _MAX_RETRIES)
+    ]
 
 
 def patient_delay(time_scale: float) -> float:
     """Seconds before a retry of what passes with time, such as a network that is still in use."""
-    return max(0.1, _with_jitter(_PATIENT_DELAY) / time_scale)
+    return max(0.1, with_jitter(_PATIENT_DELAY) / time_scale)
 
 
 def force_delete_after(time_scale: float) -> float:
@@ -65,10 +65,6 @@ def diagnosis_timeout(diagnosis: Diagnosis, resource: Resource, time_scale: floa
     if diagnosis.timeout is None:
         return timeout(resource, time_scale)
     return _MIN_TIMEOUT + _scaled(diagnosis.timeout, time_scale)
-
-
-def _with_jitter(seconds: float) -> float:
-    return seconds * random.uniform(1 - _JITTER, 1 + _JITTER)
 
 
 def _scaled(seconds: float, time_scale: float) -> float:

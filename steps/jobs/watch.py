@@ -24,6 +24,7 @@ from grpo_wizard.steps.clients.ray.log_follower import (
     catch_up,
     follow,
 )
+from grpo_wizard.steps.core.backoff import exponential_delays
 from grpo_wizard.steps.core.model import Resource
 from grpo_wizard.steps.deployment.session import Session
 from grpo_wizard.steps.jobs.attempts import EarlierAttempts
@@ -33,7 +34,7 @@ from grpo_wizard.steps.training.health import HealthReport, diagnose
 from grpo_wizard.steps.training.reader import LogReader
 from grpo_wizard.steps.training.rows import StepMetrics
 
-_RETRY_DELAYS = (0.5, 1.0, 2.0, 4.0, 8.0, 8.0, 8.0, 8.0)  # seconds between tries to reach the head
+_CONNECT_RETRIES = 8
 
 
 class JobNotFound(WizardError):
@@ -93,7 +94,7 @@ class JobWatcher:
         """Follow the job from the start of its spool until it ends; reconnects when a connection breaks."""
         await asyncio.to_thread(self.read_spool)
         self.status = recorded_end(self.session, self.job_id)
-        for pause in (*_RETRY_DELAYS, None):
+        for pause in (*exponential_delays(0.5, 8.0, _CONNECT_RETRIES), None):
             try:
                 async for event in self._run_once():
                     yield event

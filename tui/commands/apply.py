@@ -39,15 +39,20 @@ def run(args: argparse.Namespace) -> int:
         return asyncio.run(_apply(session, args))
 
 
-async def _apply(session: Session, args: argparse.Namespace) -> int:
-    options = ApplyOptions(
+def options_from(args: argparse.Namespace) -> ApplyOptions:
+    """What the command line allows apply to do."""
+    return ApplyOptions(
         adopt=args.adopt,
         replace=tuple(args.replace),
         until=args.until or "",
         skip_checks=args.skip_checks,
         max_usd_per_hour=args.max_usd_per_hour,
-        max_usd=getattr(args, "max_usd", None),
+        max_usd=args.max_usd,
     )
+
+
+async def _apply(session: Session, args: argparse.Namespace) -> int:
+    options = options_from(args)
     stream = apply(session, options)
     if args.wait and options.until in ("", STEP_NAMES[-1]):
         stream = _with_job_events(session, stream)

@@ -39,9 +39,15 @@ def run(args: argparse.Namespace) -> int:
             return _archive_untouched(store, deployment, args.json)
         session = session_of(args, store, deployment)
         _check_project_deletable(session, args.delete_project)
-        options = DestroyOptions(keep=frozenset(args.keep), delete_project=args.delete_project or "")
-        ok = asyncio.run(record_and_render(session, destroy(session, options), args.json, args.home or ""))
+        ok = asyncio.run(
+            record_and_render(session, destroy(session, options_from(args)), args.json, args.home or "")
+        )
     return 0 if ok else 1
+
+
+def options_from(args: argparse.Namespace) -> DestroyOptions:
+    """What the command line asks destroy to keep, and to delete beyond its own."""
+    return DestroyOptions(keep=frozenset(args.keep), delete_project=args.delete_project or "")
 
 
 def was_never_applied(store: StateStore, deployment: Deployment) -> bool:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from grpo_wizard.state.errors import WizardError
 from grpo_wizard.steps.clients.audit import RequestAudit, audited, discard
+from grpo_wizard.steps.core.backoff import exponential_delays
 
 if TYPE_CHECKING:
     import aiohttp
@@ -159,16 +160,16 @@ class RayJobsClient:
         """Submit exactly once, however often the answer is lost. Raises JobExists when a job with another
         entrypoint has the id."""
         body = {"entrypoint": entrypoint, "submission_id": job_id, "metadata": metadata or {}}
-        for attempt in range(attempts):
+        for delay in (*exponential_delays(0.25, 4.0, attempts - 1), None):
             try:
                 await self._json("POST", "/api/jobs/", job_id, json=body)
                 return await self._await_submitted(job_id, entrypoint)
             except JobExists:
                 return await self._await_submitted(job_id, entrypoint)
             except RayUnreachable:
-                if attempt + 1 == attempts:
+                if delay is None:
                     raise
-                await asyncio.sleep(min(0.25 * 2**attempt, 4))
+                await asyncio.sleep(delay)
                 if found := await self._get_or_none(job_id):
                     return self._require_same_entrypoint(found, entrypoint)
         raise AssertionError("unreachable")
