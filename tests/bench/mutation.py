@@ -1,8 +1,8 @@
-"""Mutation run over the decisions that protect people: `python tests/bench/mutation.py [PATTERN]`.
+"""Mutation run over the decisions that protect people: `python tests/bench/mutation.py [PATTERN…]`.
 
 mutmut changes one operator, value or argument at a time in the functions of SCOPE and runs the tests of the decisions that call
-them. Prints every survivor with its difference, then the share that was killed; exits 1 below 90 %. PATTERN limits the run to
-functions whose name contains it. Needs `pip install mutmut`; takes about five minutes on two processors.
+them. Prints every survivor with its difference, then the share that was killed; exits 1 below 90 %. Patterns limit the run to
+functions whose name contains one. Needs `pip install -e '.[mutation]'`; takes about five minutes of processor time.
 
 mutmut wants files where imports look for them, so the product is copied to build/mutation/grpo_wizard first. Mutants that change
 only the wording of a message are not run: other tests read those.
@@ -59,10 +59,33 @@ SCOPE: dict[str, tuple[str, ...]] = {
 }
 # Function -> changed line -> why no test can tell the difference.
 _SAME_LENGTH = "the branch above has found both lists to be of one length"
+_FALSY = "None and False are the same to protobuf, and False is its default"
+_UNNAMED = "only compared with names of kinds, and none of these is one"
+_UTC = "Python 3.11 reads Z as an offset by itself"
+_MESSAGE = "found: JSON = MessageToDict(type(message).pb(message), "
 EQUIVALENT: dict[str, dict[str, str]] = {
     "_diff_lists": {
         f"for index, (left, right) in enumerate(zip(desired, actual{strict})):": _SAME_LENGTH
         for strict in ("", ", strict=None", ", strict=False")
+    },
+    "to_json": {
+        f"{_MESSAGE}{arguments})": _FALSY
+        for arguments in (
+            "preserving_proto_field_name=None, use_integers_for_enums=False",
+            "preserving_proto_field_name=False, use_integers_for_enums=None",
+            "preserving_proto_field_name=False",
+            "use_integers_for_enums=False",
+        )
+    },
+    "_inconclusive_finding": {
+        f"kind = getattr(error, 'kind', {other})": _UNNAMED for other in ("None", "'XXXX'")
+    },
+    "run_check": {
+        f"if getattr(error, 'kind', {other}) == 'api_disabled':": _UNNAMED for other in ("None", "'XXXX'")
+    },
+    "parse_time": {
+        f"return datetime.fromisoformat(text.replace('{other}', '+00:00')).timestamp()": _UTC
+        for other in ("XXZXX", "z")
     },
 }
 _TESTS = (
@@ -185,10 +208,12 @@ def _diff(before: ast.AST, after: ast.AST) -> Iterator[str]:
 
 def main() -> None:
     """Runs the mutants and reports those that survive."""
-    pattern = sys.argv[1] if len(sys.argv) > 1 else ""
+    patterns = sys.argv[1:] or [""]
     stage()
     first = mutmut("grpo_wizard.steps.engine.graph.x_topological_order__mutmut_1")  # makes all, runs one
-    chosen = {m.name: m for module in SCOPE for m in mutants(module) if pattern in m.function}
+    chosen = {
+        m.name: m for module in SCOPE for m in mutants(module) if any(p in m.function for p in patterns)
+    }
     if not chosen:
         sys.exit(first[-3000:])
     mutmut(*(name for name, mutant in chosen.items() if not mutant.reason))

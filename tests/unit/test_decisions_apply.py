@@ -13,7 +13,7 @@ from http_responder import error, http_responder
 from sample_answers import answers
 
 from grpo_wizard.steps.core.events import Event
-from grpo_wizard.steps.engine.apply import apply, plan_errors
+from grpo_wizard.steps.engine.apply import _reclaim_interrupted, apply, plan_errors
 from grpo_wizard.steps.engine.options import ApplyOptions
 from grpo_wizard.steps.engine.plan import Decision, decide
 from grpo_wizard.steps.engine.reconcile import owned_by_request_id
@@ -196,3 +196,35 @@ def test_a_create_that_was_cut_short_is_proved_by_its_request_id(
         assert asyncio.run(owned_by_request_id(session, subnet)) == ours
     asked = record is not None and record.origin == "intended" and bool(record.request_id)
     assert len(cloud.writes) == asked, "a resource that no create of ours began is not asked about"
+
+
+@pytest.mark.parametrize(
+    "action,record,reclaimed",
+    [
+        ("adopt", a_record("intended", request_id="r-1"), True),
+        ("adopt", a_record("adopted", request_id="r-1"), False),
+        ("adopt", None, False),
+        ("conflict", a_record("intended", request_id="r-1"), False),
+    ],
+    ids=["ours, cut short", "adopted", "another's", "does not fit"],
+)
+def test_what_an_interrupted_apply_created_is_kept_as_ours(
+    tmp_path: Path, action: Any, record: Any, reclaimed: bool
+) -> None:
+    subnet = a_resource(parent={"project": "my-project", "region": "us-central1"}, spec={"name": "nemo"})
+    before = Decision(subnet, action, observed(), "none", "the note")
+    with http_responder({"POST /subnetworks": (200, {"name": "operation-1", "status": "DONE"})}) as cloud:
+        session = a_session(tmp_path, answers(), cloud.url, *([record] if record else []))
+        after = asyncio.run(_reclaim_interrupted(session, before))
+    if reclaimed:
+        assert (after.action, after.ownership) == ("keep", "created") and after.note not in ("", "the note")
+        assert (after.resource, after.observed) == (before.resource, before.observed)
+    else:
+        assert after == before
+    assert len(cloud.writes) == reclaimed
+
+
+def test_errors_of_a_plan_have_a_title_and_end_where_there_is_no_hint() -> None:
+    conflict, adopt = plan_errors([_decision("conflict"), _decision("adopt")], ApplyOptions())
+    assert conflict["title"].lower() == "conflict" and "not created by" in adopt["title"].lower()
+    assert adopt["fix"].endswith("another name.") or adopt["fix"].endswith("another name")

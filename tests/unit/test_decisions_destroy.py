@@ -197,6 +197,7 @@ def test_a_cluster_is_deleted_only_when_no_node_pool_of_others_would_go_with_it(
     assert (len(server.writes) == 1) == deleted == (stopped is None)
     if stopped:
         assert stopped.kind == "conflict" and not stopped.transient and pool["name"] in stopped.detail
+        assert "cluster nemo" in stopped.title.lower() and "destroy" in stopped.fix
 
 
 def test_all_node_pools_of_others_are_named(tmp_path: Path) -> None:

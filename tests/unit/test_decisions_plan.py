@@ -307,6 +307,20 @@ def test_apply_deletes_what_is_ours_and_no_longer_configured(
     assert found == ({orphan.id: "delete"} if planned else {})
 
 
+def test_a_deletion_carries_what_was_observed_and_why() -> None:
+    orphan, seen = a_resource(note="about it"), observed(label=OURS)
+    assert make_plan([], [orphan], {orphan.id: seen}, a_deployment()) == [
+        Decision(orphan, "delete", seen, "created", "about it")
+    ]
+
+
+def test_the_note_names_another_owner_only_where_there_is_one() -> None:
+    notes = {label: decide(a_resource(), observed(label=label), None, OURS).note for label in ("", THEIRS)}
+    assert THEIRS in notes[THEIRS] and "another deployment" not in notes[""] and "()" not in notes[""]
+    adopted = decide(a_resource(), observed(), a_record("adopted"), OURS).note
+    assert adopted.lower() == adopted.lower().strip() and adopted not in ("", *notes.values())
+
+
 def test_apis_are_enabled_only_for_what_will_be_created() -> None:
     api, subnet = a_resource("api", "compute.googleapis.com", "project", retain_on_destroy=True), a_resource()
     for state, label, enabled in (
@@ -335,7 +349,7 @@ def test_only_an_api_that_is_off_is_left_off() -> None:
     )
     assert [(d.action, d.observed.state) for d in plan] == [("keep", "ready"), ("keep", "ready")]
     off = make_plan([api, a_resource()], [], {a_resource().id: observed(label=OURS)}, a_deployment())
-    assert off[0].action == "keep" and off[0].note != plan[0].note
+    assert off[0].action == "keep" and off[0].note and off[0].note != plan[0].note
 
 
 def test_a_difference_reads_as_a_line() -> None:

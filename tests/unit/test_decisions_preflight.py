@@ -247,6 +247,49 @@ def test_a_single_check_that_waits_keeps_its_own_line() -> None:
     assert found.finding.title == "GPU quota" and "compute.googleapis.com" in found.finding.detail
 
 
+def test_a_check_reads_the_answers_and_one_question_of_the_project_is_enough_to_wait(reader: Any) -> None:
+    def run(answers: Any, cloud: Any) -> list[CheckFinding]:
+        networks = cloud.networks(project=answers.project.project_id)
+        cloud.networks(project="another")
+        return [CheckFinding("pass", f"{len(networks)} in {answers.project.project_id}")]
+
+    assert _only(run_check("quotas", _check(run), ANSWERS, reader(**PROJECT))).title == "1 in my-project"
+    [result] = run_check("quotas", _check(run), ANSWERS, reader())
+    assert result.pending == Pending("project")
+
+
+def test_a_check_of_a_disabled_api_waits_for_it_by_name(reader: Any) -> None:
+    named = CloudError("api_disabled", "disabled")
+    named.service = "lustre.googleapis.com"
+    [result] = run_check("lustre", _check(_fails(named)), ANSWERS, reader())
+    assert result.pending == Pending("api", "lustre.googleapis.com")
+    [passed] = run_check("lustre", _check(_reports(CheckFinding("pass", "fine"))), ANSWERS, reader())
+    assert passed.pending is None
+
+
+def _waiting(*pending: Pending | None) -> list[CheckResult]:
+    return [
+        CheckResult("quotas", _check(_reports()), CheckFinding("info", "later"), each) for each in pending
+    ]
+
+
+def test_two_checks_that_wait_for_the_same_fold_and_one_does_not() -> None:
+    two = _waiting(Pending("project"), Pending("project"), None, Pending("api", "compute.googleapis.com"))
+    others, lines = fold_pending(two)
+    assert others == two[2:] and len(lines) == 1 and lines[0].startswith("2 ")
+    assert fold_pending(two[1:]) == (two[1:], [])
+
+
+@pytest.mark.parametrize(
+    "services,named",
+    [((), ""), (("a", "a"), "(a)"), (("a", "b", "c"), "(a, b, c)"), (("a", "b", "c", "d"), "(a, b, c, …)")],
+)
+def test_the_line_names_three_apis_at_most(services: tuple[str, ...], named: str) -> None:
+    pending = [Pending("api", f"{name}.googleapis.com") for name in services] or [Pending("api")] * 2
+    _, [line] = fold_pending(_waiting(*pending))
+    assert named in line and ("(" in line) == bool(named) and line.rstrip(".").endswith(named or "enables")
+
+
 @pytest.mark.parametrize(
     "findings,fixes",
     [

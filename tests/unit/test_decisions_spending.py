@@ -11,7 +11,7 @@ from decision_samples import a_deployment, a_resource, observed
 from grpo_wizard.state.model import Deployment, ResourceRecord
 from grpo_wizard.steps.core.model import ABSENT, ObservedState, Resource
 from grpo_wizard.steps.engine.plan import Decision
-from grpo_wizard.steps.engine.spending import spending_errors, spending_notices
+from grpo_wizard.steps.engine.spending import creates_free_resources, spending_errors, spending_notices
 from grpo_wizard.steps.pricing.budget import (
     BudgetGuard,
     SpendingLimits,
@@ -205,5 +205,46 @@ def test_an_unknown_price_is_accepted_only_when_the_user_says_so() -> None:
         [Decision(UNPRICED, "create", ABSENT, "none")],
     )
     assert spending_notices(decisions, budget, TOTAL) == []
-    assert [entry["id"] for entry in spending_errors(decisions, budget, TOTAL)] == ["price"]
+    [error] = spending_errors(decisions, budget, TOTAL)
+    assert error["id"] == "price" and "lustre nemo" in error["title"] and error["detail"] and error["fix"]
+    assert error.keys() == {"id", "title", "detail", "fix"}
     assert spending_errors(decisions, budget, TOTAL, allow_unpriced=True) == []
+
+
+def test_an_hourly_limit_that_is_exceeded_is_an_error_of_the_same_form() -> None:
+    budget = BudgetGuard(a_deployment(), [], None)
+    [error] = spending_errors([Decision(POOL, "create", ABSENT, "none")], budget, HOURLY)
+    assert error == error | {"id": "price", "detail": ""} and error.keys() == {"id", "title", "detail", "fix"}
+
+
+def test_prices_of_today_go_before_those_that_the_plan_was_made_with() -> None:
+    budget = BudgetGuard(a_deployment(), [a_resource("node_pool", "gpu", "cluster", usd_per_hour=5.0)], None)
+    assert spending_errors([Decision(POOL, "create", ABSENT, "none")], budget, HOURLY) == []
+
+
+@pytest.mark.parametrize(
+    "kind,action,free",
+    [
+        ("api", "create", True),
+        ("project", "create", True),
+        ("api", "keep", False),
+        ("cluster", "create", False),
+    ],
+)
+def test_the_price_catalog_is_read_again_once_an_api_is_enabled(kind: str, action: Any, free: bool) -> None:
+    assert creates_free_resources([Decision(a_resource(kind), action, ABSENT, "none")]) == free
+
+
+def test_a_resource_that_is_not_billed_hides_none_behind_it() -> None:
+    deployment = a_deployment(one=_record(CLUSTER))
+    spent = cost_to_date(deployment, [a_resource("network"), POOL, CLUSTER], NOW)
+    assert spent.known_usd == pytest.approx(8.0)
+    pool_first = cost_to_date(a_deployment(pool=_record(POOL), one=_record(CLUSTER)), [POOL, CLUSTER], NOW)
+    assert pool_first.known_usd == pytest.approx(8.0), "a pool without nodes comes first"
+
+
+def test_the_cost_that_is_recorded_is_exact_to_a_hundredth_of_a_cent() -> None:
+    tiny = a_resource("cluster", "nemo", "cluster", usd_per_hour=0.0000125)
+    deployment = a_deployment(one=_record(tiny))
+    record_final_cost(deployment, [tiny], tiny.id, NOW + 3600)
+    assert deployment.spent_usd == 0.0001
