@@ -119,7 +119,7 @@ def test_plain_mode_has_them_in_its_menu_and_says_which_run(home: Path) -> None:
 @pytest.mark.parametrize(
     "words, said",
     [
-        (("check", "--drill", "stock-out"), "add --rehearse"),
+        (("check", "--drill", "stock-out"), "Add --rehearse"),
         (("rehearsal", "drill"), "No drill was named"),
         (("rehearsal", "drill", "stok-out"), "did you mean stock-out?"),
         (("check", "--rehearse", "--drill", "stok-out"), "did you mean stock-out?"),
