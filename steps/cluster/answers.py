@@ -24,7 +24,7 @@ class ClusterAnswers(StepAnswers, step="cluster"):
     )
     cpu_machine_type: str = question(
         label="CPU machine type",
-        help="Runs the Ray head, which requests 64 CPUs and 500 GB.",
+        help="Runs the Ray head, which requests 64 CPUs and 500 GB of memory.",
         parse=validators.choice(_CPU_MACHINES),
         default="n2-highmem-80",
         kind="choice",
@@ -40,7 +40,7 @@ class ClusterAnswers(StepAnswers, step="cluster"):
     )
     one_cpu_node: bool = question(
         label="One CPU node",
-        help="Keep the CPU pool in one zone. Otherwise a regional cluster starts one node in each of three zones.",
+        help="Keep the CPU pool in one zone. Otherwise, a regional cluster starts one node in each of three zones.",
         parse=validators.switch,
         default=True,
         kind="switch",
@@ -48,7 +48,7 @@ class ClusterAnswers(StepAnswers, step="cluster"):
     )
     version: str = question(
         label="GKE version",
-        help="1.35 selects the newest patch of 1.35. Empty: the default of the release channel.",
+        help="1.35 selects the newest 1.35 patch. Empty: the release channel's default.",
         parse=validators.optional(_VERSION),
         default="1.35",
         choices_from="versions",
@@ -57,14 +57,14 @@ class ClusterAnswers(StepAnswers, step="cluster"):
     )
     gpu_pool: str = question(
         label="GPU pool",
-        help="The node pool of the GPU machines.",
+        help="The node pool for the GPU machines.",
         parse=validators.cluster_name,
         default="gpu-pool",
         advanced=True,
     )
     gpu_boot_disk: str = question(
         label="GPU boot disk",
-        help="Boot disk type of the GPU nodes. H200 machines support only hyperdisk-balanced. Empty: GKE's default.",
+        help="Boot disk type for the GPU nodes. H200 machines support only hyperdisk-balanced. Empty: GKE's default.",
         parse=validators.optional(validators.choice(("hyperdisk-balanced", "pd-ssd", "pd-balanced"))),
         default=lambda a: catalog.gpu_spec(a.quotas.gpu_type)["boot_disk"],
         advanced=True,
@@ -72,7 +72,7 @@ class ClusterAnswers(StepAnswers, step="cluster"):
     )
     use_existing: bool = question(
         label="Use an existing cluster",
-        help="Use the existing cluster of this name. It is never changed or deleted.",
+        help="Use the existing cluster with this name. It will never be changed or deleted.",
         parse=validators.switch,
         default=False,
         kind="switch",
@@ -80,7 +80,7 @@ class ClusterAnswers(StepAnswers, step="cluster"):
     )
     node_service_account: str = question(
         label="Node service account",
-        help="The service account of the nodes. Empty: the project's default account.",
+        help="The service account for the nodes. Empty: the project's default service account.",
         parse=validators.optional(validators.service_account),
         default="",
         advanced=True,
@@ -88,7 +88,7 @@ class ClusterAnswers(StepAnswers, step="cluster"):
     )
     placement_policy: str = question(
         label="Placement policy",
-        help="The placement policy of the reservation, if it was created with one.",
+        help="The reservation's placement policy, if it was created with one.",
         parse=validators.optional(validators.resource_name),
         default="",
         advanced=True,
@@ -96,7 +96,7 @@ class ClusterAnswers(StepAnswers, step="cluster"):
     )
     maintenance_exclusion_days: int = question(
         label="Maintenance exclusion",
-        help="Days after the cluster's creation in which GKE does not upgrade nodes automatically. 0: none.",
+        help="Number of days after cluster creation during which GKE will not upgrade nodes automatically. 0: none.",
         parse=validators.integer(0, 180, unit="days"),
         default=0,
         kind="integer",

@@ -48,17 +48,17 @@ def _gke_version(answers: Answers, reader: CloudReader) -> Iterable[CheckFinding
     if newest is None:
         yield CheckFinding(
             "block",
-            detail=f"GKE {wanted} is not available in {region}. Available: {', '.join(served.valid[:_MAX_VERSIONS_LISTED])}.",
+            detail=f"GKE {wanted} is not available in {region}. Available versions: {', '.join(served.valid[:_MAX_VERSIONS_LISTED])}.",
             fix=f"Set cluster.version={'.'.join(served.valid[0].split('.')[:2])}.",
         )
     elif version_key(newest) < version_key(minimum):
         yield CheckFinding(
             "block",
-            detail=f"GKE {newest} is older than {minimum}, which GPUDirect RDMA and Lustre require.",
+            detail=f"GKE {newest} is older than {minimum}, the minimum version for GPUDirect RDMA and Lustre.",
             fix="Set cluster.version=1.35.",
         )
     else:
-        yield CheckFinding("pass", detail=f"GKE {newest} meets the minimum {minimum}.")
+        yield CheckFinding("pass", detail=f"GKE {newest} meets the required minimum, {minimum}.")
 
 
 def fits_ray_head(cpus: float, memory_gb: float) -> bool:
@@ -70,9 +70,9 @@ def fits_ray_head(cpus: float, memory_gb: float) -> bool:
 def _ray_head_fits(answers: Answers, reader: CloudReader) -> Iterable[CheckFinding]:
     machines, name = catalog.load("machines"), answers.cluster.cpu_machine_type
     machine, head = machines["cpu_machines"][name], machines["head"]
-    needs = f"the Ray head, which requests {head['cpus']} CPUs and {head['memory_gb']} GB"
+    needs = f"the Ray head, which requests {head['cpus']} CPUs and {head['memory_gb']} GB of memory"
     if fits_ray_head(machine["cpus"], machine["memory_gb"]):
-        yield CheckFinding("pass", detail=f"{name} has room for {needs}.")
+        yield CheckFinding("pass", detail=f"{name} is large enough for {needs}.")
     else:
         yield CheckFinding(
             "block",
@@ -93,7 +93,7 @@ def _cpu_machine(answers: Answers, reader: CloudReader) -> Iterable[CheckFinding
     yield CheckFinding(
         "block",
         detail=f"{zone} does not offer {name}, which runs the Ray head.",
-        fix=f"Set cluster.cpu_machine_type to one of {', '.join(others)}, or cluster.one_cpu_node=false.",
+        fix=f"Set cluster.cpu_machine_type to one of {', '.join(others)}, or set cluster.one_cpu_node=false.",
     )
 
 
@@ -121,9 +121,9 @@ def _region_quotas(answers: Answers, reader: CloudReader) -> Iterable[CheckFindi
     yield from check_quota(
         requirements=(
             QuotaRequirement("N2_CPUS", cpus, machines),
-            QuotaRequirement("INSTANCES", nodes, "the CPU and GPU nodes together"),
-            QuotaRequirement("IN_USE_ADDRESSES", nodes, "an address for each node"),
-            QuotaRequirement("SSD_TOTAL_GB", nodes * _BOOT_DISK_GB, "the boot disk of each node"),
+            QuotaRequirement("INSTANCES", nodes, "the CPU and GPU nodes"),
+            QuotaRequirement("IN_USE_ADDRESSES", nodes, "the IP addresses of the nodes"),
+            QuotaRequirement("SSD_TOTAL_GB", nodes * _BOOT_DISK_GB, "the boot disks of the nodes"),
         ),
         quotas=reader.region_quotas(project=project, region=region),
         scope=region,
@@ -142,7 +142,7 @@ def _existing_cluster(answers: Answers, reader: CloudReader) -> Iterable[CheckFi
     if answers.cluster.use_existing:
         yield from _check_named_cluster(answers, found)
     elif found is None:
-        yield CheckFinding("pass", detail=f"No cluster {name} exists yet.")
+        yield CheckFinding("pass", detail=f"Cluster {name} does not exist yet.")
     else:
         yield from _check_same_name(answers, found, reader)
     pool = found.node_pool(answers.cluster.gpu_pool) if found else None
@@ -164,8 +164,8 @@ def _check_same_name(answers: Answers, cluster: GkeCluster, reader: CloudReader)
     if problems and not managed:
         yield CheckFinding(
             "block",
-            detail=f"Another cluster {cluster.name} exists and cannot be used: {'; '.join(problems)}.",
-            fix="Set cluster.cluster_name to another name.",
+            detail=f"A cluster named {cluster.name} already exists but cannot be used: {'; '.join(problems)}.",
+            fix="Set cluster.cluster_name to a different name.",
         )
         return
     yield from check_existing(
@@ -196,16 +196,16 @@ def _check_named_cluster(answers: Answers, cluster: GkeCluster | None) -> Iterab
             fix="Use another cluster, or create one (cluster.use_existing=false).",
         )
     if not problems:
-        yield CheckFinding("pass", detail=f"Cluster {name} is {cluster.status} and is used as it is.")
+        yield CheckFinding("pass", detail=f"Cluster {name} is {cluster.status} and will be used as is.")
 
 
 def _incompatibilities(answers: Answers, cluster: GkeCluster) -> Iterator[str]:
     """What keeps a cluster from running the job, one clause each."""
     minimum, network = _minimum_version(answers), answers.networks.network
     if cluster.status not in ("RUNNING", "RECONCILING"):
-        yield f"it is {cluster.status}"
+        yield f"its status is {cluster.status}"
     if version_key(cluster.version) < version_key(minimum):
-        yield f"GKE {cluster.version} is older than {minimum}"
+        yield f"its GKE version, {cluster.version}, is older than {minimum}"
     if not cluster.multi_networking:
         yield "multi-networking is disabled"
     if not cluster.dataplane_v2:
@@ -215,22 +215,24 @@ def _incompatibilities(answers: Answers, cluster: GkeCluster) -> Iterator[str]:
     if not cluster.lustre_csi_driver:
         yield "the Lustre CSI driver add-on is disabled"
     if cluster.workload_pool != workload_pool(answers.project.project_id):
-        yield "Workload Identity Federation of this project is disabled"
+        yield "it does not use this project's workload identity pool"
     if cluster.network != network:
-        yield f"it is in network {cluster.network}, not in {network}"
+        yield f"it is in network {cluster.network}, not {network}"
     if cluster.node_pool(_HEAD_POOL) is None:
-        yield f"it has no node pool {_HEAD_POOL} for the Ray head"
+        yield f"it has no {_HEAD_POOL} node pool for the Ray head"
 
 
 def _node_upgrades(answers: Answers, reader: CloudReader) -> Iterable[CheckFinding]:
     days = answers.cluster.maintenance_exclusion_days
     if days and not answers.cluster.use_existing:
-        yield CheckFinding("pass", detail=f"GKE does not upgrade nodes automatically for {days} days.")
+        yield CheckFinding(
+            "pass", detail=f"GKE will not upgrade nodes automatically for {days} days after cluster creation."
+        )
     else:
         yield CheckFinding(
             "info",
-            detail="GKE may upgrade nodes during the run: the release channel requires auto-upgrade, and upgrading a "
-            "node ends the job that runs on it.",
+            detail="GKE may upgrade nodes during the run because the release channel requires auto-upgrade. "
+            "Upgrading a node ends the job running on it.",
             fix="Set cluster.maintenance_exclusion_days=7.",
         )
 

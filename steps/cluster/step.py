@@ -93,7 +93,7 @@ def _cluster(answers: Answers) -> Resource:
             480, 1560, "9 to 26 minutes in public reports: https://github.com/NVIDIA/aicr/issues/2764"
         ),
         usd_per_hour=0.0 if cluster_answers.use_existing else _cluster_price(answers),
-        note="existing resource: used as it is, never changed or deleted"
+        note="existing resource; used as is, never changed or deleted"
         if cluster_answers.use_existing
         else "",
         data_source=cluster_answers.use_existing,
@@ -202,7 +202,7 @@ def _gpu_pool(answers: Answers) -> Resource:
             240, 2100, "4 to 35 minutes in public reports: https://github.com/NVIDIA/aicr/issues/2764"
         ),
         usd_per_hour=None if price is None else round(price * quotas.gpu_nodes, 4),
-        note="starts with 0 nodes; the Ray workers request them"
+        note="starts with 0 nodes and scales up for the Ray workers"
         + ("" if provisioning.is_reserved(answers) else f" ({quotas.capacity}: {model.price})"),
         adopt_paths=(
             "config.machineType",
@@ -295,7 +295,7 @@ def _resources(answers: Answers) -> Sequence[Resource]:
 STEP = Step(
     answers=ClusterAnswers,
     title="Cluster",
-    purpose="GKE with a CPU pool, and a GPU pool that starts empty.",
+    purpose="A GKE cluster with a CPU pool and a GPU pool that starts empty.",
     checks=CHECKS,
     resources=_resources,
 )

@@ -129,7 +129,7 @@ class StepAnswers:
     def __init__(self, **values: object) -> None:
         names = [field.name for field in self.fields if field.kind != "secret"]
         if unknown := values.keys() - set(names):
-            raise TypeError(f"{self.step} has no answer {', '.join(sorted(unknown))}")
+            raise TypeError(f"{self.step} has no answer named {', '.join(sorted(unknown))}")
         self.__dict__.update({name: values[name] for name in names if name in values})
 
     def get(self, name: str) -> Value:

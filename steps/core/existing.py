@@ -26,29 +26,31 @@ def check_existing(
     if owner_label and owner_label == reader.deployment_id:
         yield _managed_finding(resource, state)
         return
-    owner = f"is labelled {owner_label}" if owner_label else "has no grpo-wizard label"
-    rename = f"set {setting} to another name"
+    owner = f"has the grpo-wizard label {owner_label}" if owner_label else "has no grpo-wizard label"
+    rename = f"set {setting} to a different name"
     if state in _FAILED_STATES:
         # Without labels it may be our own: apply knows from its state file, and must be able to repair it.
         level: Level = "block" if answers.project.ownership_marks or owner_label else "warn"
-        detail = f"{_capitalized(resource)} exists, is {state} and {owner}."
+        detail = f"{_capitalized(resource)} exists in state {state} and {owner}."
         yield CheckFinding(level, detail=detail, fix=f"Delete it, or {rename}.")
     elif state in _DELETING_STATES:
         detail = f"{_capitalized(resource)} is being deleted and {owner}."
-        yield CheckFinding("warn", detail=detail, fix=f"Wait until it is deleted, or {rename}.")
+        yield CheckFinding("warn", detail=detail, fix=f"Wait until it has been deleted, or {rename}.")
     else:
         detail = (
-            f"{_capitalized(resource)} exists ({state}) and {owner}. "
-            "`apply --adopt` uses it if it matches, and never deletes it."
+            f"{_capitalized(resource)} already exists ({state}) and {owner}. "
+            "`apply --adopt` will use it if it matches the configuration. It will never be deleted."
         )
-        yield CheckFinding("warn", detail=detail, fix=f"To use a new one, {rename}.")
+        yield CheckFinding("warn", detail=detail, fix=f"To create a new one, {rename}.")
 
 
 def _managed_finding(resource: str, state: str) -> CheckFinding:
     if state in _FAILED_STATES:
-        detail = f"{_capitalized(resource)} of this deployment is {state}."
+        detail = f"{_capitalized(resource)} belongs to this deployment but is in state {state}."
         return CheckFinding("warn", detail=detail, fix="Run `grpo-wizard plan` to see how to re-create it.")
-    return CheckFinding("pass", detail=f"{_capitalized(resource)} of this deployment exists ({state}).")
+    return CheckFinding(
+        "pass", detail=f"{_capitalized(resource)} exists ({state}) and belongs to this deployment."
+    )
 
 
 def _capitalized(text: str) -> str:

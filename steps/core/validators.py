@@ -29,8 +29,8 @@ def text(pattern: str, rule: str, *, max_length: int | None = None) -> Callable[
 
 def integer(low: int, high: int | None = None, *, unit: str = "") -> Callable[[object], int]:
     """A whole number from `low` to `high`; `18,000` and `18_000` mean 18000."""
-    upper = f"to {high:,}" if high is not None else "or more"
-    rule = f"must be a whole number{' of ' + unit if unit else ''}, {low:,} {upper}"
+    bounds = f" from {low:,} to {high:,}" if high is not None else f", {low:,} or more"
+    rule = f"must be a whole number{' of ' + unit if unit else ''}{bounds}"
 
     def parse(raw: object) -> int:
         value: object = raw
@@ -112,7 +112,7 @@ def list_of(parse: Callable[[object], str]) -> Callable[[object], list[str]]:
 
 
 def _rfc1035(max_length: int) -> Callable[[object], str]:
-    rule = f"must have only lower-case letters, digits and hyphens, start with a letter, not end with a hyphen, and have at most {max_length} characters"
+    rule = f"must contain only lowercase letters, digits and hyphens, start with a letter, not end with a hyphen, and have at most {max_length} characters"
     return text(r"[a-z]([-a-z0-9]*[a-z0-9])?", rule, max_length=max_length)
 
 
@@ -123,9 +123,10 @@ cluster_name = _rfc1035(40)
 name_prefix = _rfc1035(50)
 service_account = text(
     r"[a-z0-9][-a-z0-9]*@[a-z0-9.-]+\.gserviceaccount\.com",
-    "must be a service account address such as nodes@my-project.iam.gserviceaccount.com",
+    "must be a service account email address such as nodes@my-project.iam.gserviceaccount.com",
 )
 deployment_name = text(
-    r"[a-z][-a-z0-9]{0,39}", "must be a lower-case letter followed by at most 39 letters, digits or hyphens"
+    r"[a-z][-a-z0-9]{0,39}",
+    "must be a lowercase letter followed by at most 39 lowercase letters, digits or hyphens",
 )
 kubernetes_name = _rfc1035(63)

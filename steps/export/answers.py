@@ -19,7 +19,9 @@ def answers_toml(answers: Answers) -> str:
     document = tomlkit.document()
     document.add(tomlkit.comment("Answers for `grpo-wizard init --answers FILE`."))
     document.add(
-        tomlkit.comment("Tokens are never stored here: set HF_TOKEN and WANDB_API_KEY in the environment.")
+        tomlkit.comment(
+            "Tokens are never stored in this file. Set HF_TOKEN and WANDB_API_KEY in the environment."
+        )
     )
     for step in STEPS:
         document.add(tomlkit.nl())

@@ -10,7 +10,7 @@ from grpo_wizard.steps.core.model import CheckFinding
 
 
 def quota_request_hint(project: str) -> str:
-    return f"Request more: https://console.cloud.google.com/iam-admin/quotas?project={project}"
+    return f"Request a higher quota: https://console.cloud.google.com/iam-admin/quotas?project={project}"
 
 
 @dataclass(frozen=True)
@@ -38,11 +38,11 @@ def check_quota(
         if quota.left < need.amount:
             yield CheckFinding(
                 "block",
-                detail=f"{need.metric} in {scope}: {need.consumer} needs {need.amount:,}, but {max(quota.left, 0):,.0f} "
-                f"of {quota.limit:,.0f} are left. This is a quota shortage, not a stockout or a missing permission.",
+                detail=f"The remaining {need.metric} quota in {scope} is {max(quota.left, 0):,.0f} of {quota.limit:,.0f}, but this "
+                f"deployment requires {need.amount:,} for {need.consumer}. This is a quota shortage, not a stockout or a missing permission.",
                 fix=quota_request_hint(project),
             )
         else:
             sufficient.append(f"{need.metric} {need.amount:,} of {quota.left:,.0f}")
     if sufficient:
-        yield CheckFinding("pass", detail=f"Quotas in {scope} suffice: {', '.join(sufficient)}.")
+        yield CheckFinding("pass", detail=f"The quotas in {scope} are sufficient: {', '.join(sufficient)}.")

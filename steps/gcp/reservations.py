@@ -31,7 +31,7 @@ def parse_reservation(value: str) -> ReservationName:
     match = _RESERVATION_PATTERN.fullmatch(value.strip())
     if not match:
         raise InvalidValue(
-            "must be a reservation name or projects/P/reservations/N, optionally with /reservationBlocks/B and /reservationSubBlocks/S, or a URL"
+            "must be a reservation name or projects/P/reservations/N, optionally with /reservationBlocks/B and /reservationSubBlocks/S, or a reservation URL"
         )
     return ReservationName(**{part: text or "" for part, text in match.groupdict().items()})
 

@@ -81,7 +81,7 @@ def _versions(answers: Answers, reader: CloudReader) -> list[Suggestion]:
     project = answers.project
     versions = reader.gke_versions(project=project.project_id, location=project.region)
     return [
-        Suggestion(version, "default of the release channel" if version == versions.default else "")
+        Suggestion(version, "release channel default" if version == versions.default else "")
         for version in versions.valid
     ]
 

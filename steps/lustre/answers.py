@@ -7,7 +7,7 @@ from grpo_wizard.steps.core.answers import StepAnswers, question
 
 _TIERS = tuple(catalog.load("lustre")["tiers"])
 _filesystem = validators.text(
-    r"[a-z][a-z0-9]{0,7}", "must be a lower-case letter followed by at most 7 letters or digits"
+    r"[a-z][a-z0-9]{0,7}", "must be a lowercase letter followed by at most 7 lowercase letters or digits"
 )
 
 
@@ -19,14 +19,14 @@ class LustreAnswers(StepAnswers, step="lustre"):
         help="The name of the instance. Its address range is named NAME-range.",
         parse=validators.text(
             r"[a-z]([-a-z0-9]{0,55}[a-z0-9])?",
-            "must have only lower-case letters, digits and hyphens, start with a letter, and have at most 57 characters",
+            "must contain only lowercase letters, digits and hyphens, start with a letter, not end with a hyphen, and have at most 57 characters",
         ),
         default="nemo-lustre",
         env=("LUSTRE_NAME",),
     )
     capacity_gib: int = question(
         label="Capacity",
-        help="In GiB, in the steps of the throughput tier. It can be increased later, but not decreased.",
+        help="In GiB, in the increments that the throughput tier allows. It can be increased later, but not decreased.",
         parse=validators.integer(9000, unit="GiB"),
         default=18000,
         kind="integer",
@@ -34,7 +34,7 @@ class LustreAnswers(StepAnswers, step="lustre"):
     )
     per_unit_storage_throughput: int = question(
         label="Throughput per TiB",
-        help="MB/s per TiB. It cannot be changed later.",
+        help="In MB/s per TiB. It cannot be changed later.",
         parse=lambda raw: int(validators.choice(_TIERS)(str(raw))),
         default=500,
         kind="choice",
@@ -43,13 +43,13 @@ class LustreAnswers(StepAnswers, step="lustre"):
     )
     filesystem: str = question(
         label="File system",
-        help="The name of the file system inside Lustre, at most 8 characters.",
+        help="The name of the Lustre file system, at most 8 characters.",
         parse=_filesystem,
         default="lustrefs",
     )
     legacy_port: bool = question(
         label="Legacy port 6988",
-        help="Only for nodes older than GKE 1.33.2-gke.4655000. Applies to the cluster and the instance.",
+        help="Required only for GKE nodes older than 1.33.2-gke.4655000. Applies to both the cluster and the instance.",
         parse=validators.switch,
         default=False,
         kind="switch",
@@ -57,7 +57,7 @@ class LustreAnswers(StepAnswers, step="lustre"):
     )
     firewall: bool = question(
         label="Firewall rule for Lustre",
-        help="Allow traffic to Lustre's port from Lustre's address range.",
+        help="Allow traffic on the Lustre port from Lustre's address range.",
         parse=validators.switch,
         default=True,
         kind="switch",

@@ -41,16 +41,16 @@ def _capacity(answers: Answers, reader: CloudReader) -> Iterable[CheckFinding]:
         nearest = " or ".join(f"{size:,}" for size in sizes)
         yield CheckFinding(
             "block",
-            detail=f"{capacity:,} GiB is not a valid size in the {tier} MB/s tier. Nearest: {nearest} GiB.",
+            detail=f"{capacity:,} GiB is not a valid capacity for the {tier} MB/s tier. Nearest valid capacity: {nearest} GiB.",
             fix=f"Set lustre.capacity_gib={sizes[-1]}.",
         )
         return
-    yield CheckFinding("pass", detail=f"{capacity:,} GiB is a valid size in the {tier} MB/s tier.")
+    yield CheckFinding("pass", detail=f"{capacity:,} GiB is a valid capacity for the {tier} MB/s tier.")
     maximum = catalog.load("lustre")["tiers"][str(tier)]["max"]
     if capacity > maximum:
         yield CheckFinding(
             "warn",
-            detail=f"{capacity:,} GiB exceeds the tier's maximum of {maximum:,} GiB known on "
+            detail=f"{capacity:,} GiB exceeds the tier's maximum of {maximum:,} GiB as of "
             f"{catalog.load('lustre')['date']}. The API may reject it.",
         )
 
@@ -65,14 +65,14 @@ def _checkpoint_space(answers: Answers, reader: CloudReader) -> Iterable[CheckFi
         tier, needed = answers.lustre.per_unit_storage_throughput, math.ceil(size * kept / _GB_PER_GIB)
         yield CheckFinding(
             "block",
-            detail=f"{kept} checkpoints of {size:,} GB do not fit into {available:,.0f} GB: {_KEPT_CHECKPOINTS} are "
-            "kept, one is being written, and one is deleted only after that.",
+            detail=f"{kept} checkpoints of {size:,} GB do not fit in {available:,.0f} GB: {_KEPT_CHECKPOINTS} are "
+            "kept, one is being written, and one more is not deleted until writing finishes.",
             fix=f"Set lustre.capacity_gib={nearest_capacities(tier, needed)[-1]}.",
         )
     else:
         yield CheckFinding(
             "pass",
-            detail=f"{int(available // size)} checkpoints of about {size:,} GB fit, {kept} are needed.",
+            detail=f"There is room for {int(available // size)} checkpoints of about {size:,} GB; {kept} are needed.",
         )
 
 
@@ -82,7 +82,7 @@ def _zone_has_lustre(answers: Answers, reader: CloudReader) -> Iterable[CheckFin
     if zones and zone not in zones:
         yield CheckFinding(
             "block",
-            detail=f"Managed Lustre is not available in {zone}. Available in: {', '.join(sorted(zones)[:_MAX_ZONES_LISTED])}.",
+            detail=f"Managed Lustre is not available in {zone}. It is available in {', '.join(sorted(zones)[:_MAX_ZONES_LISTED])}.",
             fix="Choose another zone.",
         )
     else:
@@ -92,7 +92,7 @@ def _zone_has_lustre(answers: Answers, reader: CloudReader) -> Iterable[CheckFin
 def _existing_instance(answers: Answers, reader: CloudReader) -> Iterable[CheckFinding]:
     found = _find_instance(answers, reader)
     if found is None:
-        yield CheckFinding("pass", detail=f"No Lustre instance {answers.lustre.lustre_name} exists yet.")
+        yield CheckFinding("pass", detail=f"Lustre instance {answers.lustre.lustre_name} does not exist yet.")
         return
     yield from check_existing(
         resource=f"Lustre instance {found.name}",
@@ -132,7 +132,9 @@ def _same_port(answers: Answers, reader: CloudReader) -> Iterable[CheckFinding]:
             fix=_set_legacy_port(instance_legacy),
         )
     else:
-        yield CheckFinding("pass", detail=f"Cluster and Lustre use the same port, {_port(instance_legacy)}.")
+        yield CheckFinding(
+            "pass", detail=f"The cluster and Lustre use the same port, {_port(instance_legacy)}."
+        )
 
 
 def _port_conflict(
@@ -150,7 +152,7 @@ def _port_conflict(
         fix = _set_legacy_port(not legacy)  # the one that exists differs from the answer
     return CheckFinding(
         "block",
-        detail=f"Lustre would use port {instance_port} and the cluster port {cluster_port}, so no pod could mount it "
+        detail=f"Lustre would use port {instance_port} and the cluster would use port {cluster_port}, so no pod could mount it "
         f"({' and '.join(existing)} already {verb}).",
         fix=fix,
     )
@@ -167,10 +169,10 @@ def _set_legacy_port(legacy: bool) -> str:
 def _resolve_port_conflict(answers: Answers, legacy_instance: bool) -> str:
     """An instance keeps its port for good; a cluster can get the legacy port later, but not lose it."""
     if not legacy_instance:
-        return "Set lustre.lustre_name or cluster.cluster_name to another name."
+        return "Set lustre.lustre_name or cluster.cluster_name to a different name."
     name, region = answers.cluster.cluster_name, answers.project.region
     command = f"gcloud container clusters update {name} --location={region} --enable-legacy-lustre-port"
-    return f"Run {command}, or set lustre.lustre_name to another name."
+    return f"Run {command}, or set lustre.lustre_name to a different name."
 
 
 CHECKS = (

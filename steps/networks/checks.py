@@ -57,12 +57,12 @@ def _rdma_profile(answers: Answers, reader: CloudReader) -> Iterable[CheckFindin
     zone = answers.project.zone
     name = f"{zone}-vpc-roce"
     if reader.has_network_profile(project=answers.project.project_id, name=name):
-        yield CheckFinding("pass", detail=f"{zone} has the network profile {name}.")
+        yield CheckFinding("pass", detail=f"{zone} has the RDMA network profile {name}.")
     else:
         yield CheckFinding(
             "block",
             detail=f"{zone} has no RDMA network profile: {name} does not exist.",
-            fix="Choose a zone that has one: gcloud compute network-profiles list",
+            fix="Choose a zone that has one. To list the profiles, run: gcloud compute network-profiles list",
         )
 
 
@@ -83,7 +83,7 @@ def _network_quotas(answers: Answers, reader: CloudReader) -> Iterable[CheckFind
     rules = _OWN_FIREWALL_RULES + _GKE_FIREWALL_RULES if missing else 0
     yield from check_quota(
         requirements=(
-            QuotaRequirement("NETWORKS", len(missing), "this deployment"),
+            QuotaRequirement("NETWORKS", len(missing), "its networks"),
             QuotaRequirement("SUBNETWORKS", subnets, "the auto-mode VPC and the GPU networks"),
             QuotaRequirement("FIREWALLS", rules, "the cluster, its nodes and Lustre"),
             QuotaRequirement("ROUTES", subnets, "the subnets"),
@@ -112,7 +112,7 @@ def _existing_networks(answers: Answers, reader: CloudReader) -> Iterable[CheckF
     if networks.use_existing:
         yield from _check_existing_vpc(answers, existing.get(networks.network), reader)
     elif not set(fields) & set(existing):
-        yield CheckFinding("pass", detail="No network with one of these names exists yet.")
+        yield CheckFinding("pass", detail="None of the three networks exists yet.")
 
 
 def _check_rdma_profile(answers: Answers, existing: Mapping[str, VpcNetwork]) -> Iterable[CheckFinding]:
@@ -120,11 +120,12 @@ def _check_rdma_profile(answers: Answers, existing: Mapping[str, VpcNetwork]) ->
     name = f"{answers.networks.rdma_prefix}-net"
     required, network = f"{answers.project.zone}-vpc-roce", existing.get(name)
     if network is not None and network.network_profile != required:
+        profile = f"profile {network.network_profile}" if network.network_profile else "no network profile"
         yield CheckFinding(
             "block",
-            detail=f"Network {name} exists but is not an RDMA network of this zone: its profile is "
-            f"{network.network_profile or 'none'}, required is {required}.",
-            fix="Set networks.rdma_prefix to another prefix.",
+            detail=f"Network {name} exists but is not an RDMA network for this zone: it has "
+            f"{profile}, but {required} is required.",
+            fix="Set networks.rdma_prefix to a different prefix.",
         )
 
 
@@ -142,21 +143,21 @@ def _check_existing_vpc(
         return
     subnets = reader.region_subnets(project=project.project_id, region=project.region)
     names = {subnet.name for subnet in subnets if subnet.network == networks.network}
-    listed = f"Its subnets there: {', '.join(sorted(names)) or 'none'}."
+    listed = f"Its subnets in this region: {', '.join(sorted(names)) or 'none'}."
     if networks.subnetwork and networks.subnetwork not in names:
         yield CheckFinding(
             "block",
-            detail=f"Network {networks.network} has no subnet {networks.subnetwork} in {project.region}. {listed}",
+            detail=f"Network {networks.network} has no subnet named {networks.subnetwork} in {project.region}. {listed}",
             fix="Correct networks.subnetwork.",
         )
     elif not networks.subnetwork and not vpc.auto_mode:
         yield CheckFinding(
             "block",
-            detail=f"Network {networks.network} is a custom-mode VPC, so a subnet in {project.region} must be named. {listed}",
+            detail=f"Network {networks.network} is a custom-mode VPC, so you must specify a subnet in {project.region}. {listed}",
             fix="Set networks.subnetwork to one of them.",
         )
     else:
-        yield CheckFinding("pass", detail=f"Network {networks.network} exists and is used as it is.")
+        yield CheckFinding("pass", detail=f"Network {networks.network} exists and will be used as is.")
 
 
 def _address_ranges(answers: Answers, reader: CloudReader) -> Iterable[CheckFinding]:
@@ -164,7 +165,7 @@ def _address_ranges(answers: Answers, reader: CloudReader) -> Iterable[CheckFind
     existing, network = _networks_by_name(answers, reader), answers.networks.network
     present = set(_network_fields(answers)) & set(existing)
     if not present:
-        yield CheckFinding("pass", detail="The networks are new, so all their ranges are free.")
+        yield CheckFinding("pass", detail="The networks do not exist yet, so all their ranges are free.")
         return
     subnets = [
         subnet for subnet in reader.subnets(project=answers.project.project_id) if subnet.network in present
@@ -193,7 +194,7 @@ def _check_free_ranges(network: str, used: list[Network]) -> CheckFinding:
             return CheckFinding(
                 "block",
                 detail=f"Network {network} has no free /{prefix} range for {purpose}: {len(used)} ranges are in use.",
-                fix="Use another network, or free a range.",
+                fix="Use a different network, or free up a range.",
             )
     return CheckFinding(
         "pass",
@@ -210,8 +211,8 @@ def _check_overlaps(subnets: Sequence[Subnet], own: set[str]) -> Iterable[CheckF
             if subnet.network in own and clashes:
                 yield CheckFinding(
                     "block",
-                    detail=f"Subnet {subnet.name} of {subnet.network} uses {used}, which overlaps {clashes[0]}.",
-                    fix="Choose another prefix.",
+                    detail=f"Subnet {subnet.name} in network {subnet.network} uses {used}, which overlaps {clashes[0]}.",
+                    fix="Choose a different prefix.",
                 )
 
 

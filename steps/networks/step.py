@@ -108,7 +108,7 @@ def _existing_vpc(answers: Answers) -> list[Resource]:
     networks, project, note = (
         answers.networks,
         answers.project,
-        "existing resource: used as it is, never changed or deleted",
+        "existing resource; used as is, never changed or deleted",
     )
     project_id, name, subnet = project.project_id, networks.network, networks.subnetwork
     vpc = Resource(
@@ -194,7 +194,7 @@ def _resources(answers: Answers) -> Sequence[Resource]:
 STEP = Step(
     answers=NetworksAnswers,
     title="Networks",
-    purpose="The VPC of the cluster, and two networks for the GPU nodes.",
+    purpose="The cluster's VPC and two networks for the GPU nodes.",
     checks=CHECKS,
     resources=_resources,
 )

@@ -9,7 +9,7 @@ from grpo_wizard.steps.core.answers import Field, StepAnswers, question, secret
 
 _project_id = validators.text(
     r"([a-z0-9][-a-z0-9.]*\.[a-z]+:)?[a-z][-a-z0-9]{4,28}[a-z0-9]",
-    "must have 6 to 30 lower-case letters, digits or hyphens, start with a letter and not end with a hyphen (older IDs may begin with a domain, as in example.com:my-proj)",
+    "must be 6 to 30 lowercase letters, digits or hyphens, start with a letter and not end with a hyphen (older IDs may begin with a domain, as in example.com:my-proj)",
 )
 _region = validators.text(r"[a-z]+-[a-z]+[0-9]+", "must be a region such as us-central1")
 _zone = validators.text(r"[a-z]+-[a-z]+[0-9]+-([a-z]|ai[0-9]+[a-z])", "must be a zone such as us-central1-b")
@@ -31,14 +31,14 @@ class ProjectAnswers(StepAnswers, step="project"):
     )
     region: str = question(
         label="Region",
-        help="The region of the cluster's control plane and of the subnets.",
+        help="The region for the cluster's control plane and the subnets.",
         parse=_region,
         default="us-central1",
         env=("CONTROL_PLANE_REGION", "REGION"),
     )
     zone: str = question(
         label="Zone",
-        help="The zone of the GPU nodes, the Ray head and Lustre.",
+        help="The zone for the GPU nodes, the Ray head and Lustre.",
         parse=_zone,
         default="us-central1-b",
         env=("NODE_ZONE", "ZONE"),
@@ -71,11 +71,11 @@ class ProjectAnswers(StepAnswers, step="project"):
     )
     member: str = question(
         label="Account to grant roles to",
-        help="The account that gets the roles: user:…, serviceAccount:… or principal://… (empty: your own).",
+        help="The account that will get the roles: user:…, serviceAccount:… or principal://…. Empty: your own.",
         parse=validators.optional(
             validators.text(
                 r"(user|serviceAccount|group):\S+@\S+|principal(Set)?://\S+",
-                "must be user:, serviceAccount: or group: and an address, or principal://…",
+                "must be user:, serviceAccount: or group: followed by an email address, or principal://…",
             )
         ),
         default="",
@@ -85,7 +85,7 @@ class ProjectAnswers(StepAnswers, step="project"):
     )
     max_usd: float = question(
         label="Spending limit",
-        help="Total USD for resources with a known price. A warning is shown at 80 %; at 100 % nothing more is started. 0: no limit.",
+        help="Total in USD for resources with a known price. A warning appears at 80%; at 100%, nothing new is started. 0: no limit.",
         parse=validators.number(0, 100_000_000),
         default=0.0,
         kind="number",
@@ -94,7 +94,7 @@ class ProjectAnswers(StepAnswers, step="project"):
     )
     ownership_marks: bool = question(
         label="Ownership labels",
-        help="Label every created resource with this deployment's ID, so that it can be found again.",
+        help="Label every new resource with this deployment's ID so that it can be found again.",
         parse=validators.switch,
         default=True,
         kind="switch",

@@ -24,13 +24,13 @@ def _zone_in_region(answers: Answers, reader: CloudReader) -> Iterable[CheckFind
     else:
         yield CheckFinding(
             "block",
-            detail=f"Zone {zone} belongs to region {region_of(zone)}, not to {region}.",
+            detail=f"Zone {zone} belongs to region {region_of(zone)}, not {region}.",
             fix=f"Set project.region={region_of(zone)}, or choose a zone in {region}.",
         )
     if is_ai_zone(zone):
         yield CheckFinding(
             "info",
-            detail=f"{zone} is an AI zone: it has accelerators but lacks some services. Other checks report what is missing.",
+            detail=f"{zone} is an AI zone: it has accelerators but lacks some services. The other checks report what is missing.",
         )
 
 
@@ -50,12 +50,14 @@ def _zone_exists(answers: Answers, reader: CloudReader) -> Iterable[CheckFinding
     elif project.zone not in statuses:
         yield CheckFinding(
             "block",
-            detail=f"Zone {project.zone} does not exist. {project.region} has {', '.join(in_region)}.",
+            detail=f"Zone {project.zone} does not exist. Zones in {project.region}: {', '.join(in_region)}.",
             fix="Correct project.zone.",
         )
     elif statuses[project.zone] not in ("UP", ""):
         status = statuses[project.zone]
-        yield CheckFinding("block", detail=f"Zone {project.zone} is {status}.", fix="Choose another zone.")
+        yield CheckFinding(
+            "block", detail=f"Zone {project.zone} is {status}.", fix="Choose a different zone."
+        )
     else:
         yield CheckFinding("pass", detail=f"Zone {project.zone} exists and is up.")
 
@@ -67,7 +69,7 @@ def _credentials(answers: Answers, reader: CloudReader) -> Iterable[CheckFinding
     if signed_in.kind == "authorized_user" and not signed_in.quota_project:
         yield CheckFinding(
             "warn",
-            detail="Your credentials name no quota project. Some Google APIs reject user credentials without one.",
+            detail="Your credentials do not specify a quota project. Some Google APIs reject user credentials without one.",
             fix=f"gcloud auth application-default set-quota-project {answers.project.project_id}",
         )
     other = signed_in.gcloud_account
@@ -75,7 +77,7 @@ def _credentials(answers: Answers, reader: CloudReader) -> Iterable[CheckFinding
         yield CheckFinding(
             "warn",
             detail=f"gcloud is signed in as {other}, but grpo-wizard uses the credentials of {signed_in.account}. "
-            "Their permissions can differ.",
+            "Their permissions may differ.",
             fix="gcloud auth application-default login",
         )
 
@@ -84,12 +86,14 @@ def _project_exists(answers: Answers, reader: CloudReader) -> Iterable[CheckFind
     project_id = answers.project.project_id
     found = reader.project(project=project_id)
     if found is None and answers.project.create_project:
-        yield CheckFinding("info", detail=f"apply creates project {project_id}.")
+        yield CheckFinding("info", detail=f"apply will create project {project_id}.")
     elif found is None:
         yield project_not_found(project_id, reader.signed_in_account().account, reader.mode)
     elif found.state != "ACTIVE":
         yield CheckFinding(
-            "block", detail=f"Project {project_id} is {found.state}.", fix="Choose another project."
+            "block",
+            detail=f"Project {project_id} is in state {found.state}.",
+            fix="Choose a different project.",
         )
     else:
         yield CheckFinding("pass", detail=f"Project {project_id} (number {found.number}) is active.")
@@ -99,14 +103,14 @@ def _billing(answers: Answers, reader: CloudReader) -> Iterable[CheckFinding]:
     project = answers.project
     if project.create_project and not project.billing_account:
         yield CheckFinding(
-            "block", detail="A new project needs a billing account.", fix="Set project.billing_account."
+            "block", detail="A new project requires a billing account.", fix="Set project.billing_account."
         )
     elif reader.billing_enabled(project=project.project_id):
         yield CheckFinding("pass", detail=f"Billing is enabled for {project.project_id}.")
     elif not project.create_project:
         yield CheckFinding(
             "block",
-            detail=f"Billing is disabled for {project.project_id}: no billable resource can be created.",
+            detail=f"Billing is disabled for {project.project_id}, so no billable resources can be created.",
             fix=f"gcloud billing projects link {project.project_id} --billing-account=ACCOUNT",
         )
 
@@ -115,7 +119,10 @@ def _apis(answers: Answers, reader: CloudReader) -> Iterable[CheckFinding]:
     enabled = reader.enabled_apis(project=answers.project.project_id)
     missing = [name for name in APIS if name not in enabled]
     if missing:
-        yield CheckFinding("info", detail=f"apply enables {len(missing)} APIs: {', '.join(missing)}.")
+        yield CheckFinding(
+            "info",
+            detail=f"apply will enable {len(missing)} API{'' if len(missing) == 1 else 's'}: {', '.join(missing)}.",
+        )
     else:
         yield CheckFinding("pass", detail="All required APIs are enabled.")
 
@@ -135,7 +142,7 @@ def _permissions(answers: Answers, reader: CloudReader) -> Iterable[CheckFinding
     ]
     yield CheckFinding(
         "info" if project.grant_roles else "block",
-        detail=f"{len(missing)} permissions are missing: {', '.join(missing)}.",
+        detail=f"Missing permissions ({len(missing)}): {', '.join(missing)}.",
         fix="; ".join(commands) + " (or set project.grant_roles=true)",
     )
 

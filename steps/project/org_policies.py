@@ -32,13 +32,13 @@ POLICIES = (
     OrgPolicy(
         constraint="compute.vmExternalIpAccess",
         title="External IP address policy",
-        impact="GKE nodes get external IP addresses, so no node would start.",
+        impact="GKE nodes require external IP addresses, so no node would start.",
         remedy="Ask an organization administrator for an exception for this project, or use an existing cluster with private nodes (cluster.use_existing=true).",
     ),
     OrgPolicy(
         constraint="compute.restrictVpcPeering",
         title="VPC peering policy",
-        impact="Lustre is reached through a peering with Google's network, which could not be created.",
+        impact="Lustre requires a peering with Google's network, but the peering could not be created.",
         remedy=_ASK_ADMINISTRATOR,
     ),
     OrgPolicy(
@@ -50,7 +50,7 @@ POLICIES = (
     OrgPolicy(
         constraint=_RESOURCE_LOCATIONS,
         title="Resource location policy",
-        impact="No resource may be created in this region.",
+        impact="No resources can be created in this region.",
         remedy="Choose an allowed region, or ask an organization administrator for an exception for this project.",
     ),
 )
@@ -99,12 +99,12 @@ def _policy_finding(
 ) -> CheckFinding:
     name = f"constraints/{policy.constraint}"
     if verdict == "free":
-        return CheckFinding("pass", detail=f"{name} allows what this deployment needs.")
+        return CheckFinding("pass", detail=f"{name} allows everything this deployment needs.")
     values = sorted(value for rule in rules for value in rule.allowed_values)
     listed = ", ".join(values[:_MAX_VALUES_LISTED])
     if verdict == "unclear":
         return CheckFinding("warn", detail=f"{name} allows only {listed}.", fix=policy.remedy)
-    allows = f" It allows {listed}." if values else ""
+    allows = f" The policy allows {listed}." if values else ""
     return CheckFinding("block", detail=f"{name} is enforced. {policy.impact}{allows}", fix=policy.remedy)
 
 

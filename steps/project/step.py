@@ -39,7 +39,7 @@ def _new_project(project_id: str, billing_account: str) -> Resource:
         parent={"project": project_id},
         command=gcloud_command("projects create", {}, project_id) + link,
         retain_on_destroy=True,
-        note="kept by destroy unless --delete-project names it",
+        note="kept by destroy unless named in --delete-project",
     )
 
 
@@ -53,7 +53,7 @@ def _api_resource(project_id: str, name: str, depends_on: tuple[str, ...]) -> Re
         depends_on=depends_on,
         command=gcloud_command("services enable", {"project": project_id}, name),
         expected_duration=DurationEstimate(
-            2, 60, "measured in rehearsal; it can take minutes to take effect"
+            2, 60, "measured in rehearsal; can take several minutes to take effect"
         ),
         retain_on_destroy=True,
         note="kept by destroy because other workloads may use it",
@@ -88,7 +88,7 @@ def _role_bindings(answers: Answers, depends_on: tuple[str, ...]) -> list[Resour
 STEP = Step(
     answers=ProjectAnswers,
     title="Project",
-    purpose="The Google Cloud project, its region and zone.",
+    purpose="The Google Cloud project, region and zone.",
     checks=CHECKS,
     resources=_resources,
 )

@@ -25,7 +25,7 @@ class QuotasAnswers(StepAnswers, step="quotas"):
 
     gpu_type: str = question(
         label="GPU",
-        help="The GPU type that you have reserved.",
+        help="The GPU type of the nodes.",
         parse=validators.choice(_GPUS),
         default="nvidia-b200",
         env=("GPU_TYPE",),
@@ -34,7 +34,7 @@ class QuotasAnswers(StepAnswers, step="quotas"):
     )
     machine_type: str = question(
         label="Machine type",
-        help="The machine with eight of these GPUs.",
+        help="The machine type with eight of these GPUs.",
         parse=validators.choice([m for g in _GPUS for m in catalog.gpu_spec(g)["machine_types"]]),
         default=_machine_types,
         env=("MACHINE_TYPE",),
@@ -59,7 +59,7 @@ class QuotasAnswers(StepAnswers, step="quotas"):
     )
     reservation: str = question(
         label="Reservation",
-        help="Its name, or projects/P/reservations/N, optionally with /reservationBlocks/B.",
+        help="The reservation's name, or projects/P/reservations/N, optionally with /reservationBlocks/B.",
         parse=validators.optional(validate_reservation),
         default=lambda a: None if a.quotas.capacity == "reservation" else "",
         env=("RESERVATION",),

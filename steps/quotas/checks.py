@@ -31,11 +31,13 @@ def _machine_type(answers: Answers, reader: CloudReader) -> Iterable[CheckFindin
         yield CheckFinding("pass", detail=f"{zone} offers {machine_type}.")
         return
     zones = reader.machine_type_zones(project=project, name=machine_type)
-    elsewhere = f"These zones do: {', '.join(zones)}." if zones else "No zone open to this project does."
+    elsewhere = (
+        f"These zones do: {', '.join(zones)}." if zones else "No zone available to this project offers it."
+    )
     yield CheckFinding(
         "block",
         detail=f"{zone} does not offer {machine_type}. {elsewhere}",
-        fix="Set project.zone to a zone that offers it.",
+        fix="Set project.zone to one of them." if zones else "Choose a different machine type.",
     )
 
 
@@ -45,7 +47,9 @@ def _accelerator(answers: Answers, reader: CloudReader) -> Iterable[CheckFinding
         yield CheckFinding("pass", detail=f"{project.zone} offers {gpu_type}.")
     else:
         yield CheckFinding(
-            "block", detail=f"{project.zone} does not offer {gpu_type}.", fix="Choose a zone that offers it."
+            "block",
+            detail=f"{project.zone} does not offer {gpu_type}.",
+            fix="Choose a zone that offers this GPU type.",
         )
 
 
@@ -75,8 +79,11 @@ def _gpu_quota_all_regions(answers: Answers, reader: CloudReader) -> Iterable[Ch
 
 def _compare_quota(answers: Answers, scope: str, left: float) -> CheckFinding:
     needed = answers.quotas.gpu_nodes * catalog.GPUS_PER_NODE
-    detail = f"{left:.0f} {scope} are available, {needed} are needed."
-    if left >= needed:
+    enough = left >= needed
+    detail = (
+        f"The remaining quota for {scope} is {left:.0f}, {'and' if enough else 'but'} {needed} are needed."
+    )
+    if enough:
         return CheckFinding("pass", detail=detail)
     if provisioning.is_reserved(answers):
         return CheckFinding("info", detail=detail + _reservation_quota_note(answers))
@@ -90,7 +97,9 @@ def _compare_quota(answers: Answers, scope: str, left: float) -> CheckFinding:
 def _reservation_quota_note(answers: Answers) -> str:
     if not provisioning.is_reserved(answers):
         return ""
-    return " Machines of a specific reservation were counted against quota when it was created."
+    return (
+        " The machines in a specific reservation were counted against quota when the reservation was created."
+    )
 
 
 def _provisioning_model(answers: Answers, reader: CloudReader) -> Iterable[CheckFinding]:
@@ -98,9 +107,9 @@ def _provisioning_model(answers: Answers, reader: CloudReader) -> Iterable[Check
     unknown = (
         ""
         if provisioning.is_reserved(answers)
-        else " Whether machines are available is only known when the nodes are requested."
+        else " Whether machines are available will be known only once the nodes are requested."
     )
-    yield CheckFinding("info", detail=f"{answers.quotas.capacity}: {model.description}.{unknown}")
+    yield CheckFinding("info", detail=f"{answers.quotas.capacity} ({model.description}).{unknown}")
 
 
 CHECKS = (

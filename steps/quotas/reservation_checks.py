@@ -50,8 +50,8 @@ def _access_denied(name: str, owner: str, reader: CloudReader) -> CheckFinding:
     account = reader.signed_in_account().account
     return CheckFinding(
         "warn",
-        detail=f"Reservation {name} of project {owner} could not be read: {account} lacks "
-        "compute.reservations.get there. The nodes may still be able to use it.",
+        detail=f"Reservation {name} of project {owner} could not be read because {account} lacks the "
+        "compute.reservations.get permission there. The nodes may still be able to use it.",
         fix=gcloud_command(
             "projects add-iam-policy-binding", {"member": "user:YOU", "role": "roles/compute.viewer"}, owner
         ),
@@ -69,14 +69,14 @@ def _not_found(name: str, owner: str, zone: str, reader: CloudReader) -> CheckFi
     if future:
         return CheckFinding(
             "block",
-            detail=f"{missing} {', '.join(future)} has a future reservation of that name, which cannot be used yet.",
+            detail=f"{missing} A future reservation with that name exists in {', '.join(future)}, but it cannot be used yet.",
             fix=f"gcloud compute future-reservations describe {name} --zone={future[0]} --project={owner}",
         )
     return CheckFinding(
         "block",
-        detail=f"{missing} No zone of {owner} has it. A reservation of another project is written "
+        detail=f"{missing} It does not exist in any zone of {owner}. For another project's reservation, enter "
         f"projects/OWNER/reservations/{name}.",
-        fix=f"Set quotas.reservation to an existing one: gcloud compute reservations list --project={owner}",
+        fix=f"Set quotas.reservation to an existing reservation. To list them, run: gcloud compute reservations list --project={owner}",
     )
 
 
@@ -86,18 +86,18 @@ def _check_match(answers: Answers, found: ReservationStatus, owner: str) -> Iter
         yield CheckFinding(
             "block",
             detail=f"Reservation {found.name} is {found.status}, not READY. {_MISMATCH}",
-            fix="Wait until it is READY, or use another reservation.",
+            fix="Wait until it is READY, or use a different reservation.",
         )
     if found.machine_type and found.machine_type != machine_type:
         yield CheckFinding(
             "block",
-            detail=f"Reservation {found.name} holds {found.machine_type} machines, not {machine_type}. {_MISMATCH}",
+            detail=f"Reservation {found.name} contains {found.machine_type} machines, not {machine_type}. {_MISMATCH}",
             fix=f"Set quotas.machine_type={found.machine_type}.",
         )
     if not found.targeted_by_name:
         yield CheckFinding(
             "block",
-            detail=f"Reservation {found.name} cannot be targeted by name: specificReservationRequired is false.",
+            detail=f"Reservation {found.name} cannot be targeted by name because specificReservationRequired is false.",
             fix="Create a reservation with --require-specific-reservation.",
         )
     yield from _check_sharing(answers.project.project_id, owner, found)
@@ -106,7 +106,7 @@ def _check_match(answers: Answers, found: ReservationStatus, owner: str) -> Iter
     if found.delete_at:
         yield CheckFinding(
             "warn",
-            detail=f"Reservation {found.name} and its machines are deleted at {found.delete_at}.",
+            detail=f"Reservation {found.name} and its machines will be deleted at {found.delete_at}.",
             fix="Finish the run before that time, or extend the reservation.",
         )
 
@@ -118,7 +118,7 @@ def _check_sharing(consumer: str, owner: str, found: ReservationStatus) -> Itera
     if owner != consumer and (private or not listed):
         yield CheckFinding(
             "block",
-            detail=f"Reservation {found.name} of {owner} is not shared with {consumer} (share type {found.share_type}).",
+            detail=f"Reservation {found.name} of project {owner} is not shared with {consumer} (share type {found.share_type}).",
             fix=f"Ask its owner to share it: gcloud compute reservations update {found.name} --project={owner} "
             f"--add-share-with={consumer}",
         )
@@ -131,7 +131,7 @@ def _check_placement_policy(policy: str, found: ReservationStatus) -> Iterable[C
         yield CheckFinding(
             "block",
             detail=f"Reservation {found.name} was created with placement policy {required}. "
-            "The nodes must use the same policy, or none of them starts.",
+            "The nodes must use the same policy, or none of them will start.",
             fix=f"Set cluster.placement_policy={required}.",
         )
 
@@ -140,13 +140,21 @@ def _free_machines(needed: int, found: ReservationStatus) -> CheckFinding:
     if found.free < needed:
         return CheckFinding(
             "block",
-            detail=f"Reservation {found.name} has {found.free} free machines, {needed} are needed. {_MISMATCH}",
-            fix=f"Set quotas.gpu_nodes={max(found.free, 1)}, or use another reservation.",
+            detail=f"Reservation {found.name} {_shortage(found.free, needed)} {_MISMATCH}",
+            fix=f"Set quotas.gpu_nodes={max(found.free, 1)}, or use a different reservation.",
         )
     return CheckFinding(
         "pass",
-        detail=f"Reservation {found.name} is {found.status} with {found.free} free {found.machine_type} machines.",
+        detail=f"Reservation {found.name} is {found.status} and has {_count(found.free, f'free {found.machine_type} machine')}.",
     )
+
+
+def _shortage(free: int, needed: int) -> str:
+    return f"has {_count(free, 'free machine')}, but {needed} {'is' if needed == 1 else 'are'} needed."
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def _check_block(
@@ -173,8 +181,10 @@ def _check_block(
     elif found.free < needed:
         yield CheckFinding(
             "block",
-            detail=f"{kind.capitalize()} {name} has {found.free} free machines, {needed} are needed. {_MISMATCH}",
-            fix=f"Set quotas.gpu_nodes={max(found.free, 1)}, or leave out the {kind}.",
+            detail=f"{kind.capitalize()} {name} {_shortage(found.free, needed)} {_MISMATCH}",
+            fix=f"Set quotas.gpu_nodes={max(found.free, 1)}, or omit the {kind}.",
         )
     else:
-        yield CheckFinding("pass", detail=f"{kind.capitalize()} {name} has {found.free} free machines.")
+        yield CheckFinding(
+            "pass", detail=f"{kind.capitalize()} {name} has {_count(found.free, 'free machine')}."
+        )

@@ -20,7 +20,7 @@ def _resources(answers: Answers) -> Sequence[Resource]:
 STEP = Step(
     answers=QuotasAnswers,
     title="Quotas and reservation",
-    purpose="The GPU machines, and the reservation that provides them.",
+    purpose="The GPU machines and the reservation that provides them.",
     checks=CHECKS,
     resources=_resources,
 )

@@ -7,7 +7,7 @@ from grpo_wizard.steps.core.answers import StepAnswers, question
 
 _image = validators.text(
     r"[a-z0-9][a-z0-9.-]*(:[0-9]+)?(/[a-z0-9][a-z0-9._-]*)+(:[A-Za-z0-9_][A-Za-z0-9_.-]{0,127})?(@sha256:[0-9a-f]{64})?",
-    "must be an image such as nvcr.io/nvidia/nemo-rl:v0.5.0",
+    "must be a container image such as nvcr.io/nvidia/nemo-rl:v0.5.0",
 )
 
 
@@ -22,20 +22,20 @@ class RayclusterAnswers(StepAnswers, step="raycluster"):
     )
     namespace: str = question(
         label="Namespace",
-        help="The Kubernetes namespace of its pods.",
+        help="The Kubernetes namespace for the Ray pods.",
         parse=validators.kubernetes_name,
         default="default",
         env=("NAMESPACE",),
     )
     image: str = question(
         label="Image",
-        help="The NeMo RL container image. v0.5.0 is supported.",
+        help="The NeMo RL container image. The supported version is v0.5.0.",
         parse=_image,
         default="nvcr.io/nvidia/nemo-rl:v0.5.0",
     )
     rdma_interfaces: bool = question(
         label="RDMA interfaces",
-        help="Give the worker pods the gVNIC and the eight RDMA interfaces.",
+        help="Attach the gVNIC and the eight RDMA interfaces to the worker pods.",
         parse=validators.switch,
         default=True,
         kind="switch",
@@ -51,7 +51,7 @@ class RayclusterAnswers(StepAnswers, step="raycluster"):
     )
     overwrite_container_cmd: bool = question(
         label="Custom start command",
-        help="Keep KubeRay from rewriting the start script, which would print every environment variable.",
+        help="Prevent KubeRay from rewriting the start script, because KubeRay's version prints every environment variable.",
         parse=validators.switch,
         default=True,
         kind="switch",

@@ -120,32 +120,40 @@ def _resources(answers: Answers) -> Sequence[Resource]:
         expected_duration=DurationEstimate(
             300,
             1800,
-            "4 to 35 minutes for the nodes: https://github.com/NVIDIA/aicr/issues/2764; the time of the image pull is not published",
+            "4 to 35 minutes for the nodes: https://github.com/NVIDIA/aicr/issues/2764; there is no published figure for the image pull",
         ),
-        note=f"the head first, then {answers.quotas.gpu_nodes} workers; " + format_release_note(answers),
+        note=f"the head starts first, then {_count_workers(answers.quotas.gpu_nodes)}; "
+        + format_release_note(answers),
         adopt_paths=("spec.workerGroupSpecs",),
     )
     return [*namespace, *objects, *_log_writers(answers), cluster_object]
 
 
+def _count_workers(number: int) -> str:
+    return "1 worker" if number == 1 else f"{number} workers"
+
+
 def format_release_note(answers: Answers) -> str:
     """What happens to the GPU nodes after the job, in one clause."""
     job = answers.grpo
-    limit = f", and after {job.max_hours:g} h in any case" if job.max_hours else ""
+    limit = f"{job.max_hours:g} h at the latest" if job.max_hours else ""
     if job.after_job == "keep":
-        return "the GPU nodes are kept after the job" + limit
-    return f"the GPU nodes are released {job.release_minutes:g} min after the job{limit} (a reservation is still billed)"
+        return "the GPU nodes will be kept after the job" + (f" but released after {limit}" if limit else "")
+    released = f"released {job.release_minutes:g} min after the job ends" + (
+        f" or after {limit}" if limit else ""
+    )
+    return f"the GPU nodes will be {released} (a reservation will still be billed)"
 
 
 def _interfaces(answers: Answers, reader: CloudReader) -> Iterable[CheckFinding]:
     if answers.raycluster.rdma_interfaces:
         yield CheckFinding(
-            "pass", detail="Worker pods request ten network interfaces: eth0, gVNIC and eight RDMA."
+            "pass", detail="Worker pods request ten network interfaces: eth0, the gVNIC and eight for RDMA."
         )
     else:
         yield CheckFinding(
             "warn",
-            detail="Worker pods have no RDMA interfaces, so NCCL falls back to TCP, which is many times slower.",
+            detail="Worker pods will have no RDMA interfaces, so NCCL will fall back to TCP, which is many times slower.",
             fix="Set raycluster.rdma_interfaces=true.",
         )
 

@@ -212,7 +212,7 @@ def test_both_are_made_at_the_same_time_and_nothing_twice(story: Story) -> None:
 def test_a_third_is_told_that_the_reservation_has_none_left(story: Story) -> None:
     blocks, told = story.third
     assert list(blocks) == ["quotas.reservation"]
-    assert "Reservation nemo-res has 0 free machines, 2 are needed." in blocks["quotas.reservation"]
+    assert "Reservation nemo-res has 0 free machines, but 2 are needed." in blocks["quotas.reservation"]
     assert "nemo-res" in told and "no machine of type a4-highgpu-8g left" in told
 
 

@@ -44,7 +44,7 @@ def _draft(home: Path, saved: dict[str, dict[str, Any]] | None = None, **prefill
     ("field", "raw", "value", "error"),
     [
         ("network", "other-net", "other-net", ""),
-        ("network", "My-Net", None, "lower-case letters"),
+        ("network", "My-Net", None, "lowercase letters"),
         ("network", "", None, "!"),
     ],
 )

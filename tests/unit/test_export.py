@@ -100,7 +100,7 @@ def test_every_difference_that_is_on_is_named_in_a_comment_and_none_that_is_off(
             where = next(d.resource_kinds for d in tutorial_differences.DIFFERENCES if d.name == row["name"])
             here = {f"{r.step}.{r.kind}" for r in all_resources(_answers(above))}
             shows = row["on"] and (not where or here & set(where))
-            assert (f"Different from the tutorial: {row['what']};" in text) == bool(shows), row["name"]
+            assert (f"Difference from the tutorial: {row['what']};" in text) == bool(shows), row["name"]
 
 
 def test_tokens_are_taken_from_the_environment_and_reach_no_command_line(

@@ -43,7 +43,7 @@ def test_project_ids_of_today_and_of_old_are_taken_as_they_are(id: str) -> None:
     "id", ["My-proj", "short", "my-proj-", "a" * 31, "1-project", "com:my-proj", "example.com:"]
 )
 def test_other_ids_are_refused_with_the_rule(id: str) -> None:
-    assert "6 to 30 lower-case letters, digits or hyphens" in refused("project.project_id", id)
+    assert "6 to 30 lowercase letters, digits or hyphens" in refused("project.project_id", id)
 
 
 def test_an_old_id_is_turned_round_in_the_workload_pool_and_kept_in_urls() -> None:
@@ -153,7 +153,7 @@ def test_blanks_and_invisible_signs_inside_a_token_are_refused_without_showing_i
 def test_a_service_accounts_address_is_one() -> None:
     good = "nodes@my-project.iam.gserviceaccount.com"
     assert validators.service_account(good) == good
-    assert "a service account address" in refused("cluster.node_service_account", "user@example.com")
+    assert "a service account email address" in refused("cluster.node_service_account", "user@example.com")
 
 
 @pytest.mark.parametrize(

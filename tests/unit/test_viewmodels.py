@@ -67,7 +67,7 @@ def _rows(
 
 
 def test_review_shows_a_line_per_step_and_marks_invalid_answers(controller: DeploymentController) -> None:
-    controller.draft.invalid_values["networks.network"] = ("My-Net", "lower-case letters only")
+    controller.draft.invalid_values["networks.network"] = ("My-Net", "lowercase letters only")
     rows = {row.key: row for row in _rows(controller) if row.key in STEP_NAMES}
     assert list(rows) == list(STEP_NAMES)
     assert {name: row.status for name, row in rows.items()} == {

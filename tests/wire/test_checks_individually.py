@@ -184,7 +184,7 @@ def test_a_check_that_cannot_run_warns_and_does_not_block(world: CheckHarness) -
         world, "quotas.reservation", quotas__reservation="projects/owner-hidden/reservations/theirs"
     )
     assert [level for level, _ in foreign] == ["warn"]
-    assert "rehearsal-user@example.com lacks compute.reservations.get there" in foreign[0][1]
+    assert "rehearsal-user@example.com lacks the compute.reservations.get permission there" in foreign[0][1]
     assert "gcloud projects add-iam-policy-binding owner-hidden" in foreign[0][1]
     unlucky = said(world, "quotas.reservation", quotas__reservation="res-unlucky")
     assert [level for level, _ in unlucky] == ["warn"]
@@ -196,7 +196,7 @@ def test_stock_out_quota_and_reservation_are_three_messages(world: CheckHarness)
     stock = said(world, "quotas.capacity", quotas__capacity="on_demand")
     assert "reservation mismatch, not a quota shortage or a stockout" in reserved[0][1]
     assert "quota shortage, not a reservation mismatch or a stockout" in quota[0][1]
-    assert "Whether machines are available is only known when the nodes are requested" in stock[0][1]
+    assert "Whether machines are available will be known only once the nodes are requested" in stock[0][1]
     assert [x[0][0] for x in (reserved, quota, stock)] == ["block", "block", "info"]
 
 
@@ -205,7 +205,7 @@ def test_a_reservation_covers_what_quota_does_not(world: CheckHarness) -> None:
     assert said(world, "quotas.gpu_quota_all", project__project_id="few-gpus")[0][0] == "info"
     found = blocking_texts(world.check(project__project_id="few-gpus", quotas__capacity="on_demand"))
     assert (
-        "15 GPUs in all regions (GPUS_ALL_REGIONS) are available, 16 are needed"
+        "quota for GPUs in all regions (GPUS_ALL_REGIONS) is 15, but 16 are needed"
         in found["quotas.gpu_quota_all"]
     )
 
@@ -213,7 +213,7 @@ def test_a_reservation_covers_what_quota_does_not(world: CheckHarness) -> None:
 def test_spot_and_flex_start_count_against_the_preemptible_quota(world: CheckHarness) -> None:
     for capacity in ("spot", "flex_start"):
         assert (
-            "0 NVIDIA_B200 GPUs in us-central1 are available, 16 are needed"
+            "quota for NVIDIA_B200 GPUs in us-central1 is 0, but 16 are needed"
             in said(world, "quotas.gpu_quota", quotas__capacity=capacity)[0][1]
         )
 
@@ -222,13 +222,16 @@ def test_quotas_of_the_project_at_their_edge(world: CheckHarness) -> None:
     """Three networks of three left fit; the subnets of an auto-mode VPC and nine more do not."""
     found = said(world, "networks.room", project__project_id="few-gpus")
     assert [level for level, _ in found] == ["block", "pass"]
-    assert "SUBNETWORKS in the project" in found[0][1] and "NETWORKS 3 of 3" in found[1][1]
+    assert "SUBNETWORKS quota in the project is" in found[0][1] and "NETWORKS 3 of 3" in found[1][1]
 
 
 def test_quotas_of_the_region_say_all_that_is_short(world: CheckHarness) -> None:
     east = {"project__region": "us-east4", "project__zone": "us-east4-b"}
     text = blocking_texts(world.check(**east))["cluster.cpu_quota"]
-    assert "N2_CPUS in us-east4: 1 × n2-highmem-80 needs 80, but 79 of 100 are left" in text
+    assert (
+        "The remaining N2_CPUS quota in us-east4 is 79 of 100, but this deployment requires 80 for "
+        "1 × n2-highmem-80." in text
+    )
     assert "INSTANCES" in text and "IN_USE_ADDRESSES" in text and "SSD_TOTAL_GB" in text
     there = said(world, "cluster.cpu_quota", cluster__cluster_name="ours", **east)
     assert "N2_CPUS" not in "".join(text for _, text in there)  # its node runs, and is in the usage
@@ -237,11 +240,11 @@ def test_quotas_of_the_region_say_all_that_is_short(world: CheckHarness) -> None
 @pytest.mark.parametrize(
     ("name", "level", "words"),
     [
-        ("ours", "pass", "of this deployment exists (RUNNING)"),
-        ("ours-broken", "warn", "of this deployment is ERROR"),
+        ("ours", "pass", "exists (RUNNING) and belongs to this deployment"),
+        ("ours-broken", "warn", "belongs to this deployment but is in state ERROR"),
         ("coming", "warn", "exists (PROVISIONING) and has no grpo-wizard label"),
         ("going", "warn", "is being deleted"),
-        ("nobodys", "pass", "No cluster nobodys exists yet"),
+        ("nobodys", "pass", "Cluster nobodys does not exist yet"),
     ],
 )
 def test_a_cluster_of_that_name_whose_and_in_which_state(
@@ -258,7 +261,7 @@ PORTS = {  # (instance, cluster, the answer) of what is there: level, and what t
     ("none", "with-6988", False): ("block", "Set lustre.legacy_port=true"),
     ("none", "with-988", True): ("block", "Set lustre.legacy_port=false"),
     ("on-6988", "with-988", False): ("block", "clusters update with-988 --location=us-central1 --enable-legacy-lustre-port"),
-    ("on-988", "with-6988", True): ("block", "to another name"),
+    ("on-988", "with-6988", True): ("block", "to a different name"),
     ("on-6988", "with-6988", False): ("warn", "Set lustre.legacy_port=true"),
     ("on-6988", "with-6988", True): ("pass", ""),
     ("on-6988", "none", True): ("pass", ""),
@@ -289,9 +292,9 @@ def test_a_lustre_instance_that_is_stopped_and_not_ours_blocks(world: CheckHarne
     ("reservation", "level", "words"),
     [
         ("res-elsewhere", "block", "It is in us-east4-b.; Set project.zone=us-east4-b"),
-        ("res-future", "block", "a future reservation of that name, which cannot be used yet"),
+        ("res-future", "block", "A future reservation with that name exists in"),
         ("res-open", "block", "is CREATING, not READY"),
-        ("res-ending", "warn", "are deleted at 2026-12-24T00:00:00Z"),
+        ("res-ending", "warn", "will be deleted at 2026-12-24T00:00:00Z"),
         (f"projects/{P}/zones/us-east4-b/reservations/nemo-res", "block", "is in us-east4-b, but the nodes are in us-central1-b"),
     ],
 )  # fmt: skip
@@ -304,10 +307,10 @@ def test_reservations_in_all_their_states(
 
 def test_an_existing_vpc_in_custom_mode_needs_its_subnet_named(world: CheckHarness) -> None:
     about = {"networks__network": "custom", "networks__use_existing": True}
-    assert "Its subnets there: inner" in blocking_texts(world.check(**about))["networks.there"]
+    assert "Its subnets in this region: inner" in blocking_texts(world.check(**about))["networks.there"]
     assert blocking_texts(world.check(**about, networks__subnetwork="inner")) == {}
     assert (
-        "has no subnet other"
+        "has no subnet named other"
         in blocking_texts(world.check(**about, networks__subnetwork="other"))["networks.there"]
     )
     gone = blocking_texts(world.check(networks__network="gone", networks__use_existing=True))
@@ -317,7 +320,7 @@ def test_an_existing_vpc_in_custom_mode_needs_its_subnet_named(world: CheckHarne
 def test_a_subnet_in_the_way_of_ours_blocks(world: CheckHarness) -> None:
     found = blocking_texts(world.check(networks__gvnic_prefix="taken"))
     assert (
-        "Subnet wide of taken-net uses 192.168.0.0/22, which overlaps 192.168.0.0/24"
+        "Subnet wide in network taken-net uses 192.168.0.0/22, which overlaps 192.168.0.0/24"
         in found["networks.ranges"]
     )
 
@@ -335,7 +338,7 @@ def test_an_ai_zone_is_understood_and_what_it_lacks_is_said(world: CheckHarness)
 @pytest.mark.parametrize(
     ("region", "zone", "words"),
     [
-        ("us-central1", "us-central1-q", "us-central1 has us-central1-a, us-central1-"),
+        ("us-central1", "us-central1-q", "Zones in us-central1: us-central1-a, us-central1-"),
         ("us-centrall1", "us-centrall1-b", "Similar names: us-central1"),
     ],
 )
@@ -369,5 +372,5 @@ def test_candidates_are_the_clouds_own(world: CheckHarness) -> None:
     assert {"custom", "taken-net"} <= {one.value for one in listed("networks.network")}
     custom = given.with_value("networks", "network", "custom")
     assert listed("networks.subnetwork", custom) == [Suggestion("inner", "10.0.0.0/20")]
-    assert any(one.title == "default of the release channel" for one in listed("cluster.version"))
+    assert any(one.title == "release channel default" for one in listed("cluster.version"))
     assert listed("grpo.seed") == [] and listed("project.zone", Answers.from_values({})) == []

@@ -45,7 +45,7 @@ def test_a_project_that_is_not_there_is_the_only_block_and_the_rest_waits_for_it
     found = world.check(project__project_id=NOWHERE)
     assert set(blocking_texts(found)) == {"project.project"}
     text = blocking_texts(found)["project.project"]
-    assert f"Project {NOWHERE} was not found" in text and "the rehearsal has my-project" in text
+    assert f"Project {NOWHERE} was not found" in text and "the rehearsal project is my-project" in text
     waiting = inconclusive(found)
     assert len(waiting) > 20 and {one.pending for one in waiting} == {Pending("project")}
     assert fold_pending(found)[1] == [f"{len(waiting)} checks wait until the project exists."]
