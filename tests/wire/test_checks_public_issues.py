@@ -31,7 +31,7 @@ class Row:
 
 
 ROWS = (
-    Row(2, "NVIDIA/aicr/issues/2065", "networks.room", "NETWORKS quota in the project is 0", {"project__project_id": "networks-used-up"}),
+    Row(2, "NVIDIA/aicr/issues/2065", "networks.room", "NETWORKS quota in the project is 2 of 50, but this deployment requires 3", {"project__project_id": "networks-used-up"}),
     Row(6, "gsutil/issues/1000", "quotas.reservation", "has 1 free machine, but 2 are needed", {"quotas__reservation": "res-small"}),
     Row(7, "cluster-toolkit/issues/4339", "quotas.reservation", "projects/OWNER/reservations/res-shared", {"quotas__reservation": "res-shared"}),
     Row(8, "cluster-toolkit/issues/2548", "quotas.reservation", "It does not exist in any zone of owner-project", {"quotas__reservation": f"projects/{OWNER}/reservations/res-gone"}),
