@@ -28,7 +28,7 @@ def _parser() -> argparse.ArgumentParser:
         command.add_argument(
             "--home",
             type=Path,
-            help="home folder (default: GRPO_WIZARD_HOME, else the platform's user state folder)",
+            help="home folder (default: GRPO_WIZARD_HOME, or the platform's user state folder)",
         )
         if name == "serve":
             _add_serve_options(command)
@@ -40,12 +40,14 @@ def _add_serve_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--speed",
         default=process.DEFAULT_SPEED,
-        help="factor that shortens durations; max skips them (default: %(default)s)",
+        help="factor by which durations are shortened; max skips them (default: %(default)s)",
     )
-    parser.add_argument("--faults", type=Path, help="file with a JSON list of requests that fail")
+    parser.add_argument("--faults", type=Path, help="file with a JSON list of requests that should fail")
     parser.add_argument("--record", type=Path, help="file to which each request is appended as a JSON line")
-    parser.add_argument("--drill", action="append", default=[], help="start a drill by name; repeatable")
-    parser.add_argument("--env-file", type=Path, help="write the environment to this file as shell exports")
+    parser.add_argument("--drill", action="append", default=[], help="start this drill; can be repeated")
+    parser.add_argument(
+        "--env-file", type=Path, help="write the environment variables to this file as shell exports"
+    )
     parser.add_argument("--ray", choices=("real", "none"), default="real")
     parser.add_argument(
         "--idle",

@@ -75,7 +75,7 @@ def normalize_speed(speed: float | str) -> str:
     except ValueError:
         number = 0.0
     if not 0 < number < float("inf"):
-        raise EmulatorError(f"--speed must be `max` or a number above 0, not {speed!r}.")
+        raise EmulatorError(f"--speed must be `max` or a number greater than 0, not {speed!r}.")
     return f"{number:g}"
 
 
@@ -117,7 +117,7 @@ def last_known(home: Path) -> ServerAddress | None:
 def _require_loopback(url: str) -> None:
     if urlsplit(url).hostname not in ("127.0.0.1", "localhost", "::1"):
         raise EmulatorError(
-            f"{URL_ENV} must name a server on 127.0.0.1, not {url}: a rehearsal never leaves this machine."
+            f"{URL_ENV} must name a server on 127.0.0.1, not {url}, because a rehearsal never leaves this machine."
         )
 
 
@@ -136,7 +136,7 @@ def connect(url: str, token: str, speed: float | str | None = None) -> ServerAdd
         ) from None
     except (OSError, ValueError) as error:
         raise EmulatorError(
-            f"No emulator responds at {url} ({error}). Start one with `grpo-wizard rehearsal serve`."
+            f"No emulator is responding at {url} ({error}). Start one with `grpo-wizard rehearsal serve`."
         ) from None
     address = ServerAddress(
         url.rstrip("/"),
@@ -279,7 +279,7 @@ def _is_alive(pid: int) -> bool:
 def _require_same_speed(address: ServerAddress, speed: float | str | None) -> ServerAddress:
     if speed is not None and normalize_speed(speed) != address.speed:
         raise EmulatorError(
-            f"The emulator at {address.base_url} runs at speed {address.speed}, not "
+            f"The emulator at {address.base_url} is running at speed {address.speed}, not "
             f"{normalize_speed(speed)}. Omit --speed, "
             "or stop the emulator first with `grpo-wizard rehearsal stop`."
         )
@@ -292,7 +292,7 @@ def _token_from_env() -> str:
     path = os.environ.get(TOKEN_FILE_ENV)
     if path and Path(path).is_file():
         return Path(path).read_text().strip()
-    raise EmulatorError(f"{URL_ENV} is set, but the token is not: set {TOKEN_ENV} or {TOKEN_FILE_ENV}.")
+    raise EmulatorError(f"{URL_ENV} is set, but the token is not. Set {TOKEN_ENV} or {TOKEN_FILE_ENV}.")
 
 
 def _read_address(path: Path) -> ServerAddress | None:

@@ -62,7 +62,7 @@ def test_a_world_that_cannot_be_read_is_refused_by_name_and_kept(tmp_path: Path)
         with pytest.raises(emulator_process.EmulatorError) as refusal:
             start_emulator(tmp_path, ray="none")
         assert str(world(tmp_path)) in str(refusal.value) and why in str(refusal.value)
-        assert "move it away" in str(refusal.value) and "Traceback" not in str(refusal.value)
+        assert "Move it away" in str(refusal.value) and "Traceback" not in str(refusal.value)
         assert world(tmp_path).read_bytes() == data
     world(tmp_path).write_bytes(good)
     server = start_emulator(tmp_path, ray="none")

@@ -90,7 +90,7 @@ async def _life(root: Path) -> None:
         assert await _statuses(f"http://127.0.0.1:{many[0][1]}/api/version") == [401, 403, 200]
         assert await _statuses(f"http://127.0.0.1:{many[-1][1]}/logs/") == [401, 403, 200]
         assert _beyond_loopback(notes) == set()
-        with pytest.raises(ConnectionError, match="already runs 1 Ray heads"):
+        with pytest.raises(ConnectionError, match="already running 1 Ray head "):
             await heads.connect(pod_view(root, "second"), 8265)
         with pytest.raises(ConnectionError, match="Nothing listens on port 6379"):
             await heads.connect(view, 6379)
@@ -112,7 +112,7 @@ def test_one_start_for_all_on_loopback_behind_a_token_and_nothing_left(tmp_path:
 
 
 def test_no_ray_is_said_in_one_sentence(tmp_path: Path) -> None:
-    with pytest.raises(ConnectionError, match=r"The emulator runs without Ray \(--ray none\)\."):
+    with pytest.raises(ConnectionError, match=r"The emulator is running without Ray \(--ray none\)\."):
         asyncio.run(LocalRayHeadManager(tmp_path, enabled=False).connect(pod_view(tmp_path), 8265))
 
 

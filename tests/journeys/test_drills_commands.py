@@ -110,7 +110,7 @@ def test_plain_mode_has_them_in_its_menu_and_says_which_run(home: Path) -> None:
         assert client.active_drills(home) == ("stock-out",)
         terminal.reply("start or end a drill", "")
         terminal.reply("x for drills", "x")
-        terminal.wait_for("Rehearsal. Drill: stock-out. Drills.")
+        terminal.wait_for("Rehearsal. Active drill: stock-out. Drills.")
         terminal.reply("start or end a drill", "stock-out")
         terminal.wait_for("Ended: stock-out")
         assert client.active_drills(home) == ()
@@ -120,7 +120,7 @@ def test_plain_mode_has_them_in_its_menu_and_says_which_run(home: Path) -> None:
     "words, said",
     [
         (("check", "--drill", "stock-out"), "Add --rehearse"),
-        (("rehearsal", "drill"), "No drill was named"),
+        (("rehearsal", "drill"), "No drill specified"),
         (("rehearsal", "drill", "stok-out"), "did you mean stock-out?"),
         (("check", "--rehearse", "--drill", "stok-out"), "did you mean stock-out?"),
         (("rehearsal", "end-drill", "spoons"), "Available drills: stock-out"),

@@ -55,7 +55,7 @@ def test_without_a_terminal_it_names_itself_and_a_command_that_works(
     words: tuple[str, ...], environment: dict[str, str], what: str, command: str, tmp_path: Path
 ) -> None:
     done = alone(*words, GRPO_WIZARD_HOME=str(tmp_path), HOME=str(tmp_path), **environment)
-    assert done.returncode == 2 and done.stderr.startswith(f"Error: {what} needs a terminal\n")
+    assert done.returncode == 2 and done.stderr.startswith(f"Error: {what} requires a terminal\n")
     assert done.stderr.endswith(f"  Command: {command}\n")
     assert alone(*shlex.split(command)[1:], "--help").returncode == 0
 
@@ -180,7 +180,7 @@ def test_a_command_on_half_given_answers_says_which_are_missing(
 ) -> None:
     StateStore(Home(tmp_path)).create("alpha", "rehearsal", {"project": {}})
     done = alone(*words, "--rehearse", GRPO_WIZARD_HOME=str(tmp_path))
-    assert done.returncode == 1 and done.stderr.startswith("Error: The settings of alpha are incomplete\n")
+    assert done.returncode == 1 and done.stderr.startswith("Error: The settings for alpha are incomplete\n")
     assert "project.project_id: must be answered" in done.stderr
 
 

@@ -100,7 +100,7 @@ def _watched_by_another(walk: CliHarness) -> None:
         other.wait_for("is running.")
         other.wait_for("The run has not finished")
         other.interrupt()
-        other.wait_for("The other process keeps running")
+        other.wait_for("The other process is still running")
         assert other.wait_for_exit() == 130
 
 
@@ -108,7 +108,7 @@ def _taken_down(walk: CliHarness) -> None:
     """Opened again where it was left; the wrong name changes nothing, the right one leaves nothing."""
     with PlainTerminal(walk.home) as terminal:
         terminal.reply("leave", "1")
-        terminal.wait_for("The run has not finished: it is still running, or was interrupted.")
+        terminal.wait_for("The run has not finished: either it is still running, or it was interrupted.")
         terminal.reply("Try again, review, destroy", "t")
         terminal.reply("Keep Lustre", "")
         terminal.wait_for("Delete: lustre nemo-lustre")
@@ -164,7 +164,7 @@ def test_through_the_training_to_the_end(tmp_path: Path) -> None:
             rewards.append(float(terminal.wait_for(",").split()[0]))
         terminal.wait_for("SUCCEEDED", 120)
         assert sum(rewards[-3:]) >= 2 * sum(rewards[:3])
-        terminal.reply("The job is SUCCEEDED.", "t")
+        terminal.reply("Job status: SUCCEEDED.", "t")
         terminal.reply("Keep Lustre", "")
         terminal.wait_for("checkpoint on Lustre is deleted with it: step_10")
         terminal.reply("Type the deployment's name", NAME)

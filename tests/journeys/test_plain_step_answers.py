@@ -167,7 +167,7 @@ def test_the_first_line_says_the_mode_and_what_chose_it(tmp_path: Path) -> None:
         ([], {"TERM": "dumb", "NO_COLOR": "1"}, "TERM=dumb"),
     ):
         with PlainTerminal(tmp_path / "home", *words, **environment) as terminal:
-            assert terminal.wait_for("\r\n") == f"grpo-wizard in plain mode, enabled by {said}."
+            assert terminal.wait_for("\r\n") == f"grpo-wizard is running in plain mode, enabled by {said}."
             terminal.reply("leave", "l")
             assert terminal.wait_for_exit() == 0
             assert "\x1b" not in terminal.output
@@ -212,7 +212,7 @@ def test_the_apis_are_enabled_from_the_menu_and_the_checks_look_until_they_are_f
             terminal.wait_for("checks wait for APIs that apply enables (")
             assert "/e/" in terminal.wait_for_prompt()
             terminal.send_line("e")
-            terminal.wait_for("APIs enabled.")
+            terminal.wait_for("The APIs are enabled.")
             after = terminal.wait_for("? (")
             assert "Check: " in after and "wait for APIs" not in after
             assert "/e/" not in (menu := terminal.wait_for_prompt()) and "/l)" in menu

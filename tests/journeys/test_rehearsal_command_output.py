@@ -71,9 +71,9 @@ def test_serve_on_a_terminal_says_how_to_use_it_and_how_to_end_it(tmp_path: Path
     said = _all_of(ours)
     assert said.count("\n") == 1 and json.loads(said)["base_url"]
     how = (
-        f"run `. {shlex.quote(str(env_file))}` in another shell to use it with"
+        f"run `. {shlex.quote(str(env_file))}` in another shell to use the emulator with"
         if with_file
-        else "start it with --env-file FILE to use it with"
+        else "restart it with --env-file FILE to use the emulator with"
     )
     assert ready == f"Ready: {how} gcloud, kubectl and grpo-wizard --rehearse. Press Ctrl+C to stop it.\n"
 
@@ -133,7 +133,7 @@ def test_status_without_a_rehearsal_says_how_one_begins(tmp_path: Path) -> None:
     shown = ran(tmp_path, "status", on_terminal=True).stdout
     assert shown == (
         "The emulator is not running.\n"
-        "Start it with: grpo-wizard rehearsal serve, or any command with --rehearse\n"
+        "Start it with: grpo-wizard rehearsal serve, or run any command with --rehearse\n"
     )
 
 

@@ -47,7 +47,7 @@ def test_each_event_is_a_line_with_the_time_that_has_passed(told: Told) -> None:
         "0 s: plan: 2 to create",
         "5 s: create: lustre nemo-lustre, usually 40 to 80 m",
         "6 s: create: node pool gpu-pool",
-        "1 m 35 s: done: node pool gpu-pool, in 1 m 29 s",
+        "1 m 35 s: done: node pool gpu-pool in 1 m 29 s",
         "1 m 40 s: all done",
     ]
 
@@ -151,7 +151,7 @@ def test_a_training_step_is_one_line_and_is_said_once() -> None:
     assert said[0] == "job job-1: RUNNING"
     assert said[1] == "step 1 of 10: reward 0.100, loss 0.020, KL error 0.001, 1 m 00 s"
     assert said[2].startswith(
-        "step 2 of 10: reward 0.200 rising, loss 0.020, KL error 0.001, 1 m 00 s, 8 m 00 s left, ends around "
+        "step 2 of 10: reward 0.200 rising, loss 0.020, KL error 0.001, 1 m 00 s, 8 m 00 s left, ending around "
     )
     assert said[3:] == ["health: healthy"]
     assert lines.new_lines(picture, 1.0) == []

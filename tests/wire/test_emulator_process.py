@@ -40,9 +40,9 @@ def test_two_starts_at_once_end_with_one_server(tmp_path: Path) -> None:
 
 
 def test_another_speed_is_refused_in_one_sentence(rehearsal: EmulatorServer) -> None:
-    with pytest.raises(emulator_process.EmulatorError, match="runs at speed max, not 60"):
+    with pytest.raises(emulator_process.EmulatorError, match="is running at speed max, not 60"):
         emulator_process.start(rehearsal.home, 60)
-    with pytest.raises(emulator_process.EmulatorError, match="runs at speed max, not 60"):
+    with pytest.raises(emulator_process.EmulatorError, match="is running at speed max, not 60"):
         emulator_process.connect(rehearsal.base_url, rehearsal.token, 60)
     assert emulator_process.start(rehearsal.home).pid == rehearsal.address.pid
 

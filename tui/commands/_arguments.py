@@ -12,9 +12,13 @@ _STDIN = "- for standard input"
 
 COMMON_OPTIONS = {
     "--rehearse": ("", "store_true", "use the emulator on this machine instead of Google Cloud"),
-    "--speed": ("X", "store", "speed of a rehearsal compared with real time, or max (default: 120)"),
-    "--deployment": ("NAME", "store", "deployment to use; not needed if there is only one"),
-    "--home": ("DIR", "store", "folder for state (default: $GRPO_WIZARD_HOME, else the user's state folder)"),
+    "--speed": ("X", "store", "rehearsal speed as a multiple of real time, or max (default: 120)"),
+    "--deployment": ("NAME", "store", "deployment to use; optional if there is only one"),
+    "--home": (
+        "DIR",
+        "store",
+        "folder for saved state (default: $GRPO_WIZARD_HOME, or the user's state folder)",
+    ),
     "--drill": ("NAME", "append", f"start a failure drill (see `rehearsal drills`); {_REPEATABLE}"),
 }
 """Option -> placeholder of its value, argparse action, help."""
@@ -34,7 +38,7 @@ def add_plain_option(parser: argparse.ArgumentParser, is_subcommand: bool = Fals
         "--plain",
         action="store_true",
         default=argparse.SUPPRESS if is_subcommand else False,
-        help="ask line by line instead of full screen (screen readers, serial consoles)",
+        help="prompt line by line, for screen readers and serial consoles",
     )
 
 
@@ -75,21 +79,27 @@ def _init(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         action="append",
         default=[],
-        help=f"TOML file with settings; {_REPEATABLE}, later files override earlier ones",
+        help=f"TOML file with settings; {_REPEATABLE}, with later files overriding earlier ones",
     )
     parser.add_argument(
         "--from-env",
         action="store_true",
-        help="read the tutorial's environment variables (PROJECT_ID, NODE_ZONE, …)",
+        help="read settings from the tutorial's environment variables (PROJECT_ID, NODE_ZONE, …)",
     )
     parser.add_argument(
         "--take-over",
         action="store_true",
         help="recover a lost state file from the ownership labels found in the project",
     )
-    parser.add_argument("--keys", action="store_true", help="list all settings with default and description")
     parser.add_argument(
-        "--set", metavar="STEP.FIELD=VALUE", action="append", default=[], help=f"one setting; {_REPEATABLE}"
+        "--keys", action="store_true", help="list all settings with their defaults and descriptions"
+    )
+    parser.add_argument(
+        "--set",
+        metavar="STEP.FIELD=VALUE",
+        action="append",
+        default=[],
+        help=f"value of one setting; {_REPEATABLE}",
     )
 
 
@@ -108,23 +118,26 @@ def _apply(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--until", metavar="STEP", help="stop after this step")
     parser.add_argument("--wait", action="store_true", help="wait until the job ends")
     parser.add_argument(
-        "--detach", action="store_true", help="run in the background; follow it with `status` and `logs`"
+        "--detach", action="store_true", help="run in the background; follow the run with `status` and `logs`"
     )
     parser.add_argument(
-        "--max-usd-per-hour", metavar="X", type=float, help="do not start if the hourly price is higher"
+        "--max-usd-per-hour",
+        metavar="X",
+        type=float,
+        help="do not start if the hourly price would exceed this amount",
     )
     parser.add_argument(
         "--max-usd",
         metavar="X",
         type=float,
-        help="start nothing more once this much is spent (default: project.max_usd)",
+        help="create nothing more once this much has been spent (default: project.max_usd)",
     )
     parser.add_argument("--skip-checks", action="store_true", help="proceed even if a preflight check fails")
     _add_json_lines_option(parser)
 
 
 def _destroy(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--confirm", metavar="NAME", help="name of the deployment to delete (required)")
+    parser.add_argument("--confirm", metavar="NAME", help="name of the deployment to destroy (required)")
     parser.add_argument(
         "--keep",
         metavar="STEP",
@@ -141,7 +154,7 @@ def _destroy(parser: argparse.ArgumentParser) -> None:
 
 def _metrics(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--from", dest="source", metavar="LOGFILE", help=f"read a saved log instead ({_STDIN})"
+        "--from", dest="source", metavar="LOGFILE", help=f"read a saved log instead of the job's ({_STDIN})"
     )
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--csv", action="store_true", help="print comma-separated values")
@@ -153,7 +166,7 @@ def _health(parser: argparse.ArgumentParser) -> None:
         "source",
         metavar="LOGFILE",
         nargs="?",
-        help=f"saved NeMo RL log to diagnose instead of the job ({_STDIN})",
+        help=f"saved NeMo RL log to diagnose instead of the job's ({_STDIN})",
     )
     _add_json_option(parser)
 
@@ -164,7 +177,7 @@ def _wait(parser: argparse.ArgumentParser) -> None:
 
 
 def _logs(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--follow", action="store_true", help="keep printing until the job ends")
+    parser.add_argument("--follow", action="store_true", help="keep printing new lines until the job ends")
 
 
 def _dashboard(parser: argparse.ArgumentParser) -> None:
@@ -173,7 +186,7 @@ def _dashboard(parser: argparse.ArgumentParser) -> None:
 
 def _rehearse(parser: argparse.ArgumentParser) -> None:
     add_plain_option(parser, is_subcommand=True)
-    _add_json_option(parser, "print each command's JSON instead of text")
+    _add_json_option(parser, "print each command's output as JSON instead of text")
 
 
 def _export(parser: argparse.ArgumentParser) -> None:
@@ -183,29 +196,32 @@ def _export(parser: argparse.ArgumentParser) -> None:
 
 def _serve(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--port", type=int, default=0, help="port to listen on (default: a free one)")
-    parser.add_argument("--faults", metavar="FILE", help="JSON list of requests that are to fail")
+    parser.add_argument("--faults", metavar="FILE", help="file with a JSON list of requests that should fail")
     parser.add_argument(
         "--env-file",
         metavar="FILE",
-        help="write the environment for gcloud, kubectl and grpo-wizard --rehearse to this file "
-        "(load it with `. FILE`); without --rehearse the wizard still uses Google Cloud",
+        help="write the environment variables for gcloud, kubectl and grpo-wizard --rehearse to this file "
+        "(load it with `. FILE`); without --rehearse, the wizard still uses Google Cloud",
     )
     parser.add_argument("--record", metavar="FILE", help="append each request to this file as a JSON line")
     parser.add_argument(
-        "--ray", choices=["real", "none"], default="real", help="none: never start a Ray head (default: real)"
+        "--ray",
+        choices=["real", "none"],
+        default="real",
+        help="whether to start Ray heads; none never starts one (default: real)",
     )
     parser.add_argument(
         "--idle",
         metavar="MINUTES",
         type=float,
         default=30.0,
-        help="exit after this many minutes without a request; 0: never (default: %(default)g)",
+        help="exit after this many minutes without a request; 0 means never (default: %(default)g)",
     )
 
 
 def _drill(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("arguments")
-    group.add_argument("names", metavar="NAME", nargs="*", help="drills to start, at least one")
+    group.add_argument("names", metavar="NAME", nargs="*", help="drills to start (at least one)")
     _add_json_option(parser)
 
 
@@ -221,21 +237,23 @@ def _rehearsal_status(parser: argparse.ArgumentParser) -> None:
 
 COMMANDS: dict[str, CommandSpec] = {
     "init": CommandSpec("validate and save the settings; report all errors at once", _init),
-    "check": CommandSpec("run preflight checks; creates nothing", _add_json_option),
-    "plan": CommandSpec("show what apply would do, its price and its duration", _add_json_option),
+    "check": CommandSpec("run preflight checks without creating anything", _add_json_option),
+    "plan": CommandSpec(
+        "show what apply would do, what it would cost and how long it would take", _add_json_option
+    ),
     "apply": CommandSpec("create or update resources; safe to re-run", _apply),
     "wait": CommandSpec("wait until the job ends", _wait),
     "status": CommandSpec("show resources, drift and the job", _add_json_option),
     "logs": CommandSpec("print the job's log", _logs),
-    "metrics": CommandSpec("print a row per training step, from the job or a saved log", _metrics),
+    "metrics": CommandSpec("print one row per training step, from the job or a saved log", _metrics),
     "health": CommandSpec("diagnose the job or a saved log", _health),
-    "checkpoints": CommandSpec("list checkpoints with size and completeness", _add_json_option),
-    "stop": CommandSpec("stop the job; its nodes keep running", _add_json_option),
+    "checkpoints": CommandSpec("list checkpoints with their size and completeness", _add_json_option),
+    "stop": CommandSpec("stop the job but keep its nodes running", _add_json_option),
     "destroy": CommandSpec("delete what this deployment created, and nothing else", _destroy),
     "export": CommandSpec("write a script of gcloud and kubectl commands, or an answer file", _export),
     "credentials": CommandSpec("add the cluster to your kubeconfig", _no_options),
     "dashboard": CommandSpec("forward the Ray dashboard to this machine", _dashboard),
-    "rehearse": CommandSpec("rehearse the tutorial's deployment from start to end", _rehearse),
+    "rehearse": CommandSpec("rehearse the tutorial's deployment from start to finish", _rehearse),
     "rehearsal": CommandSpec("control the emulator and its failure drills", _no_options),
 }
 """The commands in the order of the help."""
@@ -245,11 +263,13 @@ REHEARSAL_COMMANDS: dict[str, CommandSpec] = {
         "run the emulator in this terminal until Ctrl+C", _serve, ("--speed", "--home", "--drill")
     ),
     "status": CommandSpec("show whether the emulator is running, and where", _rehearsal_status, ("--home",)),
-    "stop": CommandSpec("stop the emulator; its state is kept", _no_options, ("--home",)),
+    "stop": CommandSpec("stop the emulator but keep its state", _no_options, ("--home",)),
     "drills": CommandSpec(
-        "list the drills: what each does, when it shows, its source", _add_json_option, ("--home",)
+        "list the drills: what each one does, when it takes effect, and its source",
+        _add_json_option,
+        ("--home",),
     ),
-    "drill": CommandSpec("start drills; starts the emulator if necessary", _drill, ("--speed", "--home")),
+    "drill": CommandSpec("start drills, and the emulator if necessary", _drill, ("--speed", "--home")),
     "end-drill": CommandSpec("end drills", _end_drill, ("--speed", "--home")),
 }
 """The commands after `rehearsal`."""

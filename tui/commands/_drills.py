@@ -31,7 +31,7 @@ def list_drills(home: Path, args: argparse.Namespace) -> int:
     for drill in drills:
         _print_drill(drill)
     if address is None:
-        print("The emulator is not running. Active drills resume when it starts.")
+        print("The emulator is not running. Active drills will resume when it starts.")
     print(f"Start: grpo-wizard rehearsal drill NAME    End: {END_DRILLS_COMMAND} [NAME]")
     return 0
 
@@ -40,9 +40,9 @@ def start_drills(home: Path, args: argparse.Namespace) -> int:
     """Start the named drills, and this home's emulator if it is not running."""
     if not args.names:
         raise CommandUsageError(
-            "No drill was named",
-            f"The drills are {', '.join(DRILL_NAMES)}.",
-            "Name at least one.",
+            "No drill specified",
+            f"Available drills: {', '.join(DRILL_NAMES)}.",
+            "Specify at least one drill.",
             "grpo-wizard rehearsal drills",
         )
     validate_drill_names(args.names)
@@ -56,7 +56,7 @@ def start_drills(home: Path, args: argparse.Namespace) -> int:
         if drill["name"] in args.names:
             print(f"Started {drill['name']}: {drill['title']}")
             print(_wrap("When", drill["felt"]))
-    print(f"End it with: {END_DRILLS_COMMAND} {' '.join(args.names)}")
+    print(f"To end {'it' if len(args.names) == 1 else 'them'}: {END_DRILLS_COMMAND} {' '.join(args.names)}")
     return 0
 
 

@@ -17,14 +17,15 @@ from grpo_wizard.tui.commands._arguments import (
 _PURPOSE = """Run GRPO training (NeMo RL on Ray on GKE) in your own Google Cloud project:
 guided, monitored, resumable at every point, and fully removed afterwards.
 
-Without a command, the wizard opens in the terminal. `grpo-wizard rehearse`
-shows all of it on this machine, free and without an account."""
+Without a command, grpo-wizard opens the wizard in the terminal.
+`grpo-wizard rehearse` runs the entire workflow on this machine, free of charge
+and without an account."""
 
 _REHEARSAL_PURPOSE = """Control the emulator that stands in for Google Cloud on this machine, and its
 failure drills. Any command with --rehearse starts the emulator if necessary."""
 
 _EXIT_CODES = """exit codes: 0 success; 1 invalid settings, a failed check or operation,
-a conflict in the plan, or a health warning; 2 wrong usage; 130 interrupted"""
+a conflict in the plan, or a health warning; 2 usage error; 130 interrupted"""
 
 
 class _Parser(argparse.ArgumentParser):

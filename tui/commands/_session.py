@@ -39,11 +39,11 @@ def choose_deployment(home: Home, args: argparse.Namespace) -> str:
     if not names:
         raise CommandUsageError(
             "No deployment found",
-            f"{home.root} does not contain any.",
+            f"{home.root} does not contain any deployments.",
             "Create one with `grpo-wizard init`, or run `grpo-wizard` without a command.",
         )
     raise CommandUsageError(
-        "Several deployments found", f"{', '.join(names)}.", "Name one with --deployment."
+        "Several deployments found", f"{', '.join(names)}.", "Choose one with --deployment."
     )
 
 
@@ -65,12 +65,12 @@ def wrong_mode_error(deployment: Deployment) -> CommandUsageError:
         return CommandUsageError(
             f"{name} is a rehearsal",
             "Without --rehearse, commands use Google Cloud.",
-            "Add --rehearse, or name a real deployment with --deployment NAME.",
+            "Add --rehearse, or choose a real deployment with --deployment NAME.",
         )
     return CommandUsageError(
         f"{name} is a real deployment",
         "With --rehearse, commands use the emulator.",
-        "Omit --rehearse, or name a rehearsal with --deployment NAME --rehearse.",
+        "Omit --rehearse, or choose a rehearsal with --deployment NAME --rehearse.",
     )
 
 
@@ -111,7 +111,7 @@ def require_complete(deployment: Deployment) -> Answers:
     except ValidationErrors as errors:
         rules = "\n       ".join(f"{key}: {rule}" for key, rule in errors.by_field.items())
         raise WizardError(
-            f"The settings of {deployment.name} are incomplete",
+            f"The settings for {deployment.name} are incomplete",
             rules,
             "Complete them in the wizard, or with `init --set`.",
         ) from errors

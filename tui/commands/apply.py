@@ -27,7 +27,7 @@ from grpo_wizard.tui.commands._session import load_deployment, locked_session
 def run(args: argparse.Namespace) -> int:
     if not args.yes:
         raise CommandUsageError(
-            "apply creates billable resources", "", "Review `grpo-wizard plan`, then add --yes."
+            "apply creates billable resources", "", "Review the output of `grpo-wizard plan`, then add --yes."
         )
     if args.until is not None and args.until not in STEP_NAMES:
         raise CommandUsageError(

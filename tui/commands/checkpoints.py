@@ -29,6 +29,6 @@ def _print_checkpoints(listing: CheckpointListing) -> None:
             f"{status_glyph('pass' if row.complete else 'warn')} {row.name:16}{row.state:13}{row.size_bytes / 1e9:10.3f} GB  {row.note or row.path}"
         )
     if listing.resume_step is not None:
-        print(f"A restarted job resumes from step_{listing.resume_step}.")
+        print(f"A restarted job will resume from step_{listing.resume_step}.")
     if listing.warning:
         print(f"{status_glyph('warn')} {listing.warning}")

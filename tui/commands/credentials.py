@@ -22,7 +22,7 @@ def run(args: argparse.Namespace) -> int:
     session = open_session(args)
     file = kubeconfig.path(os.environ)
     name = write_kubeconfig(session, file)
-    print(f"Added context {name} to {file} and made it current.")
+    print(f"Added context {name} to {file} and made it the current context.")
     print(f"Next: kubectl --context={name} get pods --namespace={session.answers.raycluster.namespace}")
     return 0
 
@@ -34,7 +34,7 @@ def write_kubeconfig(session: Session, file: Path) -> str:
     if found is None:
         raise WizardError(
             f"Cluster {cluster} is not running",
-            f"in {place.project_id}, {place.region}",
+            f"No running cluster with this name was found in {place.project_id}, {place.region}.",
             "Run `grpo-wizard apply` to create it.",
         )
     mode = session.deployment.mode

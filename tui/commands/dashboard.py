@@ -21,7 +21,7 @@ async def _forward_dashboard(session: Session, port: int) -> None:
     async with open_head(session.cloud, job_resource(session).parent, port) as head:
         await head.jobs.version()
         print(
-            f"Ray dashboard: {head.dashboard_url} (reachable from this machine only). Press Ctrl+C to stop.",
+            f"Ray dashboard: {head.dashboard_url} (reachable only from this machine). Press Ctrl+C to stop.",
             flush=True,
         )
         await asyncio.Event().wait()

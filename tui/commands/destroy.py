@@ -28,9 +28,11 @@ def run(args: argparse.Namespace) -> int:
     name = choose_deployment(home_of(args), args)
     if args.confirm != name:
         raise CommandUsageError(
-            "destroy needs the deployment's name as confirmation",
-            "" if args.confirm is None else f"{args.confirm} is not {name}.",
-            "Confirm it with --confirm.",
+            "destroy requires the deployment's name as confirmation",
+            ""
+            if args.confirm is None
+            else f"--confirm is {args.confirm}, but the deployment is named {name}.",
+            "Pass the name with --confirm.",
             f"grpo-wizard destroy --confirm {name}",
         )
     with deployment_lock(args):
@@ -62,7 +64,7 @@ def _archive_untouched(store: StateStore, deployment: Deployment, as_json: bool)
     renderer = EventRenderer(deployment.mode, deployment.name, as_json)
     renderer.show(
         events.notice(
-            "Nothing was ever created, so the deployment was removed without contacting the cloud. "
+            "This deployment never created anything, so it was removed without contacting the cloud. "
             f"Its settings are saved in {archived[0]}"
         )
     )
@@ -78,6 +80,6 @@ def _check_project_deletable(session: Session, project: str | None) -> None:
     if project != answers.project_id or record is None or record.origin != "created":
         raise WizardError(
             f"Project {project} was not created by this deployment",
-            "Only such a project can be deleted.",
+            "destroy deletes a project only if the deployment created it.",
             "Omit --delete-project.",
         )

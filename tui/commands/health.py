@@ -47,7 +47,7 @@ def _print_verdict(verdict: HealthReport, rows: Sequence[dict[str, object]], fac
             f"Reward: {rewards[0]:.4f} at step {rows[0]['step']}, {rewards[-1]:.4f} at step {rows[-1]['step']}"
         )
     elif verdict.verdict == "unknown":
-        print("The log contains no training step.")
+        print("The log contains no training steps.")
     if facts.end_reason in _END_MESSAGES and rows:
         print(f"{_END_MESSAGES[facts.end_reason]}: step {rows[-1]['step']} of {rows[-1]['total_steps']}.")
     for finding in verdict.findings:

@@ -69,19 +69,20 @@ def _recover(
     """Create the deployment with the ID in the labels of its resources. A state that records created resources is never replaced."""
     if before is not None and any(record.origin == "created" for record in before.resources.values()):
         raise WizardError(
-            f"The state of {name} is not lost",
+            f"The state of {name} has not been lost",
             "It records resources that this deployment created.",
-            "Continue with it.",
+            "Continue with the existing state.",
             f"grpo-wizard status{_flags(args, name)}",
         )
     found = _find_recovery_candidate(args, store, name, answers)
     if store.home.has_state(name):
         store.archive(name)
     store.create(name, mode_of(args), answers.to_values(), found.deployment_id)
+    count = f"{found.count} resource" + ("" if found.count == 1 else "s")
     AuditLog(store.home.audit_file(name)).append(
         "", "TAKE-OVER", "", found.deployment_id, f"{found.count} resources"
     )
-    print(f"Recovered {found.count} resources labelled grpo-wizard={found.deployment_id}.")
+    print(f"Recovered {count} labelled grpo-wizard={found.deployment_id}.")
 
 
 def _find_recovery_candidate(
@@ -110,9 +111,9 @@ def _find_recovery_candidate(
         )
         raise WizardError(
             "No deployment to recover",
-            f"The resources with these names belong to several owners: {owners}."
+            f"The resources with these names are not all labelled by one deployment: {owners}."
             if owners
-            else "No resource with these names exists.",
+            else "No resources with these names exist.",
             "Run init without --take-over. `apply --adopt` uses existing resources that match.",
         )
     return found
@@ -161,7 +162,7 @@ def _from_file(path: str) -> RawAnswers:
             raise CommandUsageError(
                 f"Unknown key {key} in {path}",
                 "Settings belong in one table per step, such as [networks].",
-                "See all keys.",
+                "List all keys.",
                 "grpo-wizard init --keys",
             )
     return document
@@ -172,7 +173,7 @@ def _parse_set_option(item: str) -> RawAnswers:
     step, dot, field = key.partition(".")
     if not (equals and dot and step and field):
         raise CommandUsageError(
-            f"Invalid --set {item}", "It takes STEP.FIELD=VALUE.", "Example: --set networks.network=my-net"
+            f"Invalid --set {item}", "--set takes STEP.FIELD=VALUE.", "Example: --set networks.network=my-net"
         )
     return {step: {field: as_utf8(value)}}
 
@@ -194,9 +195,14 @@ def validate_answers(given: RawAnswers) -> Answers:
         rules = [f"{key}: {rule}" for key, rule in errors.by_field.items()]
         if errors.unknown_keys:
             raise CommandUsageError(
-                f"Unknown key {', '.join(errors.unknown_keys)}",
-                "\n       ".join(["No step has this field.", *rules]),
-                "See all keys.",
+                f"Unknown {'keys' if len(errors.unknown_keys) > 1 else 'key'} {', '.join(errors.unknown_keys)}",
+                "\n       ".join(
+                    [
+                        f"No step has {'these fields' if len(errors.unknown_keys) > 1 else 'this field'}.",
+                        *rules,
+                    ]
+                ),
+                "List all keys.",
                 "grpo-wizard init --keys",
             ) from errors
         raise WizardError(

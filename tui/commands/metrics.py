@@ -74,7 +74,7 @@ def _print(args: argparse.Namespace, deployment: str | None, document: dict[str,
 
 def _print_table(rows: Sequence[dict[str, object]]) -> None:
     if not rows:
-        print("No training step is complete yet.")
+        print("No training step has completed yet.")
         return
     epochs = any(isinstance(epoch := row.get("epoch"), int) and epoch > 1 for row in rows)
     shown = (_TABLE_COLUMNS[0], _EPOCH_COLUMN, *_TABLE_COLUMNS[1:]) if epochs else _TABLE_COLUMNS

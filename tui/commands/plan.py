@@ -80,9 +80,7 @@ def print_plan(session: Session, decisions: Sequence[Decision]) -> None:
     known, unknown = hourly_cost([d.resource for d in decisions if d.action != "delete"])
     names = f" ({', '.join(unknown)})" if unknown else ""
     print_wrapped(f"Price: {format_hourly_price(known, len(unknown))}{names}", hanging=7)
-    basis = (
-        " in Google Cloud, along the longest chain of dependencies" if estimated_seconds(decisions) else ""
-    )
+    basis = " in Google Cloud, along the longest dependency chain" if estimated_seconds(decisions) else ""
     print_wrapped(f"Time:  {format_estimate(decisions)}{basis}", hanging=7)
     if hint := recovery_hint(decisions):
         print_wrapped(f"Note:  {end_with_period(hint)}", hanging=7)
@@ -110,7 +108,7 @@ def _print_costs(
     known, _ = hourly_cost([d.resource for d in decisions if d.action != "delete"])
     low, high = estimated_range(decisions)
     print_wrapped(
-        f"Total until the job ends, at known prices: {known * low / 3600:,.0f} to {known * high / 3600:,.0f} USD"
+        f"Estimated total until the job ends, at known prices: {known * low / 3600:,.0f} to {known * high / 3600:,.0f} USD"
     )
     limit = spending_limit(session.answers, None)
     budget, limits = BudgetGuard(session.deployment, session.resources(), limit), SpendingLimits(limit)
@@ -119,7 +117,7 @@ def _print_costs(
     notes += spending_notices(decisions, budget, limits)
     if limit is not None and known * high / 3600 > limit:
         notes.append(
-            f"This may exceed project.max_usd, {limit:.2f} USD. Nothing more is created once it is spent"
+            f"This may exceed project.max_usd ({limit:.2f} USD). Nothing more will be created once that much has been spent"
         )
     notes.append(format_reservation_bill(bill) if bill else "")
     for note in filter(None, notes):

@@ -19,9 +19,9 @@ def run(args: argparse.Namespace) -> int:
     home = Path(home_of(args).root)
     if args.drill and args.action != "serve":
         raise CommandUsageError(
-            f"`rehearsal {args.action}` does not take --drill",
+            f"`rehearsal {args.action}` does not accept --drill",
             "Only `rehearsal serve` does.",
-            "Name the drill instead.",
+            "Start the drill by name instead.",
             "grpo-wizard rehearsal drill NAME",
         )
     try:
@@ -73,7 +73,9 @@ def _validate_numbers(args: argparse.Namespace) -> None:
         )
     if not args.idle >= 0:
         raise CommandUsageError(
-            f"Invalid --idle {args.idle:g}", "It takes 0 or more minutes.", "Use 0 to run until stopped."
+            f"Invalid --idle {args.idle:g}",
+            "--idle must be 0 or more minutes.",
+            "Use 0 to run until stopped.",
         )
 
 
@@ -84,9 +86,9 @@ def _file_error(args: argparse.Namespace, error: OSError) -> WizardError:
     for option, given in files.items():
         if given is not None and Path(given) == Path(str(error.filename)):
             verb, fix = (
-                ("read", "Name a readable file.")
+                ("read", "Specify a readable file.")
                 if option == "--faults"
-                else ("write", "Name a file in an existing, writable folder.")
+                else ("write", "Specify a file in an existing, writable folder.")
             )
             return CommandUsageError(f"Cannot {verb} {option} {given}", reason, fix)
     return WizardError("The emulator could not be started", str(error))
@@ -104,7 +106,7 @@ def _status(home: Path, args: argparse.Namespace) -> int:
     print(
         f"Stop it with: {stop}"
         if status["running"]
-        else f"Start it with: {serve}, or any command with --rehearse"
+        else f"Start it with: {serve}, or run any command with --rehearse"
     )
     return 0
 

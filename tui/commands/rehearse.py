@@ -47,7 +47,7 @@ def demo_stages(args: argparse.Namespace) -> list[tuple[str, list[str]]]:
         ("Show the plan", ["plan"]),
         ("Create the resources and train", ["apply", "--yes", "--wait"]),
         ("Show the training metrics", ["metrics"]),
-        ("Diagnose the training", ["health"]),
+        ("Diagnose the training run", ["health"]),
         ("Delete the resources", ["destroy", "--confirm", name]),
     ]
     return [(title, [*arguments, *selection]) for title, arguments in stages]

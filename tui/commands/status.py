@@ -100,7 +100,7 @@ def _format_origin(decision: Decision) -> str:
 
 def _print_cost_to_date(session: Session, so_far: CostToDate, bill: dict[str, object] | None) -> None:
     more = f" + {count_unpriced(len(so_far.unpriced))}" if so_far.unpriced else ""
-    notional = " (not billed: this is a rehearsal)" if session.deployment.mode == "rehearsal" else ""
+    notional = " (not billed, because this is a rehearsal)" if session.deployment.mode == "rehearsal" else ""
     if so_far.since:
         print(f"Spent: {so_far.known_usd:,.2f} USD{more} since {so_far.since}{notional}")
     limit = spending_limit(session.answers, None)

@@ -20,9 +20,9 @@ def run(args: argparse.Namespace) -> int:
             session.deployment.mode, session.deployment.name, {"stopped": stopped, "job": watcher.to_json()}
         )
         return 0
-    already = "" if stopped else " already"
+    verb = "now has" if stopped else "already has"
     print_wrapped(
-        f"Job {watcher.job_id} is {watcher.status}{already}. Its nodes are still running and billed: "
-        "`grpo-wizard destroy` deletes them, `grpo-wizard apply` resumes from the last complete checkpoint."
+        f"Job {watcher.job_id} {verb} status {watcher.status}. Its nodes are still running and being billed: "
+        "use `grpo-wizard destroy` to delete them, or `grpo-wizard apply` to resume from the last complete checkpoint."
     )
     return 0

@@ -14,8 +14,9 @@ def run(args: argparse.Namespace) -> int:
     if not is_interactive():
         plain = plain_mode_trigger(args.plain, os.environ)
         raise CommandUsageError(
-            f"{'Plain mode' if plain else 'The full-screen wizard'} needs a terminal",
-            "Input or output is not a terminal." + (f" Plain mode is enabled by {plain}." if plain else ""),
+            f"{'Plain mode' if plain else 'The full-screen wizard'} requires a terminal",
+            "Standard input or output is not a terminal."
+            + (f" Plain mode is enabled by {plain}." if plain else ""),
             "Use init, check, plan and apply, or `rehearse` for an end-to-end demo.",
             "grpo-wizard rehearse" if args.rehearse else "grpo-wizard init --help",
         )

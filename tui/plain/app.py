@@ -25,14 +25,14 @@ def run(
     it does not exist.
     """
     ui = PlainSession(home, speed, rehearse, create_console(reason, os.environ))
-    ui.console.print(_("grpo-wizard in plain mode, enabled by {reason}.").format(reason=reason))
-    ui.console.print(_("Type ? for help at any question. Ctrl+C quits; your answers are saved."))
+    ui.console.print(_("grpo-wizard is running in plain mode, enabled by {reason}.").format(reason=reason))
+    ui.console.print(_("Type ? at any question for help. Press Ctrl+C to quit; your answers will be saved."))
     with ui.runner:
         try:
             return _main_loop(ui, start, create)
         except (Quit, EOFError):
             ui.console.print()
-            ui.console.print(_("Your answers are saved."))
+            ui.console.print(_("Your answers have been saved."))
             ui.console.print(_resume_hint(ui))
             return 0
         except (KeyboardInterrupt, asyncio.CancelledError):
@@ -85,7 +85,9 @@ def _run_view(ui: PlainSession, view_name: str, just_opened: bool) -> str:
 
 def _print_interrupted(ui: PlainSession) -> None:
     """Say what Ctrl+C leaves running, unless the view has done so."""
-    text = _("Interrupted. Your answers are saved; operations already started in the cloud will finish.")
+    text = _(
+        "Interrupted. Your answers have been saved; operations already started in the cloud will finish."
+    )
     ui.print_goodbye([text, _resume_hint(ui)])
 
 

@@ -15,7 +15,7 @@ from grpo_wizard.state.home import Home
 from grpo_wizard.steps.core.durations import format_duration
 from grpo_wizard.steps.core.text import end_with_period
 from grpo_wizard.tui.plain.console import Console
-from grpo_wizard.tui.style.i18n import _
+from grpo_wizard.tui.style.i18n import _, ngettext
 
 if TYPE_CHECKING:
     from grpo_wizard.tui.controllers.deployment import DeploymentController
@@ -75,7 +75,8 @@ class PlainSession:
         from grpo_wizard.steps.emulator.drills.client import active_drills
 
         names = active_drills(Path(self.home.root))
-        return _("Drill: {names}.").format(names=", ".join(names)) + " " if names else ""
+        text = ngettext("Active drill: {names}.", "Active drills: {names}.", len(names))
+        return text.format(names=", ".join(names)) + " " if names else ""
 
     def print_heading(self, title: str, purpose: str = "") -> None:
         """Print the view's title. A rehearsal is named each time, with its active drills."""
@@ -92,7 +93,7 @@ class PlainSession:
         try:
             while not (await asyncio.wait({task}, timeout=self.heartbeat_seconds))[0]:
                 self.console.print(
-                    _("Still {activity}, {time}.").format(
+                    _("Still {activity} after {time}.").format(
                         activity=activity, time=format_duration(time.monotonic() - started)
                     )
                 )

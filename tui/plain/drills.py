@@ -37,7 +37,7 @@ class DrillView:
         while drills:
             typed = self.console.ask(
                 _(
-                    "Type a number to start or end a drill, {help} and a number to describe it, or e to end all (none):"
+                    "Type a number to start or end a drill, {help} and a number to describe one, or e to end all (none):"
                 ).format(help=HELP)
             )
             if not typed:

@@ -54,7 +54,7 @@ class EventPrinter(RunProgress):
                 return text if self._is_news(f"waiting {name}", detail, now) else ""
             case "resource_done":
                 took = format_duration(float(document.get("seconds", 0.0)))
-                return _("done: {name}, in {time}").format(name=name, time=took)
+                return _("done: {name} in {time}").format(name=name, time=took)
             case "resource_failed":
                 return _("failed: {name}: {title}").format(name=name, title=document.get("title", ""))
             case "retry":
@@ -71,7 +71,7 @@ class EventPrinter(RunProgress):
                     .strip()
                 )
             case "summary":
-                return _("all done") if document.get("ok") else _("not done")
+                return _("all done") if document.get("ok") else _("not finished")
         return ""
 
     def _is_news(self, key: str, detail: str, now: float) -> bool:
@@ -95,7 +95,9 @@ class EventPrinter(RunProgress):
             (r for r in self.resources.values() if r.status == "work"), key=lambda r: r.started or now
         )
         if not unfinished:
-            return _("still running, {time}").format(time=format_duration(now - (self.started_at or now)))
+            return _("still running after {time}").format(
+                time=format_duration(now - (self.started_at or now))
+            )
         names = "; ".join(self._format_pending(resource, now) for resource in unfinished[:_MAX_NAMED])
         more = len(unfinished) - _MAX_NAMED
         return _("still waiting for {names}").format(names=names) + (
@@ -116,7 +118,7 @@ class EventPrinter(RunProgress):
         done = sum(resource.status in ("done", "kept", "gone") for resource in self.resources.values())
         lines = [_("So far, {n} of {all} resources are done.").format(n=done, all=len(self.resources))]
         if self.summary is None and done < len(self.resources):
-            lines.append(_("The run has not finished: it is still running, or was interrupted."))
+            lines.append(_("The run has not finished: either it is still running, or it was interrupted."))
         return lines
 
     def outcome_lines(self) -> list[str]:

@@ -29,7 +29,8 @@ class HomeView:
 
     def run(self) -> str:
         self.ui.print_heading(
-            _("Deployments"), _("Try a rehearsal first: the same questions, no account, no cost.")
+            _("Deployments"),
+            _("Try a rehearsal first: it asks the same questions, needs no account and costs nothing."),
         )
         while True:
             listed = deployment_summaries(self.ui.home, time.time())
@@ -48,9 +49,9 @@ class HomeView:
 
     def _choose(self, names: list[str]) -> str:
         prompt = _(
-            "Type {number}n for new, r for a rehearsal, o to import a partly completed tutorial, {destroy}{drills}or l to leave (l):"
+            "Type {number}n for a new deployment, r for a rehearsal, o to import a partly completed tutorial, {destroy}{drills}or l to leave (l):"
         ).format(
-            number=_("a number to open it, ") if names else "",
+            number=_("a number to open a deployment, ") if names else "",
             destroy=_("d to destroy one, ") if names else "",
             drills=_("x for drills, ") if self._has_drills else "",
         )
@@ -72,7 +73,7 @@ class HomeView:
                 return open_deployment(self.ui, typed if typed in names else names[int(typed) - 1])
             if typed == HELP:
                 self.console.print(
-                    _("Help: nothing is created before Review, which shows the price and asks for a yes.")
+                    _("Help: nothing will be created until you have seen the price in Review and typed yes.")
                 )
             else:
                 self.console.print(

@@ -75,7 +75,7 @@ class JobPrinter:
         left = seconds_left(snapshot)
         if left is not None and math.isfinite(left) and at == len(snapshot.rows) - 1:
             parts.append(
-                _("{time} left, ends around {clock}").format(
+                _("{time} left, ending around {clock}").format(
                     time=format_duration(left), clock=local_time(now + left)
                 )
             )
@@ -127,7 +127,7 @@ class MonitorView:
         self.error: WizardError | None = None
 
     def run(self) -> str:
-        self.ui.print_heading(_("Monitor"), _("Ctrl+C quits; the job keeps running."))
+        self.ui.print_heading(_("Monitor"), _("Press Ctrl+C to quit; the job will keep running."))
         try:
             self.ui.run(self._follow())
         except KeyboardInterrupt:
@@ -176,7 +176,7 @@ class MonitorView:
             "b": _("back to the deployments"),
             "l": _("leave"),
         }
-        heading = _("The job is {status}.").format(status=self.snapshot.status or "LOST")
+        heading = _("Job status: {status}.").format(status=self.snapshot.status or "LOST")
         while (chosen := self.console.choose(heading, options)) == drills.MENU_KEY:
             drills.DrillView(self.ui).run()
         if chosen == "l":
@@ -194,7 +194,7 @@ def confirm_and_stop_job(ui: PlainSession) -> None:
     async def work() -> object:
         return await stop_job(JobWatcher(await ui.active_controller.session()))
 
-    if not ui.console.confirm(_("Stop the job? The nodes keep running and are still billed.")):
+    if not ui.console.confirm(_("Stop the job? The nodes will keep running and will still be billed.")):
         return
     try:
         ui.wait(_("stopping the job"), work())
@@ -207,7 +207,7 @@ def interrupted_message(controller: DeploymentController) -> list[str]:
     from grpo_wizard.tui.controllers.launch import cli_command
 
     return [
-        _("Interrupted. The job keeps running in the cluster, and its nodes are still billed."),
+        _("Interrupted. The job is still running in the cluster, and its nodes are still being billed."),
         _("To monitor it again: {command}").format(command=cli_command(controller, "--plain")),
         _("To stop it: {command}").format(command=cli_command(controller, "stop")),
     ]

@@ -49,7 +49,7 @@ class ReviewView:
         self._numbered_rows: list[ReviewRow] = []
 
     def run(self) -> str:
-        self.ui.print_heading(_("Review"), _("Nothing is created before you launch."))
+        self.ui.print_heading(_("Review"), _("Nothing will be created until you launch."))
         self.refresh()
         while True:
             self._list()
@@ -112,11 +112,15 @@ class ReviewView:
         try:
             resources = all_resources(self.controller.answers(), self.controller.price_book)
         except WizardError:
-            self.console.print(_("Price and time appear once all answers are set."))
+            self.console.print(_("The price and time will appear once all answers are set."))
             return
         known, unknown = hourly_cost(resources)
         names = ", ".join(id.split(".", 2)[2] for id in unknown)
-        free = " " + _("This is a rehearsal: nothing is charged.") if self.controller.is_rehearsal else ""
+        free = (
+            " " + _("This is a rehearsal, so nothing will be charged.")
+            if self.controller.is_rehearsal
+            else ""
+        )
         self.console.print(
             _("Price: {price}").format(
                 price=end_with_period(

@@ -40,7 +40,7 @@ class RunView:
 
     def run(self) -> str:
         self.ui.print_heading(
-            _("Run"), _("Ctrl+C pauses it; operations already started in the cloud will finish.")
+            _("Run"), _("Press Ctrl+C to pause; operations already started in the cloud will finish.")
         )
         source = self.ui.engine or self._attach_to_journal()
         try:
@@ -100,7 +100,9 @@ class RunView:
         """Say at once what keeps running, then wait for the calls in flight. A second Ctrl+C does not wait."""
         self.ui.print_goodbye(interrupted_message(self.controller, source))
         if isinstance(source, EngineRunner) and source.is_running:
-            self.console.print(_("Waiting for the calls in flight. Press Ctrl+C again to quit at once."))
+            self.console.print(
+                _("Waiting for requests in flight to finish. Press Ctrl+C again to quit at once.")
+            )
             self.ui.run(source.pause())
 
     def _menu(self, printer: EventPrinter) -> str:
@@ -108,7 +110,7 @@ class RunView:
         if printer.is_destroy and printer.ok:
             return ""
         if printer.started_at is None:
-            self.console.print(_("Nothing created yet."))
+            self.console.print(_("Nothing has been created yet."))
         options = {
             "a": _("try again"),
             "v": _("review"),
@@ -137,7 +139,7 @@ def interrupted_message(controller: DeploymentController, source: EngineRunner |
     """Return what keeps running after Ctrl+C, and how to continue."""
     if isinstance(source, JournalRunner):
         return [
-            _("Interrupted. The other process keeps running."),
+            _("Interrupted. The other process is still running."),
             _("To follow it again: {command}").format(command=cli_command(controller, "--plain")),
         ]
     printer = _event_printer(source)
@@ -151,10 +153,10 @@ def interrupted_message(controller: DeploymentController, source: EngineRunner |
     )
     resumed = cli_command(controller, "--plain")
     detached = cli_command(controller, *run_args(source.options, controller.name), "--detach")
-    tokens = _("Tokens are not saved: type them again, or set HF_TOKEN and WANDB_API_KEY.")
+    tokens = _("Tokens are not saved, so type them again or set HF_TOKEN and WANDB_API_KEY.")
     return [
         interrupted,
-        _("Existing resources are still billed."),
+        _("Existing resources are still being billed."),
         _("To continue here: {command}").format(command=resumed),
         _("To continue in the background: {command}").format(command=detached),
         *([tokens] if controller.draft.secrets else []),

@@ -167,8 +167,8 @@ class StepView:
             labels = ", ".join(self.step.field(name).label for name in wrong)
             return _("Missing or invalid: {names}.").format(names=labels)
         if not self._blocking_count:
-            return _("Nothing blocks.")
-        return ngettext("{n} check blocks.", "{n} checks block.", self._blocking_count).format(
+            return _("No check is blocking.")
+        return ngettext("{n} check is blocking.", "{n} checks are blocking.", self._blocking_count).format(
             n=self._blocking_count
         )
 
@@ -177,7 +177,7 @@ class StepView:
         back = (
             {"b": _("back")} if adjacent_screen(self.step.name, -1) else {"b": _("back to the deployments")}
         )
-        more = {"c": _("change answers"), "r": _("check again"), "w": _("show what this creates")}
+        more = {"c": _("change answers"), "r": _("check again"), "w": _("show what this step creates")}
         if self.controller.writable and inconclusive(self.results):
             more["e"] = _("enable the APIs (free)")
         return {**forward, **more, **drills.menu_option(self.ui), **back, "l": _("leave")}
@@ -189,13 +189,15 @@ class StepView:
             self.ui.print_error(error)
             return
         self.console.print(
-            _("APIs enabled. They can take a few minutes to take effect; the checks repeat until then.")
+            _(
+                "The APIs are enabled. They can take a few minutes to take effect; the checks will repeat until then."
+            )
         )
         self._run_checks(
-            _("waiting until the APIs take effect"), run_checks_until_effective(self.ui, self.step)
+            _("waiting for the APIs to take effect"), run_checks_until_effective(self.ui, self.step)
         )
         if inconclusive(self.results):
-            self.console.print(_("The APIs are not in effect yet. Check again in a few minutes."))
+            self.console.print(_("The APIs have not taken effect yet. Check again in a few minutes."))
 
     def _print_resources(self) -> None:
         """Print each resource of the step with the equivalent command."""
@@ -203,10 +205,10 @@ class StepView:
         try:
             resources = list(self.step.resources(answers))
         except (NotAnswered, ValueError):
-            self.console.print(_("The resources appear once all answers are set."))
+            self.console.print(_("The resources will appear once all answers are set."))
             return
         if not resources:
-            self.console.print(_("Creates nothing; later steps use these answers."))
+            self.console.print(_("This step creates nothing; later steps use its answers."))
         for resource in resources:
             self.console.print(
                 _("Creates: {kind} {name}.").format(kind=resource.kind.replace("_", " "), name=resource.name)

@@ -35,7 +35,7 @@ class DestroyView:
             return self._retry_menu()
         keep_lustre = any(
             item.deleted and item.retained_with_lustre for item in items
-        ) and self.console.confirm(_("Keep Lustre and its network? Both are still billed."))
+        ) and self.console.confirm(_("Keep Lustre and its network? Both will still be billed."))
         deleted, kept = split(items, keep_lustre)
         self._print_items(deleted, kept)
         name = self.controller.name

@@ -62,6 +62,6 @@ def _request_drills(
         raise process.EmulatorError(str(message)) from None
     except (OSError, ValueError) as error:
         raise process.EmulatorError(
-            f"The emulator at {address.base_url} does not respond ({error})."
+            f"The emulator at {address.base_url} is not responding ({error})."
         ) from None
     return drills

@@ -111,7 +111,7 @@ def kill_orphans(folder: Path) -> int:
         with contextlib.suppress(ValueError, KeyError, OSError):
             left = json.loads(note.read_text(encoding="utf-8"))
             if left["pid"] is not None and is_alive(left["pid"], left["created"]):
-                _log.warning("ending the processes of %s, left by an earlier server", left["pid"])
+                _log.warning("ending the processes of %s, left behind by an earlier server", left["pid"])
             ended += terminate_processes(left["mark"], left["folder"])
             if (Path(left["folder"]) / left["mark"]).exists():
                 shutil.rmtree(left["folder"], ignore_errors=True)
@@ -251,7 +251,7 @@ class LocalRayHead:
             while missed < _MAX_FAILED_CHECKS and supervised.alive:
                 await asyncio.sleep(_HEALTH_CHECK_S)
                 missed = 0 if await self._is_healthy(session) else missed + 1
-        _log.warning("the Ray head of pod %s no longer responds", self.pod.name)
+        _log.warning("the Ray head of pod %s is no longer responding", self.pod.name)
         await supervised.stop()
 
     async def stop(self) -> None:

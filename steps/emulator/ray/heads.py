@@ -44,11 +44,11 @@ class LocalRayHeadManager:
         Raises ConnectionError.
         """
         if not self._enabled:
-            raise ConnectionError("The emulator runs without Ray (--ray none).")
+            raise ConnectionError("The emulator is running without Ray (--ray none).")
         if port not in (DASHBOARD_PORT, AGENT_PORT):
             raise ConnectionError(
                 f"Nothing listens on port {port} of pod {pod.name}: "
-                f"the emulator serves {DASHBOARD_PORT} and {AGENT_PORT}."
+                f"the emulator serves only ports {DASHBOARD_PORT} and {AGENT_PORT}."
             )
         head = self._head(pod)
         async with head.lock:
@@ -64,10 +64,11 @@ class LocalRayHeadManager:
             self._starting
         ):  # one at a time: the limit is checked here, and two cold starts would slow each other down
             running = [other.pod.name for other in self._heads.values() if other.alive]
+            count = f"{len(running)} Ray head{'' if len(running) == 1 else 's'}"
             if len(running) >= self._limit:
                 raise ConnectionError(
-                    f"The emulator already runs {len(running)} Ray heads ({', '.join(running)}): "
-                    "delete a RayCluster first."
+                    f"The emulator is already running {count} ({', '.join(running)}). "
+                    "Delete a RayCluster first."
                 )
             await head.start()
 

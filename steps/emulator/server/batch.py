@@ -74,9 +74,9 @@ def split(content_type: str, raw: bytes) -> list[BatchPart]:
         raise _bad_batch("the body is not multipart/mixed")
     parts = [part for part in message.get_payload() if isinstance(part, Message)]
     if not parts:
-        raise _bad_batch("the body holds no call")
+        raise _bad_batch("the body contains no calls")
     if len(parts) > _MAX_CALLS:  # the limit is documented; the text is inferred
-        raise _bad_batch(f"the batch holds {len(parts)} calls; the maximum is {_MAX_CALLS}")
+        raise _bad_batch(f"the batch contains {len(parts)} calls; the maximum is {_MAX_CALLS}")
     return [_parse_part(part) for part in parts]
 
 
@@ -90,11 +90,11 @@ def _parse_part(part: Message) -> BatchPart:
     first, *lines = head.decode(errors="replace").split("\n")
     words = first.split(" ")
     if len(words) < 2:
-        raise _bad_batch("a part holds no request line")
+        raise _bad_batch("a part contains no request line")
     try:
         url = urlsplit(words[1])
     except ValueError:
-        raise _bad_batch(f"'{words[1]}' is not an address") from None
+        raise _bad_batch(f"'{words[1]}' is not a valid URL") from None
     headers = CIMultiDict({k.strip(): v.strip() for k, _, v in (line.partition(":") for line in lines) if k})
     query = parse_qs(url.query, keep_blank_values=True)
     return BatchPart(str(part.get("Content-ID", "")), words[0].upper(), url.path, query, headers, body)

@@ -70,7 +70,7 @@ class ProxyProtocol(asyncio.Protocol):
             self._reject(
                 transport,
                 "403 Forbidden",
-                f"The emulator serves Google, Hugging Face and W&B, not {target}.",
+                f"The emulator stands in for Google, Hugging Face and W&B, but not for {target}.",
             )
         else:
             transport.pause_reading()  # TLS follows; start_tls resumes reading

@@ -59,7 +59,7 @@ def read_faults(path: Path | None) -> list[RequestFault]:
     """Read a fault file. Raises ValueError, which names the entry and the key."""
     entries = json.loads(path.read_text()) if path else []
     if type(entries) is not list:
-        raise ValueError("The fault file must hold a JSON list.")
+        raise ValueError("The fault file must contain a JSON list.")
     for number, entry in enumerate(entries):
         if (
             not isinstance(entry, dict)

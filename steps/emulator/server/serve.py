@@ -93,9 +93,9 @@ def _print_ready(options: ServerOptions, out: TextIO) -> None:
         return
     env = options.env_file
     how = (
-        f"run `. {shlex.quote(str(env.absolute()))}` in another shell to use it with"
+        f"run `. {shlex.quote(str(env.absolute()))}` in another shell to use the emulator with"
         if env
-        else "start it with --env-file FILE to use it with"
+        else "restart it with --env-file FILE to use the emulator with"
     )
     print(
         f"Ready: {how} gcloud, kubectl and grpo-wizard --rehearse. Press Ctrl+C to stop it.",
@@ -112,7 +112,7 @@ def _exclusive_lock(root: Path) -> Iterator[None]:
     except BlockingIOError:
         os.close(descriptor)
         raise EmulatorError(
-            f"An emulator is already running for {root.parent}: see `grpo-wizard rehearsal status`."
+            f"An emulator is already running for {root.parent}. To check it, run `grpo-wizard rehearsal status`."
         ) from None
     try:
         yield
@@ -200,7 +200,7 @@ async def _listen(
         if port < 0:
             return await _listen(runner, app, authority, token, 0)
         raise EmulatorError(
-            f"Port {port} of 127.0.0.1 cannot be used ({error.strerror}). Choose another with --port, or "
+            f"Port {port} on 127.0.0.1 cannot be used ({error.strerror}). Choose another with --port, or "
             "omit --port to use a free one."
         ) from None
 

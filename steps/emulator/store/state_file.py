@@ -21,8 +21,8 @@ class StoreUnreadable(EmulatorError):
 
     def __init__(self, path: Path, why: str) -> None:
         super().__init__(
-            f"The emulator's state {path} cannot be read: {why}. The file was not changed: move it away to start with "
-            "an empty project, or replace it with a good copy."
+            f"The emulator's state {path} cannot be read: {why}. The file was not changed. Move it away to start with "
+            "an empty project, or replace it with a working copy."
         )
 
 
