@@ -117,7 +117,7 @@ DIFFERENCES: tuple[Difference, ...] = (
     ),
     Difference(
         name="network_policy",
-        what="only pods of the RayCluster may connect to its pods",
+        what="only the RayCluster's own pods may connect to its pods",
         why="Ray accepts jobs from anyone who can connect to it, and the tutorial has no NetworkPolicy",
         answer=lambda a: a.raycluster.network_policy,
         tutorial_value=False,
@@ -134,7 +134,7 @@ DIFFERENCES: tuple[Difference, ...] = (
     Difference(
         name="fluentbit_pinned",
         what="a pinned version of fluent-bit with its own IAM role that reads Ray's log folder but skips runtime_env files",
-        why="the tutorial uses :latest, gives it no Google identity, and mounts an empty folder on the head",
+        why="the tutorial runs fluent-bit:latest without a Google identity and mounts an empty folder on the head",
         resource_kinds=(_PODS, "raycluster.configmap", "raycluster.iam_binding"),
     ),
     Difference(
@@ -208,7 +208,7 @@ DIFFERENCES: tuple[Difference, ...] = (
     ),
     Difference(
         name="ray_job",
-        what="the run is a Ray job",
+        what="the run is submitted as a Ray job",
         why="the tutorial's kubectl exec ends when the terminal closes and leaves no record of the result",
         resource_kinds=("grpo.job",),
     ),
@@ -270,7 +270,7 @@ DIFFERENCES: tuple[Difference, ...] = (
     ),
     Difference(
         name="pull_if_absent",
-        what="images are pulled only if they are not present",
+        what="images are pulled only if they are not already present",
         why="the tutorial pulls a very large image again on every restart",
         resource_kinds=(_PODS,),
     ),

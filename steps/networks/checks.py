@@ -47,7 +47,7 @@ def _unique_names(answers: Answers, reader: CloudReader) -> Iterable[CheckFindin
         yield CheckFinding(
             "block",
             detail=f"Two networks would be named {duplicates[0]}.",
-            fix="Set network, gvnic_prefix and rdma_prefix to different names.",
+            fix="Change networks.network, networks.gvnic_prefix or networks.rdma_prefix.",
         )
     else:
         yield CheckFinding("pass", detail="The three networks have different names.")

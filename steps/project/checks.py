@@ -76,7 +76,7 @@ def _credentials(answers: Answers, reader: CloudReader) -> Iterable[CheckFinding
     if other and "@" in signed_in.account and other != signed_in.account:
         yield CheckFinding(
             "warn",
-            detail=f"gcloud is signed in as {other}, but grpo-wizard uses the credentials of {signed_in.account}. "
+            detail=f"gcloud is signed in as {other}, but grpo-wizard is using the credentials of {signed_in.account}. "
             "Their permissions may differ.",
             fix="gcloud auth application-default login",
         )

@@ -43,7 +43,7 @@ class RayclusterAnswers(StepAnswers, step="raycluster"):
     )
     network_policy: bool = question(
         label="NetworkPolicy",
-        help="Allow only pods of this RayCluster to connect to its pods.",
+        help="Allow only this RayCluster's own pods to connect to its pods.",
         parse=validators.switch,
         default=True,
         kind="switch",
