@@ -93,7 +93,7 @@ def _field_value(field: Field, given: object, answers: Answers) -> AnswerValue:
         if value != "" or default is not None:
             return value
     if default is None:
-        raise InvalidValue(f"must be answered: {field.help[:1].lower()}{field.help[1:]}")
+        raise InvalidValue(f"is required: {field.help[:1].lower()}{field.help[1:]}")
     return default
 
 

@@ -69,13 +69,13 @@ def _decision_error(decision: Decision, options: ApplyOptions, hint: str) -> dic
     id = decision.resource.id
     if decision.action == "conflict":
         fix = (
-            f"Run apply with --replace {id}, which deletes and re-creates it."
+            f"Run apply with --replace {id} to delete and re-create it."
             if "--replace" in decision.note
-            else "Delete it, choose another name, or follow the note."
+            else "Delete the resource or choose a different name, unless the message above suggests another fix."
         )
         return failure(id, "Conflict", decision.note, fix)
     if decision.action == "adopt" and not options.adopt:
-        fix = f"Run apply with --adopt to use it, or choose another name.{hint}"
+        fix = f"Run apply with --adopt to use the existing resource, or choose a different name.{hint}"
         return failure(id, "Not created by this deployment", decision.note, fix)
     return None
 
@@ -133,7 +133,7 @@ async def _execute(
     billable_pending = any(d.action in ("create", "replace") for d in decisions)
     if billable_pending and not result.failed and not options.skip_checks:
         yield events.notice(
-            "Re-running preflight checks before creating billable resources (new APIs can take minutes to take effect)"
+            "Re-running preflight checks before creating billable resources (newly enabled APIs can take a few minutes to take effect)"
         )
         result.failed += await _preflight_failures(session)
     if not result.failed and not options.skip_checks and creates_free_resources(decisions):
@@ -190,7 +190,7 @@ async def _reconcile_all(
         yield event
     failed = {entry["id"] for entry in result.failed}
     skipped = {id: root for id, root in run.skipped.items() if root in failed}
-    for notice in skipped_notices(skipped, "Not created or checked, because {root} failed"):
+    for notice in skipped_notices(skipped, "Not created or checked because {root} failed"):
         yield notice
 
 

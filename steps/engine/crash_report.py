@@ -21,12 +21,14 @@ def unexpected_error(session: Session, error: Exception, doing: str) -> WizardEr
         file = _write_report(folder, error, doing)
     except OSError as refused:
         return WizardError(
-            "Unexpected error", f"{cause} (no report was written: {refused.strerror})", "Report it as a bug."
+            "Unexpected error",
+            f"{cause} (no report could be written: {refused.strerror})",
+            "Report this as a bug.",
         )
     return WizardError(
         "Unexpected error",
         f"{cause} while {doing}",
-        f"Report it as a bug and attach {file}, then run the command again.",
+        f"Report this as a bug and attach {file}. Then run the command again.",
     )
 
 

@@ -59,7 +59,7 @@ def _retain_reason(resource: Resource) -> str:
     name = f"{resource.kind.replace('_', ' ')} {resource.name}"
     if resource.retain_on_destroy or resource.data_source:
         return f"{name}: {resource.note or 'kept by destroy'}"
-    return f"{name} is kept: it was not created by this deployment"
+    return f"{name} is kept because it was not created by this deployment"
 
 
 def _create_pending(session: Session, resource: Resource) -> bool:
@@ -115,7 +115,7 @@ class _ResourceDeleter(ResourceLoop):
             raise CloudError(
                 "conflict",
                 f"{describe(self.resource)} was not created by this deployment",
-                "It is kept.",
+                "It will not be deleted.",
             )
 
     async def _await_pending_create(self) -> None:
@@ -123,7 +123,7 @@ class _ResourceDeleter(ResourceLoop):
         record = self.session.deployment.resources.get(self.resource.id)
         if self.pending_create_done or record is None or not record.operation:
             return
-        self.report_waiting("waiting for its creation to end before deleting it")
+        self.report_waiting("waiting for its creation to finish before deleting it")
         for delay in backoff.poll_intervals(self.time_scale):
             try:
                 progress = await asyncio.to_thread(
@@ -148,9 +148,9 @@ class _ResourceDeleter(ResourceLoop):
         command = f"kubectl describe {resource.kind.replace('_', '')} {resource.name}{namespace}"
         raise CloudError(
             "slow",
-            f"{describe(resource)} takes longer to delete than expected",
-            f"Another resource may still use it. Last seen: {self.last_message or 'being deleted'}.",
-            "Find out what uses it, then re-run destroy to resume.",
+            f"{describe(resource)} is taking longer to delete than expected",
+            f"Another resource may still be using it. Last reported status: {self.last_message or 'being deleted'}.",
+            "Find out what is using it, then re-run destroy to resume.",
             command if "cluster" in resource.parent else "",
         )
 

@@ -47,7 +47,7 @@ async def destroy(session: Session, options: DestroyOptions = _NO_OPTIONS) -> As
     ]
     if left and not result.failed:
         kept = ", ".join(sorted(r.id for r in left))
-        yield events.notice(f"Kept, and still billed where they have a price: {kept}")
+        yield events.notice(f"Kept, and still billed unless free of charge: {kept}")
     if text := _foreign_cost_notice(result.foreign):
         yield events.notice(text)
     following = "destroy" if result.failed else "status" if left else "nothing left"
@@ -62,9 +62,9 @@ def _foreign_cost_notice(foreign: Sequence[Resource]) -> str:
     known, unpriced = hourly_cost(billed)
     parts = [f"{known:.2f} USD/h"] if known else []
     if unpriced:
-        parts.append(f"{len(unpriced)} resource{'s' if len(unpriced) > 1 else ''} without a known price")
+        parts.append(f"an unknown price for {len(unpriced)} resource{'s' if len(unpriced) > 1 else ''}")
     names = ", ".join(r.id for r in billed)
-    return f"Not deleted (not created by this deployment) and still billed at {' + '.join(parts)}: {names}"
+    return f"Not deleted (not created by this deployment) and still billed at {' plus '.join(parts)}: {names}"
 
 
 def _allow_project_delete(resource: Resource, project: str) -> Resource:
@@ -102,7 +102,7 @@ async def delete_resources(
         yield event
     result.existing |= {id: by_id[id] for id in run.skipped if id in session.deployment.resources}
     for notice in skipped_notices(
-        run.skipped, "Not deleted, because {root} still uses them or their dependents"
+        run.skipped, "Not deleted because {root} still uses them or their dependents"
     ):
         yield notice
 

@@ -24,10 +24,10 @@ def estimated_phases(decisions: Sequence[Decision]) -> tuple[tuple[float, float]
 
 
 def format_estimate(decisions: Sequence[Decision]) -> str:
-    """`46–119 m, then the training 2 h 40 m–3 h 04 m`: one format wherever a plan's duration is shown."""
+    """`46–119 m, then 2 h 40 m–3 h 04 m of training`: one format wherever a plan's duration is shown."""
     training = estimated_phases(decisions)[1]
     return format_setup_estimate(decisions) + (
-        f", then the training {format_duration_range(training)}" if training[1] else ""
+        f", then {format_duration_range(training)} of training" if training[1] else ""
     )
 
 

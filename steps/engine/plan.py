@@ -14,6 +14,7 @@ from grpo_wizard.steps.core.model import ABSENT, Drift, ObservedState, Ownership
 Action = Literal["create", "keep", "adopt", "change", "replace", "conflict", "delete"]
 
 MUTATING = ("create", "change", "replace")
+_STATE_WORDS = {"creating": "being created", "failed": "in an error state", "deleting": "being deleted"}
 
 
 @dataclass(frozen=True)
@@ -83,12 +84,15 @@ def _decide_data_source(resource: Resource, observed: ObservedState) -> tuple[Ac
     """A resource that the user named as existing is used as it is; otherwise the plan cannot be carried out."""
     drift = foreign_drift(resource, observed)
     if observed.state == "ready" and not drift:
-        return "keep", "configured as existing: used, never changed and never deleted"
+        return "keep", "configured as existing: used but never changed or deleted"
     if observed.state == "absent":
         return "conflict", "is configured as existing, but was not found"
     if observed.state == "ready":
-        return "conflict", f"is configured as existing, but does not match: {_join(drift)}"
-    return "conflict", f"is configured as existing, but is {observed.state}: {observed.detail}".rstrip(": ")
+        return "conflict", f"is configured as existing, but does not match the configuration: {_join(drift)}"
+    return (
+        "conflict",
+        f"is configured as existing, but is {_STATE_WORDS[observed.state]}: {observed.detail}".rstrip(": "),
+    )
 
 
 def _decide_foreign(resource: Resource, observed: ObservedState, *, adopted: bool) -> tuple[Action, str]:
@@ -98,10 +102,13 @@ def _decide_foreign(resource: Resource, observed: ObservedState, *, adopted: boo
         else "was not created by this deployment"
     )
     if observed.state in ("failed", "deleting"):
-        return "conflict", f"exists, {owner}, and is {observed.state}: {observed.detail}".rstrip(": ")
+        return (
+            "conflict",
+            f"exists, {owner}, and is {_STATE_WORDS[observed.state]}: {observed.detail}".rstrip(": "),
+        )
     if drift := foreign_drift(resource, observed):
-        return "conflict", f"exists, {owner}, and does not match: {_join(drift)}"
-    return ("keep", "adopted") if adopted else ("adopt", f"exists, {owner}, and matches")
+        return "conflict", f"exists, {owner}, and does not match the configuration: {_join(drift)}"
+    return ("keep", "adopted") if adopted else ("adopt", f"exists, {owner}, and matches the configuration")
 
 
 def _decide_managed(
@@ -115,7 +122,10 @@ def _decide_managed(
     if observed.state == "creating" or not observed.drift:
         return "keep", "still being created" if observed.state == "creating" else resource.note
     if resource.kind == "job":
-        return "conflict", f"{observed.drift[0]}; wait for it, or stop it with grpo-wizard stop"
+        return (
+            "conflict",
+            f"its parameters differ from {observed.drift[0].actual}; wait for that job to end, or stop it with grpo-wizard stop",
+        )
     fixed = [d for d in observed.drift if not driver.can_update(d.path)]
     if not fixed:
         return "change", _join(observed.drift)
@@ -124,7 +134,7 @@ def _decide_managed(
 
 def _replacement(resource: Resource, replace: Collection[str], reason: str) -> tuple[Action, str]:
     if resource.kind in PROTECTED_KINDS and resource.id not in replace:
-        return "conflict", f"{reason}; `apply --replace {resource.id}` deletes and re-creates it"
+        return "conflict", f"{reason}; `apply --replace {resource.id}` would delete and re-create it"
     return "replace", reason
 
 
@@ -163,7 +173,7 @@ def _skip_unneeded_apis(decisions: list[Decision]) -> list[Decision]:
     if not others or any(d.action in MUTATING for d in others):
         return decisions
     return [
-        dataclasses.replace(d, action="keep", note="not enabled, and nothing in this plan needs it")
+        dataclasses.replace(d, action="keep", note="not enabled because nothing in this plan needs it")
         if d.action == "create" and d.resource.kind == "api"
         else d
         for d in decisions

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _MAX_CONCURRENCY = 24
 _MAX_SERVICES_NAMED = 3
 _SKIP = "Correct the settings, or skip the checks with --skip-checks."
-_RETRY = "A new API can take minutes to take effect: re-run apply, or skip the checks with --skip-checks."
+_RETRY = "A newly enabled API can take a few minutes to take effect. Re-run apply, or skip the checks with --skip-checks."
 _BLOCKING_CAUSES = {
     "auth": "Sign-in",
     "clock": "System clock",
@@ -44,8 +44,8 @@ class Pending:
     @property
     def detail(self) -> str:
         if self.reason == "project":
-            return "Runs once the project exists."
-        return f"Waits for {self.service or 'an API'}, which apply enables."
+            return "Will run once the project exists."
+        return f"Waiting for {self.service or 'an API'}, which apply will enable."
 
 
 @dataclass(frozen=True)
@@ -152,12 +152,12 @@ def fold_pending(results: Sequence[CheckResult]) -> tuple[list[CheckResult], lis
 
 def _format_pending(reason: str, group: Sequence[CheckResult]) -> str:
     if reason == "project":
-        return f"{len(group)} checks wait until the project exists."
+        return f"{len(group)} checks will run once the project exists."
     services = {result.pending.service.partition(".")[0]: None for result in group if result.pending}
     names = [name for name in services if name]
     more = ", …" if len(names) > _MAX_SERVICES_NAMED else ""
     listed = f" ({', '.join(names[:_MAX_SERVICES_NAMED])}{more})" if names else ""
-    return f"{len(group)} checks wait for APIs that apply enables{listed}."
+    return f"{len(group)} checks are waiting for APIs that apply will enable{listed}."
 
 
 async def run_checks(steps: Iterable[Step], answers: Answers, reader: CloudReader) -> list[CheckResult]:
@@ -209,4 +209,4 @@ def _pending_failure(result: CheckResult) -> dict[str, str]:
     if result.pending and result.pending.reason == "project":
         return failure(f"check {result.id}", "The project does not exist yet", "", _RETRY)
     service = (result.pending and result.pending.service) or "An API"
-    return failure(f"check {result.id}", f"{service} is not in effect yet", "", _RETRY)
+    return failure(f"check {result.id}", f"{service} has not taken effect yet", "", _RETRY)

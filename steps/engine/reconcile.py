@@ -100,7 +100,7 @@ class _ResourceReconciler(ResourceLoop):
         remedy = diagnosis.remedy if diagnosis else ""
         raise CloudError(
             "slow",
-            f"{describe(self.resource)} takes longer than expected",
+            f"{describe(self.resource)} is taking longer than expected",
             diagnosis.cause if diagnosis else self.last_message,
             remedy or "Check it in the Google Cloud console, then re-run apply to resume.",
         )
@@ -149,7 +149,7 @@ class _ResourceReconciler(ResourceLoop):
             "failed",
             f"{describe(self.resource)} is in an error state",
             observed.detail,
-            "Re-run apply: it re-creates the resource if no data would be lost; otherwise see `plan`.",
+            "Re-run apply: it will re-create the resource unless that would lose data. Run plan to see what it would do.",
         )
 
     def _note_progress(self, observed: ObservedState) -> None:
@@ -193,11 +193,11 @@ class _ResourceReconciler(ResourceLoop):
         if not await self._is_ours(observed):
             raise CloudError(
                 "conflict",
-                f"{describe(self.resource)} exists and was not created by this deployment",
+                f"{describe(self.resource)} already exists and was not created by this deployment",
                 "It does not match the configuration."
                 if foreign_drift(self.resource, observed)
-                else "It appeared after the plan.",
-                "Run apply with --adopt to use it, or choose another name.",
+                else "It appeared after the plan was made.",
+                "Run apply with --adopt to use the existing resource, or choose a different name.",
             )
         if observed.drift and self.update_pending:
             self.update_pending = False

@@ -135,7 +135,7 @@ def _on_api_disabled(session: Session, resource: Resource, error: CloudError, st
     if strict:
         raise CloudError(
             "api_disabled",
-            f"{title}, so this deployment's resources behind it cannot be read",
+            f"{title}, so this deployment's resources that depend on it cannot be read",
             f"The {resource.kind.replace('_', ' ')} {resource.name} may still exist and be billed.",
             "Enable the API, then re-run the command.",
             error.command,
@@ -171,9 +171,7 @@ async def _read_with_retry(
         return await read(session, resource, outputs)
     except CloudError as error:
         if error.transient and not error.status and session.cloud.mode == "rehearsal":
-            error.fix = (
-                "The emulator does not answer. Re-run the command, which starts it if it is not running."
-            )
+            error.fix = "The emulator is not responding. Re-run the command, which will start it if it is not running."
         raise
 
 

@@ -10,7 +10,7 @@ from grpo_wizard.steps.engine.plan import MUTATING, Decision
 from grpo_wizard.steps.pricing.book import hourly_cost
 from grpo_wizard.steps.pricing.budget import BudgetGuard, SpendingLimits
 
-_FIX = "Set the limit to 0 (no limit), or start anyway with --skip-checks: it then counts known prices only."
+_FIX = "Set the limit to 0 (no limit), or proceed with --skip-checks; the limit will then count only known prices."
 
 
 def planned_resources(decisions: Sequence[Decision], priced: Sequence[Resource]) -> list[Resource]:
@@ -55,7 +55,7 @@ def spending_errors(
         found.append(
             {
                 "id": "price",
-                "title": f"{known:.2f} USD/h exceeds the limit of {limits.usd_per_hour:.2f} USD/h",
+                "title": f"The cost of {known:.2f} USD/h exceeds the limit of {limits.usd_per_hour:.2f} USD/h",
                 "detail": "",
                 "fix": "Raise --max-usd-per-hour.",
             }
@@ -69,9 +69,9 @@ def spending_errors(
         found.append(
             {
                 "id": "price",
-                "title": "The spending limit cannot be enforced: no price is known for "
+                "title": "The spending limit cannot be enforced because no price is known for "
                 + describe_unpriced(unpriced),
-                "detail": "Prices come from the Cloud Billing Catalog and a built-in list; neither names one.",
+                "detail": "Neither the Cloud Billing Catalog nor the built-in price list includes a price.",
                 "fix": _FIX,
             }
         )
@@ -90,7 +90,7 @@ def spending_notices(
     unpriced = unpriced_resources(decisions, budget.resources) if limits.any_set else []
     if unpriced and (allow_unpriced or budget.deployment.mode == "rehearsal"):
         found.append(
-            f"The spending limit counts known prices only; no price is known for {describe_unpriced(unpriced)}."
+            f"The spending limit counts only known prices, but no price is known for {describe_unpriced(unpriced)}."
         )
     return found
 

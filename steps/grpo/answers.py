@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
 
 _path = validators.text(
-    r"/data/[^\x00-\x1f'\"\\]{1,200}", "must be a path below /data, where Lustre is mounted"
+    r"/data/[^\x00-\x1f'\"\\]{1,200}", "must be a path under /data, where Lustre is mounted"
 )
 _dataset = validators.text(r"openai/gsm8k", "must be openai/gsm8k, the tutorial's data set")
 _model = validators.text(
-    r"[A-Za-z0-9][\w.-]*/[\w.-]+", "must be a model on Hugging Face such as google/gemma-3-27b-it"
+    r"[A-Za-z0-9][\w.-]*/[\w.-]+", "must be a model on Hugging Face, such as google/gemma-3-27b-it"
 )
 
 
@@ -48,7 +48,7 @@ class GrpoAnswers(StepAnswers, step="grpo"):
 
     recipe: str = question(
         label="Recipe",
-        help="The NeMo RL v0.5.0 configuration to start from. Recipes for the fewest GPUs come first.",
+        help="The NeMo RL v0.5.0 configuration to start from. Recipes that need the fewest GPUs are listed first.",
         parse=recipes.parse_recipe,
         default="grpo-gemma3-27b-it-8n4g-fsdp2tp4-actckpt-long",
         kind="choice",
@@ -76,48 +76,48 @@ class GrpoAnswers(StepAnswers, step="grpo"):
     )
     num_prompts_per_step: int = question(
         label="Prompts per step",
-        help="Each prompt gives one group of generations.",
+        help="Each prompt produces one group of generations.",
         parse=validators.integer(1, 65536),
         default=16,
         kind="integer",
     )
     num_generations_per_prompt: int = question(
         label="Generations per prompt",
-        help="Size of the group that advantages are relative to: at least 2, preferably 3 or more.",
+        help="Size of the group within which advantages are computed: at least 2, preferably 3 or more.",
         parse=validators.integer(1, 4096),
         default=32,
         kind="integer",
     )
     colocated: bool = question(
         label="Colocated",
-        help="Generate on the GPUs that also train. Off: one node generates, the others train.",
+        help="Generate on the GPUs that also train. If off, one node generates and the others train.",
         parse=validators.switch,
         default=False,
         kind="switch",
     )
     checkpoint_dir: str = question(
         label="Checkpoints",
-        help="A directory on Lustre. If it contains step_N, the run resumes from there.",
+        help="A directory on Lustre. If it contains step_N, the run will resume from there.",
         parse=_path,
         default="/data/nemo_rl_gemma3_27b",
     )
     wandb: bool = question(
         label="Weights & Biases",
-        help="Log the run to Weights & Biases. Requires the key.",
+        help="Log the run to Weights & Biases. Requires an API key.",
         parse=validators.switch,
         default=False,
         kind="switch",
     )
     seed: int = question(
         label="Seed",
-        help="Determines the order of prompts and the sampling.",
+        help="Determines the prompt order and the sampling.",
         parse=validators.integer(0, 2**31 - 1),
         default=42,
         kind="integer",
     )
     after_job: str = question(
         label="After the job",
-        help="release: delete the GPU nodes some minutes after the job ends. keep: keep them.",
+        help="release: delete the GPU nodes some time after the job ends. keep: keep them.",
         parse=validators.choice(("release", "keep")),
         default="release",
         kind="choice",
@@ -125,7 +125,7 @@ class GrpoAnswers(StepAnswers, step="grpo"):
     )
     release_minutes: float = question(
         label="Release after",
-        help="Minutes between the end of the job and the release.",
+        help="Minutes between the end of the job and the release of the GPU nodes.",
         parse=validators.number(0, 10080),
         default=30,
         kind="number",
@@ -133,7 +133,7 @@ class GrpoAnswers(StepAnswers, step="grpo"):
     )
     max_hours: float = question(
         label="Time limit",
-        help="Hours after which the job is stopped and the GPU nodes are released in any case. 0: no limit.",
+        help="Hours after which the job is stopped and the GPU nodes are released in every case. 0: no limit.",
         parse=validators.number(0, 8760),
         default=24,
         kind="number",
@@ -148,7 +148,7 @@ class GrpoAnswers(StepAnswers, step="grpo"):
     )
     generation_nodes: int = question(
         label="Generation nodes",
-        help="Number of nodes that generate if not colocated.",
+        help="Number of nodes used for generation if it is not colocated.",
         parse=validators.integer(1, 63),
         default=1,
         kind="integer",
@@ -173,7 +173,7 @@ class GrpoAnswers(StepAnswers, step="grpo"):
     )
     gpu_memory_utilization: float = question(
         label="vLLM memory share",
-        help="Share of GPU memory for generation.",
+        help="Share of GPU memory that vLLM may use for generation.",
         parse=validators.number(0.05, 0.98),
         default=lambda a: recipes.recipe(a.grpo.recipe)["vllm_memory"] if a.grpo.colocated else 0.9,
         kind="number",
@@ -181,7 +181,7 @@ class GrpoAnswers(StepAnswers, step="grpo"):
     )
     final_number_answers: bool = question(
         label="Final-number answers",
-        help="Give NeMo RL only the number after ####. With the raw column every reward is 0.",
+        help="Pass only the number after #### to NeMo RL. With the raw column, every reward is 0.",
         parse=validators.switch,
         default=True,
         kind="switch",
@@ -189,7 +189,7 @@ class GrpoAnswers(StepAnswers, step="grpo"):
     )
     checkpoint_gb: int = question(
         label="Checkpoint size",
-        help="In GB, to check whether checkpoints fit on Lustre. 0: unknown.",
+        help="In GB. Used to check whether checkpoints fit on Lustre. 0: unknown.",
         parse=validators.integer(0, 100_000),
         default=lambda a: recipes.checkpoint_gb(a.grpo.recipe),
         kind="integer",
@@ -198,7 +198,7 @@ class GrpoAnswers(StepAnswers, step="grpo"):
     )
     overrides: list[str] = question(
         label="Additional overrides",
-        help="Additional Hydra overrides, separated by spaces. Quote a value that contains spaces.",
+        help="Additional Hydra overrides, separated by spaces. Quote values that contain spaces.",
         parse=_parse_overrides,
         default=[],
         advanced=True,

@@ -66,13 +66,13 @@ def _gold_answers(answers: Answers, reader: CloudReader) -> Iterable[CheckFindin
     bad = unscorable_gold_answers((row["answer"] for row in rows), form)
     if not bad:
         yield CheckFinding(
-            "pass", detail=f"Gold answers are final numbers (checked on {len(rows)} sample rows)."
+            "pass", detail=f"The gold answers of all {len(rows)} sample rows are final numbers."
         )
         return
     shown = bad[0] if len(bad[0]) <= 60 else f"{bad[0][:28]} … {bad[0][-28:]}"
     detail = (
-        f"{len(bad)} of {len(rows)} sample gold answers are not final numbers, such as {shown!r}: no model answer "
-        "equals them, so every reward is 0 and the model learns nothing."
+        f"{len(bad)} of {len(rows)} sample gold answers are not final numbers, such as {shown!r}. No model answer "
+        "can equal them, so every reward would be 0 and the model would learn nothing."
     )
     # The raw column is chosen on purpose (the tutorial as it is); anything else is a defect.
     level: Level = "warn" if form == "raw" else "block"
@@ -95,7 +95,7 @@ def _memory(answers: Answers, reader: CloudReader) -> Iterable[CheckFinding]:
     run, estimate = RunLayout.from_answers(answers), memory.estimate_run(answers)
     if run.train_gpus < 1:
         return  # R1 and R2 report it
-    share = "" if estimate.share is None else f", {estimate.share:.0%} during training"
+    share = "" if estimate.share is None else f", {estimate.share:.0%} used during training"
     yield CheckFinding(
         _LEVELS[estimate.fit],
         detail=f"{estimate.gpu}: {_FIT_WORDS[estimate.fit]}{share}. {estimate.text()}",

@@ -16,7 +16,9 @@ _SLOW_STEP_SECONDS, _FAST_STEP_SECONDS, _SETUP_SECONDS = 1076.0, 925.0, 300.0
 _MODEL, _SIZE_B, _SAMPLES_PER_GPU = "google/gemma-3-27b-it", 27.4, 64
 _SPREAD = 0.5  # of a scaled figure, either way: response lengths and kernels differ that much
 _UNKNOWN_SIZE = DurationEstimate(
-    _SETUP_SECONDS, 24 * 3600.0, "no figure is published, and the catalog does not have the model's size"
+    _SETUP_SECONDS,
+    24 * 3600.0,
+    "there is no published figure, and the catalog does not list the model's size",
 )
 
 
@@ -39,7 +41,7 @@ class TrainingEstimate(DurationEstimate):
     def remaining_after(self, steps: int) -> TrainingEstimate:
         """Estimate the steps that are left once `steps` of them are in a checkpoint; setup is repeated."""
         left = max(0, self.steps - steps)
-        source = f"{left} of {self.steps} steps are left; {self.source}"
+        source = f"{left} of {self.steps} steps left; {self.source}"
         return self.from_steps(left, self.step_low, self.step_high, self.limit, source)
 
 
@@ -50,13 +52,13 @@ def estimate_training(answers: Answers) -> DurationEstimate:
     if size is None or run.train_gpus < 1:
         return _UNKNOWN_SIZE
     load = (run.samples_per_step / run.train_gpus / _SAMPLES_PER_GPU) * (size / _SIZE_B)
-    published = "925 to 1,076 s per step and 300 s of setup (Google's published log of 2026-02-27)"
+    published = "925 to 1,076 s per step and 300 s of setup (Google's published log, 2026-02-27)"
     if run.model_name == _MODEL and load == 1:
         low, high, source = _FAST_STEP_SECONDS, _SLOW_STEP_SECONDS, published
     else:
         low, high = _FAST_STEP_SECONDS * load * (1 - _SPREAD), _SLOW_STEP_SECONDS * load * (1 + _SPREAD)
-        source = f"scaled by model size and samples per GPU from {published}, minus or plus 50 %"
+        source = f"scaled by model size and samples per GPU from {published}, plus or minus 50%"
     limit = float(answers.grpo.max_hours) * 3600 or float("inf")
     if _SETUP_SECONDS + steps * high > limit:
-        source += f"; stopped after {answers.grpo.max_hours:g} hours (grpo.max_hours)"
+        source += f"; capped at {answers.grpo.max_hours:g} hours (grpo.max_hours)"
     return TrainingEstimate.from_steps(steps, low, high, limit, source)

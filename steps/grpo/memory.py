@@ -76,12 +76,12 @@ class MemoryEstimate:
     def text(self) -> str:
         """The figures in two sentences."""
         if self.state_gb is None or self.share is None or self.weights_gb is None:
-            return "The catalog does not have this model's size."
-        logits = "" if self.logits_gb is None else f" and {self.logits_gb:.1f} GB of logits"
+            return "The catalog does not list this model's size."
+        logits = "" if self.logits_gb is None else f" and {self.logits_gb:.1f} GB for logits"
         at_once = "" if self.sequences is None else f", enough for {self.sequences} full-length sequences"
         return (
-            f"Training needs {self.state_gb:.1f} GB of state{logits}, {self.share:.0%} of {self.memory_gb:.0f} GB, plus activations. "
-            f"vLLM needs {self.weights_gb:.1f} GB of weights and has {max(0.0, self.cache_gb or 0.0):.1f} GB for keys and values{at_once}."
+            f"Training needs {self.state_gb:.1f} GB for state{logits} ({self.share:.0%} of {self.memory_gb:.0f} GB), plus activations. "
+            f"vLLM needs {self.weights_gb:.1f} GB for weights and has {max(0.0, self.cache_gb or 0.0):.1f} GB left for keys and values{at_once}."
         )
 
 

@@ -48,12 +48,12 @@ def parse_override(text: str) -> Override:
     except HydraException as error:
         reason = str(error).splitlines()[0]
         raise InvalidValue(
-            f"must be Hydra overrides such as grpo.val_period=5 or +data.shuffle=false; {text} is not valid: {reason}"
+            f"must be Hydra overrides such as grpo.val_period=5 or +data.shuffle=false; {text} is invalid: {reason}"
         ) from error
     if not parsed.key_or_group:
         raise InvalidValue(f"must have a key before the equals sign, unlike {text}")
     if parsed.is_sweep_override():
-        raise InvalidValue(f"must have one value per key; {text} is a sweep")
+        raise InvalidValue(f"must have one value per key, but {text} is a sweep")
     return Override(parsed.key_or_group, parsed.value(), text, parsed.is_delete())
 
 

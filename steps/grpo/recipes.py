@@ -40,7 +40,7 @@ def parse_recipe(raw: object) -> str:
     name = str(raw).strip().rpartition("/")[2].removesuffix(".yaml")
     if name not in recipes_by_name():
         raise InvalidValue(
-            "must be a GRPO recipe of NeMo RL v0.5.0, such as grpo-gemma3-27b-it-8n4g-fsdp2tp4-actckpt-long"
+            "must be a NeMo RL v0.5.0 GRPO recipe, such as grpo-gemma3-27b-it-8n4g-fsdp2tp4-actckpt-long"
         )
     return name
 

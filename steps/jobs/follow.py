@@ -41,8 +41,8 @@ def job_failures(watcher: JobWatcher) -> list[dict[str, str]]:
     return [
         {
             "id": "grpo.job",
-            "title": f"The job is {watcher.status or 'LOST'}",
+            "title": f"Job status: {watcher.status or 'LOST'}",
             "detail": watcher.detail[-400:],
-            "fix": "Run grpo-wizard health for the cause. Apply resumes from the last complete checkpoint.",
+            "fix": "Run grpo-wizard health to find the cause. Then run apply to resume from the last complete checkpoint.",
         }
     ]

@@ -76,11 +76,13 @@ class JobWatcher:
             if self.job_id:
                 raise JobNotFound(
                     "The job is lost",
-                    f"The Ray head was restarted and no longer knows {self.job_id}.",
-                    "Run apply: it submits the job again, which resumes from the last complete checkpoint.",
+                    f"The Ray head was restarted and has no record of {self.job_id}.",
+                    "Run apply to submit the job again. It will resume from the last complete checkpoint.",
                     "grpo-wizard apply --yes",
                 )
-            raise JobNotFound("No job was submitted yet", "", "Submit it.", "grpo-wizard apply --yes")
+            raise JobNotFound(
+                "No job has been submitted yet", "", "Submit the job.", "grpo-wizard apply --yes"
+            )
         self._set_job(own[0])
         return own[0]
 
@@ -230,12 +232,12 @@ class JobWatcher:
 
 def _job_ended_error(id: str, status: str) -> JobNotFound:
     fix, command = (
-        ("Nothing is left to do; raise grpo.max_num_steps to train on.", "grpo-wizard status")
+        ("Nothing is left to do. To train further, raise grpo.max_num_steps.", "grpo-wizard status")
         if status == "SUCCEEDED"
-        else ("Run apply: it resumes from the last complete checkpoint.", "grpo-wizard apply --yes")
+        else ("Run apply to resume from the last complete checkpoint.", "grpo-wizard apply --yes")
     )
-    why = f"{id} has ended, and the Ray head, which was restarted since, no longer knows it."
-    return JobNotFound(f"The job is {status}", why, fix, command)
+    why = f"{id} has ended. The Ray head has since been restarted and has no record of it."
+    return JobNotFound(f"Job status: {status}", why, fix, command)
 
 
 def _is_auth_error(error: Exception) -> bool:
@@ -272,7 +274,7 @@ async def load_job(session: Session) -> JobWatcher:
             raise
         if not watch.job_id:
             raise JobNotFound(
-                "No job was submitted yet", error.title, "Submit it.", "grpo-wizard apply --yes"
+                "No job has been submitted yet", error.title, "Submit the job.", "grpo-wizard apply --yes"
             ) from error
         await asyncio.to_thread(watch.read_spool)
         last = session.deployment.job.status if session.deployment.job and blind else ""

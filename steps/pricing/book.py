@@ -33,7 +33,7 @@ class PriceQuote:
         return replace(self, usd=None if self.usd is None else round(self.usd * count, 4))
 
 
-UNKNOWN_PRICE = PriceQuote(None, "no source gives a price")
+UNKNOWN_PRICE = PriceQuote(None, "no source lists a price")
 
 
 @dataclass(frozen=True)
@@ -115,7 +115,9 @@ class PriceBook:
         if not dates:
             return None
         return PriceQuote(
-            round(total, 4), f"Cloud Billing Catalog, read {self.read_at}", max(dates) or self.read_at[:10]
+            round(total, 4),
+            f"Cloud Billing Catalog, retrieved {self.read_at}",
+            max(dates) or self.read_at[:10],
         )
 
 

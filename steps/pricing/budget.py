@@ -111,7 +111,7 @@ class BudgetGuard:
         """Return a sentence from 80 % of the limit on; empty below."""
         if self.limit is None or self.spent_usd() < WARNING_FRACTION * self.limit:
             return ""
-        return f"{self.spent_usd():.2f} USD of the limit of {self.limit:.2f} USD are spent"
+        return f"{self.spent_usd():.2f} USD of the {self.limit:.2f} USD limit has been spent"
 
     def limit_error(self) -> dict[str, str] | None:
         """Explain why nothing more is created; None while the limit is not reached."""
@@ -119,8 +119,8 @@ class BudgetGuard:
             return None
         return {
             "id": "price",
-            "title": f"Spending limit reached: {self.spent_usd():.2f} of {self.limit:.2f} USD are spent",
-            "detail": "Nothing more is created. Existing resources are still billed.",
+            "title": f"Spending limit reached: {self.spent_usd():.2f} of {self.limit:.2f} USD has been spent",
+            "detail": "No more resources will be created. Existing resources are still billed.",
             "fix": "Raise project.max_usd or --max-usd, or delete the resources with grpo-wizard destroy.",
         }
 

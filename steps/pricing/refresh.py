@@ -63,7 +63,7 @@ async def refresh_prices(
         reading = asyncio.to_thread(_read_catalog, session.cloud, cache_in, 0.0 if retry else _RETRY_AFTER_S)
         answer = await asyncio.wait_for(reading, deadline)
     except TimeoutError:
-        answer = _CatalogAnswer(None, "the Cloud Billing Catalog takes too long to answer")
+        answer = _CatalogAnswer(None, "the Cloud Billing Catalog did not respond in time")
     if answer.price_book is not None:
         session.price_book = answer.price_book
         return ""
@@ -98,7 +98,7 @@ def _read_catalog(cloud: CloudContext, cache_in: Path | None, ttl: float) -> _Ca
 
 
 def _describe(book: PriceBook) -> str:
-    return f"prices read {book.read_at}" if book.skus else "the built-in price list"
+    return f"prices retrieved {book.read_at}" if book.skus else "the built-in price list"
 
 
 def _price_book(rows: Iterable[Mapping[str, object]], read_at: float) -> PriceBook:

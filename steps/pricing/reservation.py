@@ -46,9 +46,9 @@ async def reservation_bill(session: Session) -> dict[str, object] | None:
 def format_reservation_bill(bill: dict[str, object]) -> str:
     """Return the bill as a sentence."""
     size = f"{bill['machines']} x {bill['machine_type']}" if bill["machines"] else "size unknown"
-    cost = f"{bill['usd_per_hour']:.2f} USD/h" if bill["usd_per_hour"] else "at an unknown price"
-    end = f"until {bill['ends']}" if bill["ends"] else "until someone deletes it, because it has no end time"
+    cost = f"at {bill['usd_per_hour']:.2f} USD/h" if bill["usd_per_hour"] else "at an unknown price"
+    end = f"until {bill['ends']}" if bill["ends"] else "until it is deleted (it has no end time)"
     return (
-        f"reservation {bill['name']} ({size}) is billed {cost} whether its machines are used or not, "
-        f"also after destroy, {end}"
+        f"reservation {bill['name']} ({size}) is billed {cost} {end}, even after destroy "
+        "and whether or not its machines are used"
     )

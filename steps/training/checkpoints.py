@@ -100,11 +100,11 @@ def _check_completeness(row: Checkpoint, names: list[str]) -> Checkpoint:
         row.missing.append(_WEIGHTS_DIR.rstrip("/"))
     if row.state == "complete" and row.missing:
         row.state = "incomplete"
-        row.note = "Files are missing. Move the folder away, or the job fails at its start."
+        row.note = "Files are missing. Move the folder away, or the job will fail at startup."
     elif row.state == "interrupted":
-        row.note = "The save was interrupted or is still running."
+        row.note = "The save was interrupted or is still in progress."
     elif row.state == "swap":
-        row.note = "Left by a crash during the rename: it may be the only good copy of its step."
+        row.note = "Left behind by a crash during the rename. It may be the only good copy of its step."
     return row
 
 
@@ -122,7 +122,7 @@ def _build_listing(rows: list[Checkpoint]) -> CheckpointListing:
     if not named:
         kept = [row for row in rows if row.state == "swap" and not row.missing]
         warning = (
-            f"Only {kept[-1].name} is complete: rename it to step_{kept[-1].step} to resume from it."
+            f"Only {kept[-1].name} is complete. Rename it to step_{kept[-1].step} to resume from it."
             if kept
             else ""
         )
@@ -134,8 +134,8 @@ def _build_listing(rows: list[Checkpoint]) -> CheckpointListing:
         ""
         if newest.complete
         else (
-            f"{newest.name} is not complete ({', '.join(newest.missing)} missing), "
-            "but NeMo RL would resume from it: move it away."
+            f"{newest.name} is incomplete ({', '.join(newest.missing)} missing), "
+            "but NeMo RL would resume from it. Move it away."
         )
     )
     return CheckpointListing(rows, newest.step, max(whole) if whole else None, warning)

@@ -88,8 +88,8 @@ def _not_finite(ctx: HealthContext) -> RuleMatch | None:
         ]
         if bad:
             return RuleMatch(
-                f"{bad[0][0]} is {json_safe(bad[0][1])} since step {row.step}",
-                f"step {row.step}: {', '.join(name for name, _ in bad)} nan or inf",
+                f"{bad[0][0]} has been {json_safe(bad[0][1])} since step {row.step}",
+                f"step {row.step}: nan or inf in {', '.join(name for name, _ in bad)}",
                 row.step,
             )
     return None
@@ -137,7 +137,7 @@ def _zero_variance(ctx: HealthContext) -> RuleMatch | None:
     if share <= 0.5:
         return None
     return RuleMatch(
-        f"{share:.0%} of the groups give no learning signal: all their rewards are equal",
+        f"{share:.0%} of the groups give no learning signal because all their rewards are equal",
         f"step {last.step}: {round(share * last.groups)} of {last.groups} groups",
         last.step,
         "critical" if share > 0.9 else "warning",
@@ -157,8 +157,8 @@ def _kl_error(ctx: HealthContext) -> RuleMatch | None:
         return None
     since = next(step for step, value in values if value > 1e-3)
     return RuleMatch(
-        f"Generation KL Error is {recent[-1]:.4f}; expected at most 0.001",
-        f"last steps: {', '.join(f'{value:.4f}' for value in recent)}",
+        f"Generation KL Error is {recent[-1]:.4f}, but should be at most 0.001",
+        f"latest steps: {', '.join(f'{value:.4f}' for value in recent)}",
         since,
     )
 
@@ -170,7 +170,7 @@ def _prob_error(ctx: HealthContext) -> RuleMatch | None:
     step, value = values[-1]
     return RuleMatch(
         f"Training and generation disagree on probabilities (token_mult_prob_error {value:.3f})",
-        f"step {step}: {value:.3f}; about 1.0 is expected, above 1.05 needs attention",
+        f"step {step}: {value:.3f}; about 1.0 is expected; values above 1.05 need attention",
         step,
     )
 
@@ -195,8 +195,8 @@ def _length_explosion(ctx: HealthContext) -> RuleMatch | None:
     if not grown or gained:
         return None
     return RuleMatch(
-        f"Answers have grown to {last:.0f} tokens without a better reward",
-        f"step {row.step}: {last:.1f} tokens; the steps before: {usual:.1f}",
+        f"Answers have grown to {last:.0f} tokens without a higher reward",
+        f"step {row.step}: {last:.1f} tokens; previous steps: {usual:.1f}",
         row.step,
     )
 
@@ -207,7 +207,7 @@ def _length_limit(ctx: HealthContext) -> RuleMatch | None:
         return None
     row, last = known[-1]
     return RuleMatch(
-        f"Answers reach the limit of {limit:.0f} tokens", f"step {row.step}: mean {last:.1f}", row.step
+        f"Answers are reaching the limit of {limit:.0f} tokens", f"step {row.step}: mean {last:.1f}", row.step
     )
 
 
@@ -221,7 +221,7 @@ def _length_collapse(ctx: HealthContext) -> RuleMatch | None:
         return None
     return RuleMatch(
         f"Answers have shrunk to {last:.0f} tokens",
-        f"step {row.step}: {last:.1f}; before: {usual:.1f}",
+        f"step {row.step}: {last:.1f} tokens; previous steps: {usual:.1f}",
         row.step,
     )
 
@@ -252,7 +252,7 @@ def _validation_gap(ctx: HealthContext) -> RuleMatch | None:
     if max(accuracy for _, accuracy in later) > start:
         return None
     return RuleMatch(
-        "Training reward rises, validation does not",
+        "Training reward is rising, but validation accuracy is not",
         f"accuracy {start:.4f} at step {first.step}, then " + ", ".join(f"{a:.4f}" for _, a in later),
         later[0][0].step,
     )
@@ -265,7 +265,7 @@ def _idle_generation(ctx: HealthContext) -> RuleMatch | None:
     if colocated in (True, "true", "True") or train <= 70 or generate >= 5:
         return None
     return RuleMatch(
-        "The inference nodes are nearly idle",
+        "The generation nodes are nearly idle",
         f"step {ctx.rows[-1].step}: policy_training {train:g}%, generation {generate:g}% of the time",
         ctx.rows[-1].step,
     )
@@ -278,10 +278,10 @@ def _stall(ctx: HealthContext) -> RuleMatch | None:
     if silent <= stall_timeout(ctx, usual):
         return None
     since = datetime.fromtimestamp(ctx.last_output_at).strftime("%H:%M")
-    usual_step = f" (usual step {usual:.0f} s)" if usual else ""
+    usual_step = f" (a step usually takes {usual:.0f} s)" if usual else ""
     return RuleMatch(
         f"No output since {since}{usual_step}",
-        f"{silent:.0f} s without a line" + (f", in: {ctx.run_info.phase}" if ctx.run_info.phase else ""),
+        f"no log line for {silent:.0f} s" + (f", phase: {ctx.run_info.phase}" if ctx.run_info.phase else ""),
         ctx.run_info.step,
     )
 
@@ -315,8 +315,8 @@ def _resumed_at_end(ctx: HealthContext) -> RuleMatch | None:
     if ctx.status != "SUCCEEDED" and not (ctx.status is None and ctx.run_info.finished):
         return None
     return RuleMatch(
-        "The run ended at once: its checkpoint was already at the last step",
-        "setup complete, then no training step",
+        "The run ended immediately because its checkpoint was already at the last step",
+        "setup completed, but no training step followed",
     )
 
 
@@ -332,7 +332,7 @@ def _job_lost(ctx: HealthContext) -> RuleMatch | None:
     if ctx.status != "LOST":
         return None
     return RuleMatch(
-        "The job is lost: the Ray head was restarted and no longer knows it",
+        "The job is lost: the Ray head was restarted and has no record of it",
         "Ray reports that the job does not exist",
         ctx.run_info.step,
     )

@@ -65,4 +65,6 @@ def test_a_destroy_right_after_a_killed_apply_waits_for_what_was_being_made(tmp_
         events = walk.events(*DESTROY)
         assert events[-1]["ok"] and remaining_resources(walk.server.cloud_resources()) == []
         told: list[JSON] = [line for line in events if line.get("id", "").startswith("cluster.cluster")]
-        assert "waiting for its creation to end before deleting it" in [line.get("detail") for line in told]
+        assert "waiting for its creation to finish before deleting it" in [
+            line.get("detail") for line in told
+        ]

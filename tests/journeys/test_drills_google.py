@@ -30,8 +30,8 @@ BLOCKED = (
     (
         "api-disabled",
         "check cluster.version",
-        "container.googleapis.com is not in effect yet",
-        "re-run apply",
+        "container.googleapis.com has not taken effect yet",
+        "Re-run apply",
     ),
 )
 

@@ -206,7 +206,7 @@ def test_a_strangers_broken_cluster_is_a_conflict_and_beside_it_only_ours_goes(
         rows = {row["id"]: row for row in walk.json("plan", code=1)["resources"]}
         assert rows["cluster.cluster.nemo-cluster"]["action"] == "conflict"
         assert (
-            "was not created by this deployment, and is failed"
+            "was not created by this deployment, and is in an error state"
             in rows["cluster.cluster.nemo-cluster"]["note"]
         )
         blocked = walk.events(*ADOPT, code=1)[-1]["failed"]

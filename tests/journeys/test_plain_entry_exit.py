@@ -181,7 +181,7 @@ def test_a_command_on_half_given_answers_says_which_are_missing(
     StateStore(Home(tmp_path)).create("alpha", "rehearsal", {"project": {}})
     done = alone(*words, "--rehearse", GRPO_WIZARD_HOME=str(tmp_path))
     assert done.returncode == 1 and done.stderr.startswith("Error: The settings for alpha are incomplete\n")
-    assert "project.project_id: must be answered" in done.stderr
+    assert "project.project_id: is required" in done.stderr
 
 
 def test_the_next_command_that_init_names_finds_the_deployment_that_it_began(tmp_path: Path) -> None:

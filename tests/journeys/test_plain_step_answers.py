@@ -209,12 +209,12 @@ def test_the_apis_are_enabled_from_the_menu_and_the_checks_look_until_they_are_f
             terminal.wait_for("Step 4 of 7")
             terminal.wait_for_prompt()
             terminal.send_line("!")
-            terminal.wait_for("checks wait for APIs that apply enables (")
+            terminal.wait_for("checks are waiting for APIs that apply will enable (")
             assert "/e/" in terminal.wait_for_prompt()
             terminal.send_line("e")
             terminal.wait_for("The APIs are enabled.")
             after = terminal.wait_for("? (")
-            assert "Check: " in after and "wait for APIs" not in after
+            assert "Check: " in after and "waiting for APIs" not in after
             assert "/e/" not in (menu := terminal.wait_for_prompt()) and "/l)" in menu
             terminal.send_line("l")
             terminal.wait_for_exit()
@@ -232,14 +232,14 @@ def test_what_could_not_be_looked_at_is_asked_anew_after_a_change(tmp_path: Path
             terminal.wait_for("Step 4 of 7")
             terminal.wait_for_prompt()
             terminal.send_line("!")
-            terminal.wait_for("checks wait for APIs that apply enables (")
+            terminal.wait_for("checks are waiting for APIs that apply will enable (")
             terminal.wait_for_prompt()
             server.enable(*APIS)  # by somebody else
             terminal.send_line("c")
             terminal.reply("Which answer", "1")
             terminal.wait_for_prompt()
             terminal.send_line("")
-            assert "wait for APIs" not in terminal.wait_for("? (")
+            assert "waiting for APIs" not in terminal.wait_for("? (")
             assert "/e/" not in terminal.wait_for_prompt()
             terminal.send_line("l")
             assert terminal.wait_for_exit() == 0

@@ -225,7 +225,7 @@ def test_destroy_names_the_reservation_that_is_still_billed(joined: Path) -> Non
             app.show("teardown")
             await wait_until(pilot, lambda: "reservation nemo-res" in screen_text(pilot), "the reservation")
             told = " ".join(screen_text(pilot).split())
-            assert "also after destroy" in told and "until someone deletes it" in told
+            assert "even after destroy" in told and "until it is deleted" in told
             assert (
                 "Will be deleted" in told and "After this, nothing is billed." in told and "Destroy" in told
             )

@@ -245,7 +245,7 @@ def test_f6_enables_apis_after_confirmation_and_reruns_checks(joined: Path) -> N
     async def journey() -> None:
         async with run_wizard(joined, start="alpha") as pilot:
             screen = await wait_for_step(pilot, "cluster")
-            assert "checks wait for APIs" in _check_texts(screen) and screen.checks.needs_apis
+            assert "checks are waiting for APIs" in _check_texts(screen) and screen.checks.needs_apis
             await pilot.press("f6")
             await wait_until(
                 pilot,
@@ -262,7 +262,7 @@ def test_f6_enables_apis_after_confirmation_and_reruns_checks(joined: Path) -> N
                 pilot, lambda: not screen.checks.needs_apis and screen.checks.is_settled, "the APIs"
             )
             await wait_until(pilot, lambda: "GKE 1.35" in _check_texts(screen), "the versions")
-            assert "wait for APIs" not in _check_texts(screen)
+            assert "waiting for APIs" not in _check_texts(screen)
             assert not screen.check_action("enable_apis", ()), "nothing is hidden any more"
             kinds = {record.kind for record in screen.controller.draft.deployment.resources.values()}
             assert kinds == {"api"} and screen.controller.initial_screen() == "cluster"

@@ -35,7 +35,7 @@ def _json(capsys: pytest.CaptureFixture[str], *words: str, code: int = 0) -> lis
 
 
 def _usd(text: str) -> float:
-    """The first figure in front of `of`, in `Spending limit reached: 868.60 of 100.00 USD are spent`."""
+    """The first figure in front of `of`, in `Spending limit reached: 868.60 of 100.00 USD has been spent`."""
     return float(text.partition(": ")[2].partition(" of ")[0])
 
 
@@ -66,7 +66,7 @@ def test_commands_refuse_a_limit_that_they_cannot_enforce(
         home = ("--home", str(real.home))
         assert main(["plan", *home]) == 0
         out = capsys.readouterr().out
-        assert "The spending limit cannot be enforced: no price is known for node pool gpu-pool" in out
+        assert "The spending limit cannot be enforced because no price is known for node pool gpu-pool" in out
         until_cluster = ("apply", "--yes", "--json", "--until", "cluster", *home)
         before = len(real.server.recorded_requests())
         ended = _json(capsys, *until_cluster, code=1)[-1]  # creates the APIs, which the catalog may need

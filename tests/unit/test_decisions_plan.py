@@ -145,8 +145,8 @@ FOREIGN = [
     Case("adopted before, --replace does not reach it", "conflict", "adopted", record="adopted", drift=("mtu",), replace=True),
     Case("another's that does not fit: conflict, the difference named", "conflict", "none", drift=("mtu",), note=("mtu",)),
     Case("another's that does not fit, --replace does not reach it", "conflict", "none", label=THEIRS, drift=("mtu",), replace=True, note=(THEIRS,)),
-    Case("another's that failed: conflict", "conflict", "none", "failed", note=("failed", "quota is short")),
-    Case("another's that is being deleted: conflict", "conflict", "none", "deleting", THEIRS, note=(THEIRS, "deleting")),
+    Case("another's that failed: conflict", "conflict", "none", "failed", note=("in an error state", "quota is short")),
+    Case("another's that is being deleted: conflict", "conflict", "none", "deleting", THEIRS, note=(THEIRS, "being deleted")),
     Case("another's that is being created: adopt is offered", "adopt", "none", "creating", THEIRS),
     Case("differs only where it does not matter: adopt is offered", "adopt", "none", drift=("description",), adopt_paths=("network", "ipCidrRange")),
     Case("differs below a path that matters: conflict", "conflict", "none", drift=("network.name",), adopt_paths=("network",)),
@@ -164,8 +164,8 @@ NAMED_BY_THE_USER = [
     Case("named as existing and does not fit: conflict", "conflict", "none", data_source=True, drift=("mtu",), note=("mtu",)),
     Case("named as existing and does not fit: --replace does not reach it", "conflict", "none", data_source=True, drift=("mtu",), replace=True),
     Case("named as existing and missing: conflict, never created", "conflict", "none", "absent", data_source=True),
-    Case("named as existing and failed: conflict", "conflict", "none", "failed", data_source=True, note=("failed", "quota is short")),
-    Case("named as existing and being created: conflict", "conflict", "none", "creating", data_source=True, note=("creating",)),
+    Case("named as existing and failed: conflict", "conflict", "none", "failed", data_source=True, note=("in an error state", "quota is short")),
+    Case("named as existing and being created: conflict", "conflict", "none", "creating", data_source=True, note=("being created",)),
     Case("named as existing, with our label: used, never changed", "conflict", "created", label=OURS, data_source=True, drift=("mtu",)),
 ]  # fmt: skip
 CASES = [

@@ -106,7 +106,10 @@ def test_what_an_error_of_the_cloud_means_for_a_check(reader: Any, kind: str, le
     if level == "block":
         assert (finding.detail, finding.fix) == ("the title. the detail.", "the command")
     if level == "info":
-        assert finding.detail == "Waits for lustre.googleapis.com, which apply enables." and not finding.fix
+        assert (
+            finding.detail == "Waiting for lustre.googleapis.com, which apply will enable."
+            and not finding.fix
+        )
     if level == "warn":
         assert finding.detail == "Could not be checked: the title. the detail."
         assert finding.fix == ("" if kind == "denied" else "the fix")
@@ -213,7 +216,7 @@ def test_checks_that_wait_for_the_project_keep_an_entry_each_and_fold_into_one_l
     assert {(result.finding.level, result.finding.title) for result in waiting} == {("info", "GPU quota")}
     others, lines = fold_pending(found)
     assert [result.id for result in others] == ["project.first", "quotas.last"]
-    assert lines == ["3 checks wait until the project exists."]
+    assert lines == ["3 checks will run once the project exists."]
 
 
 def _off(*services: str) -> list[CheckResult]:
@@ -236,9 +239,12 @@ def _no_question() -> CachedCloudReader:
 
 def test_checks_that_wait_for_apis_fold_into_one_line_that_names_them() -> None:
     found = _off("compute.googleapis.com", "container.googleapis.com", "compute.googleapis.com")
-    assert fold_pending(found) == ([], ["3 checks wait for APIs that apply enables (compute, container)."])
+    assert fold_pending(found) == (
+        [],
+        ["3 checks are waiting for APIs that apply will enable (compute, container)."],
+    )
     many = _off(*(f"{name}.googleapis.com" for name in "abcde"))
-    assert fold_pending(many)[1] == ["5 checks wait for APIs that apply enables (a, b, c, …)."]
+    assert fold_pending(many)[1] == ["5 checks are waiting for APIs that apply will enable (a, b, c, …)."]
 
 
 def test_a_single_check_that_waits_keeps_its_own_line() -> None:
@@ -326,4 +332,4 @@ def test_what_is_still_unknown_stops_an_apply_and_may_be_retried(pending: Pendin
     result = CheckResult("quotas", _check(_reports()), CheckFinding("info", "later"), pending)
     failed = _pending_failure(result)
     assert failed["id"] == "check quotas.quota" and title in failed["title"] and failed["detail"] == ""
-    assert "re-run apply" in failed["fix"]
+    assert "Re-run apply" in failed["fix"]

@@ -96,7 +96,7 @@ def test_the_tutorial_is_green_and_its_figures_are_told() -> None:
     assert seen.weights_gb == pytest.approx(
         51.4478 * 1.0737 / 8, abs=0.2
     )  # vLLM's own log at TP1: 51.4478 GiB
-    assert _checked().level == "pass" and "54.8 GB of state" in _checked().detail
+    assert _checked().level == "pass" and "54.8 GB for state" in _checked().detail
 
 
 def test_what_does_not_fit_blocks_and_the_fix_makes_it_fit() -> None:
@@ -239,4 +239,4 @@ def test_time_grows_with_steps_and_answers_and_ends_at_the_limit() -> None:
     assert wide.high > estimate_training(answers()).high and "scaled" in wide.source
     capped = estimate_training(answers(grpo__max_num_steps=1_000_000))
     assert capped.high == 24 * 3600 and "grpo.max_hours" in capped.source
-    assert "no figure" in estimate_training(answers(grpo__model="someone/new-model")).source
+    assert "no published figure" in estimate_training(answers(grpo__model="someone/new-model")).source

@@ -79,7 +79,7 @@ def test_any_folder_comes_through_the_shell_and_hydra_as_it_was_typed(tmp_path: 
 def test_a_folder_that_could_break_the_line_is_refused_at_once(folder: str) -> None:
     with pytest.raises(ValidationErrors) as refused:
         answers(grpo__checkpoint_dir=folder)
-    assert "below /data" in refused.value.by_field["grpo.checkpoint_dir"]
+    assert "under /data" in refused.value.by_field["grpo.checkpoint_dir"]
 
 
 @pytest.mark.parametrize("recipe", sorted(recipes_by_name())[::5])
@@ -142,7 +142,7 @@ def test_the_tutorials_gold_answers_are_told_before_ten_steps_of_zero_reward() -
     raw = _gold(grpo__final_number_answers=False)
     assert (
         raw.level == "warn"
-        and "every reward is 0" in raw.detail
+        and "every reward would be 0" in raw.detail
         and raw.fix == "Set grpo.final_number_answers=true."
     )
 

@@ -52,7 +52,8 @@ H200 = {"quotas__gpu_type": "nvidia-h200-141gb", "quotas__machine_type": "a3-ult
 def test_a_machine_is_the_sum_of_its_parts() -> None:
     n2 = TODAY.machine_price("n2-highmem-80", "us-central1")
     assert (
-        n2.usd == pytest.approx(80 * 0.031611 + 640 * 0.004237, abs=1e-4) and "read 2026-11-30" in n2.source
+        n2.usd == pytest.approx(80 * 0.031611 + 640 * 0.004237, abs=1e-4)
+        and "retrieved 2026-11-30" in n2.source
     )
     b200 = TODAY.machine_price("a4-highgpu-8g", "us-central1", "reservation")
     assert (b200.usd, b200.date) == (8 * 16.11, "2026-10-01")
@@ -102,7 +103,7 @@ def test_every_price_in_the_assets_says_where_and_when_from() -> None:
     assert "2026-10-13" in told["cluster.node_pool.gpu-pool"]
     assert "2026-06-05" in told["lustre.lustre.nemo-lustre"]
     elsewhere = price_sources(all_resources(answers(**ELSEWHERE)), answers(**ELSEWHERE), PriceBook())
-    assert elsewhere["lustre.lustre.nemo-lustre"] == "no source gives a price"
+    assert elsewhere["lustre.lustre.nemo-lustre"] == "no source lists a price"
     assert "GKE pricing page" in told["cluster.cluster.nemo-cluster"]
 
 
@@ -263,7 +264,7 @@ def test_the_time_is_said_in_two_parts_and_without_a_training_that_is_not_to_com
     assert training == (300 + 9250, 300 + 10760)
     low, high = estimated_range(decisions)
     assert (making[0] + training[0], making[1] + training[1]) == pytest.approx((low, high))
-    assert format_estimate(decisions).endswith("m, then the training 2 h 39 m–3 h 04 m")
+    assert format_estimate(decisions).endswith("m, then 2 h 39 m–3 h 04 m of training")
     kept = [
         Decision(r, "keep" if r.kind == "job" else "create", ABSENT, "none") for r in all_resources(answers())
     ]

@@ -51,7 +51,7 @@ def _titles(
 @pytest.mark.parametrize("limits", [TOTAL, HOURLY])
 def test_a_limit_is_refused_while_a_billed_resource_has_no_price(limits: SpendingLimits) -> None:
     [title] = _titles(_budget(), limits)
-    assert title == "The spending limit cannot be enforced: no price is known for node pool gpu-pool"
+    assert title == "The spending limit cannot be enforced because no price is known for node pool gpu-pool"
     assert _titles(_budget(book=CATALOG), limits) == []
 
 
@@ -81,19 +81,19 @@ def test_a_rehearsal_says_that_the_limit_counts_known_prices_only_and_goes_ahead
     decisions = _decisions("create", list(budget.resources))
     assert spending_errors(decisions, budget, TOTAL) == []
     [notice] = spending_notices(decisions, budget, TOTAL)
-    assert "known prices only" in notice and "node pool gpu-pool" in notice
+    assert "only known prices" in notice and "node pool gpu-pool" in notice
 
 
 def test_the_hourly_limit_compares_with_the_whole_plan_at_todays_prices() -> None:
     [title] = _titles(_budget(book=CATALOG), SpendingLimits(usd_per_hour=100.0))
-    assert title == "271.48 USD/h exceeds the limit of 100.00 USD/h"
+    assert title == "The cost of 271.48 USD/h exceeds the limit of 100.00 USD/h"
     stale = _decisions("create", all_resources(answers()))  # planned before the catalog could be read
     assert len(spending_errors(stale, _budget(book=CATALOG), SpendingLimits(usd_per_hour=100.0))) == 1
 
 
 def test_a_reached_limit_stops_what_would_change_something_and_nothing_else() -> None:
     [title] = _titles(_budget(book=CATALOG, spent=100.0), TOTAL)
-    assert title == "Spending limit reached: 100.00 of 100.00 USD are spent"
+    assert title == "Spending limit reached: 100.00 of 100.00 USD has been spent"
     assert _titles(_budget(book=CATALOG, spent=100.0), TOTAL, "keep") == []
 
 

@@ -46,13 +46,13 @@ def test_an_interrupted_save_is_no_checkpoint() -> None:
 def test_a_newest_folder_with_files_missing_is_named_because_nemo_rl_would_take_it() -> None:
     found = list_from_files(saved("step_4") + saved("step_6", without="weights"))
     assert (found.latest_step, found.resume_step) == (6, 4)
-    assert "step_6 is not complete (policy/weights missing)" in found.warning
+    assert "step_6 is incomplete (policy/weights missing)" in found.warning
     assert found.rows[-1].to_json()["complete"] is False
 
 
 def test_the_copy_left_by_a_crash_in_the_swap_is_offered_when_it_is_the_only_one() -> None:
     found = list_from_files(saved("old_step_8") + saved("tmp_step_8", without="dataloader"))
-    assert found.resume_step is None and "rename it to step_8" in found.warning
+    assert found.resume_step is None and "Rename it to step_8" in found.warning
 
 
 def test_every_layout_of_weights_counts() -> None:

@@ -103,7 +103,7 @@ def test_silence_of_a_few_steps_is_a_stall_and_not_a_failure() -> None:
     log = "".join(step_log(n, 10) for n in (1, 2, 3))
     verdict = silent(3 * 92.24 + 10, log)
     assert (verdict.verdict, ids(verdict)) == ("warning", ["stall"])
-    assert re.fullmatch(r"No output since \d\d:\d\d \(usual step 92 s\)", verdict.findings[0].title)
+    assert re.fullmatch(r"No output since \d\d:\d\d \(a step usually takes 92 s\)", verdict.findings[0].title)
     assert silent(3 * 92.24 - 10, log).verdict == "healthy"
 
 

@@ -48,7 +48,7 @@ def test_a_project_that_is_not_there_is_the_only_block_and_the_rest_waits_for_it
     assert f"Project {NOWHERE} was not found" in text and "the rehearsal project is my-project" in text
     waiting = inconclusive(found)
     assert len(waiting) > 20 and {one.pending for one in waiting} == {Pending("project")}
-    assert fold_pending(found)[1] == [f"{len(waiting)} checks wait until the project exists."]
+    assert fold_pending(found)[1] == [f"{len(waiting)} checks will run once the project exists."]
     assert not [one for one in found if "Could not be checked" in one.finding.detail]
     assert not [one for one in found if "grpo-wizard check" in one.finding.fix]
 

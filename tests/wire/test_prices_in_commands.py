@@ -31,7 +31,7 @@ def test_the_plan_names_prices_with_their_sources_unknown_parts_a_range_of_time_
     plan = deployed.plan
     assert plan["usd_per_hour"]["unknown"] == ["cluster.node_pool.gpu-pool"]
     assert "2026-10" in plan["price_sources"]["cluster.cluster.nemo-cluster"]
-    assert plan["price_sources"]["cluster.node_pool.gpu-pool"] == "no source gives a price"
+    assert plan["price_sources"]["cluster.node_pool.gpu-pool"] == "no source lists a price"
     low, high = plan["expected_seconds_range"]
     assert 9550 < low < high == plan["expected_seconds"]
     assert plan["reservation"] == RESERVED | {"machines": None}  # no API is on yet, so nobody can be asked
@@ -49,11 +49,11 @@ def test_at_the_limit_the_job_is_not_submitted_and_the_plan_warns(walk: CliHarne
     ended = walk.events("apply", "--yes", "--json", "--max-usd", "0.0000001", code=1)[-1]
     assert [failure["id"] for failure in ended["failed"]] == ["price"]
     assert "Spending limit reached" in ended["failed"][0]["title"] and ended["created"] == 0
-    assert "Nothing more is created" in ended["failed"][0]["detail"]
+    assert "No more resources will be created" in ended["failed"][0]["detail"]
     assert walk.mutating_requests(before) == []
     assert walk.run("init", "--set", "project.max_usd=0.0000001").returncode == 0
     text = walk.run("plan").stdout
-    assert "USD are spent" in text and "USD until the job ends" in text and "built-in price list" in text
+    assert "USD has been spent" in text and "USD until the job ends" in text and "built-in price list" in text
 
 
 def test_a_teardown_says_what_goes_on_billing_and_state_keeps_what_was_spent(walk: CliHarness) -> None:
@@ -64,4 +64,4 @@ def test_a_teardown_says_what_goes_on_billing_and_state_keeps_what_was_spent(wal
     )
     assert events[-1]["ok"] and walk.state()["spent_usd"] > 0
     after = walk.run("status").stdout  # its own limit is reached, and the reservation bills on
-    assert "USD are spent" in after and "4 x a4-highgpu-8g" in after and "also after destroy" in after
+    assert "USD has been spent" in after and "4 x a4-highgpu-8g" in after and "even after destroy" in after

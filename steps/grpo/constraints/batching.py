@@ -32,7 +32,7 @@ def _samples_per_step(run: RunLayout) -> Iterator[Violation]:
         ]
         nearest = max((d for d in options if d <= run.train_global_batch_size), default=run.samples_per_step)
         yield Violation(
-            f"{run.samples_per_step} samples per step are not a multiple of the training batch size {run.train_global_batch_size}.",
+            f"The number of samples per step ({run.samples_per_step}) is not a multiple of the training batch size ({run.train_global_batch_size}).",
             run.suggest_setting(TRAIN_BATCH, nearest),
         )
 
@@ -82,7 +82,7 @@ def _micro_batches(run: RunLayout) -> Iterator[Violation]:
         size = max(1, run.config.number(key))
         if share % size:
             yield Violation(
-                f"The {share} samples of each data-parallel rank are not a multiple of the {what} micro batch size {size}.",
+                f"The number of samples per data-parallel rank ({share}) is not a multiple of the {what} micro batch size ({size}).",
                 run.suggest_setting(key, largest_divisor(share, size)),
             )
 
@@ -95,7 +95,7 @@ def _equal_micro_batches(run: RunLayout) -> Iterator[Violation]:
         and not run.config.is_enabled("loss_fn.force_on_policy_ratio")
     ):
         yield Violation(
-            f"With tensor parallel size {run.tensor_parallel}, micro batches of {train} (training) and {logprob} (logprob) give slightly different probabilities.",
+            f"With a tensor parallel size of {run.tensor_parallel}, micro batches of {train} (training) and {logprob} (logprob) produce slightly different probabilities.",
             run.suggest_setting(LOGPROB_BATCH, train),
             "info" if _uses_recipe_sizes(run) else "warn",
         )
@@ -122,7 +122,7 @@ def _packing(run: RunLayout) -> Iterator[Violation]:
         )
     if run.dynamic_batching and run.pipeline_parallel > 1:
         yield Violation(
-            "Dynamic batching works only with one pipeline stage.",
+            "Dynamic batching works only with a single pipeline stage.",
             run.suggest_setting(f"{batching}.enabled", False),
         )
     length = run.config.number("policy.max_total_sequence_length")
@@ -131,12 +131,12 @@ def _packing(run: RunLayout) -> Iterator[Violation]:
             tokens = run.config.number(key, length)
             if tokens < length:
                 yield Violation(
-                    f"{key.rpartition('.')[2]} is {tokens}, less than a sequence of {length} tokens.",
+                    f"{key.rpartition('.')[2]} is {tokens}, which is less than the sequence length of {length} tokens.",
                     run.suggest_setting(key, length),
                 )
     if run.sequence_packing and run.model.vlm and not run.uses_megatron:
         yield Violation(
-            f"{run.model_name} is a vision-language model, whose sequences cannot be packed.",
+            f"{run.model_name} is a vision-language model, so its sequences cannot be packed.",
             run.suggest_setting(f"{packing}.enabled", False),
         )
     yield from _context_parallel(run)
@@ -170,12 +170,12 @@ def _context_parallel(run: RunLayout) -> Iterator[Violation]:
 def _group_size(run: RunLayout) -> Iterator[Violation]:
     if run.generations_per_prompt < 2:
         yield Violation(
-            "With one generation per prompt every advantage is 0, so the model learns nothing.",
+            "With one generation per prompt, every advantage is 0, so the model would learn nothing.",
             run.suggest_setting(GENERATIONS, _SAFE_GROUP_SIZE),
         )
     elif run.generations_per_prompt == 2 and run.config.is_enabled("grpo.use_leave_one_out_baseline"):
         yield Violation(
-            "With two generations per prompt each is the other's baseline: their deviation is 0 and advantages are not normalized.",
+            "With two generations per prompt, each is the other's baseline, so their deviation is 0 and advantages are not normalized.",
             run.suggest_setting(GENERATIONS, _SAFE_GROUP_SIZE),
             "warn",
         )
@@ -185,7 +185,7 @@ def _dataset_size(run: RunLayout) -> Iterator[Violation]:
     wanted = int(run.prompts_per_step * _batch_multiplier(run))
     if run.answers.grpo.dataset == "openai/gsm8k" and wanted > GSM8K_ROWS:
         yield Violation(
-            f"{wanted:,} prompts per step exceed the {GSM8K_ROWS:,} rows of GSM8K, so not a single step would run.",
+            f"The {wanted:,} prompts per step exceed the {GSM8K_ROWS:,} rows of GSM8K, so not a single step would run.",
             run.suggest_setting(PROMPTS, max(1, int(GSM8K_ROWS // _batch_multiplier(run)))),
         )
 
@@ -230,13 +230,13 @@ CONSTRAINTS = (
 )
 GROUP_SIZE = Constraint(
     id="R17",
-    description="a group needs at least two generations, better three",
+    description="a group needs at least two generations, preferably three",
     source=nemo_rl_url("algorithms/utils.py", 123),
     validate=_group_size,
 )
 DATASET_SIZE = Constraint(
     id="R19",
-    description="the data set must hold the prompts of at least one step",
+    description="the data set must have enough prompts for at least one step",
     source=nemo_rl_url("algorithms/grpo.py", 257),
     validate=_dataset_size,
 )

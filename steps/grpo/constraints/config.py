@@ -27,7 +27,7 @@ def _training_backend(run: RunLayout) -> Iterator[Violation]:
         off = MEGATRON if dtensor else DTENSOR
         both = "Both DTensor and Megatron are" if dtensor else "Neither DTensor nor Megatron is"
         yield Violation(
-            f"{both} enabled, but exactly one backend must be.",
+            f"{both} enabled, but exactly one training backend must be enabled.",
             run.suggest_setting(f"{off}.enabled", not dtensor),
         )
     if not dtensor or run.uses_megatron or run.config.is_enabled(f"{DTENSOR}._v2"):
@@ -35,7 +35,7 @@ def _training_backend(run: RunLayout) -> Iterator[Violation]:
     form = run.config["checkpointing.model_save_format"]
     if form is not None and run.config.is_enabled("checkpointing.enabled"):
         yield Violation(
-            f"DTensor v1 saves in its own format, not as {form}, so the first save would fail.",
+            f"DTensor v1 saves checkpoints in its own format, not as {form}, so the first save would fail.",
             run.suggest_setting("checkpointing.model_save_format", None),
         )
     if run.config.is_enabled(f"{DTENSOR}.lora_cfg.enabled"):
@@ -68,7 +68,7 @@ def _validation_samples(run: RunLayout) -> Iterator[Violation]:
     rows, batch = run.config.number("grpo.max_val_samples", 0), run.config.number("grpo.val_batch_size")
     if rows < max(1, batch):
         yield Violation(
-            f"{rows} validation samples are fewer than one batch of {batch}, so validation has no batch and fails.",
+            f"{rows} validation samples do not fill one batch of {batch}, so validation would have no batch and would fail.",
             run.suggest_setting("grpo.val_batch_size", rows)
             if rows > 0
             else run.suggest_setting("grpo.max_val_samples", batch),
@@ -105,7 +105,7 @@ def _on_policy_ratio(run: RunLayout) -> Iterator[Violation]:
         and run.samples_per_step != run.train_global_batch_size
     ):
         yield Violation(
-            f"An on-policy ratio requires one update per step, but {run.samples_per_step} samples are trained in batches of {run.train_global_batch_size}.",
+            f"An on-policy ratio requires one update per step, but a step has {run.samples_per_step} samples and a training batch has {run.train_global_batch_size}.",
             run.suggest_setting(TRAIN_BATCH, run.samples_per_step),
         )
 
@@ -159,7 +159,7 @@ def _checkpoint_metric(run: RunLayout) -> Iterator[Violation]:
         return
     if name not in _VALIDATION_METRICS:
         yield Violation(
-            f"The checkpoint metric {name} is not a metric of math validation ({', '.join(_VALIDATION_METRICS)}), so the first save would fail.",
+            f"The checkpoint metric {name} is not one of the math validation metrics ({', '.join(_VALIDATION_METRICS)}), so the first save would fail.",
             run.suggest_setting(key, "val:accuracy"),
         )
     yield from _save_period(run)
@@ -174,13 +174,13 @@ def _save_period(run: RunLayout) -> Iterator[Violation]:
         return
     if period < 1:
         yield Violation(
-            "Checkpoints are ranked by a validation that never runs, so the newest are kept.",
+            "Checkpoints are ranked by a validation metric, but validation never runs, so the newest checkpoints will be kept.",
             run.suggest_setting("checkpointing.metric_name", None),
             "warn",
         )
     elif saves % period:
         yield Violation(
-            f"Saving every {saves} steps does not coincide with validation every {period} steps; such checkpoints rank last.",
+            f"Saving every {saves} steps does not coincide with validation every {period} steps. Checkpoints without validation will rank last.",
             run.suggest_setting("grpo.val_period", largest_divisor(saves, period)),
             "warn",
         )
@@ -197,17 +197,17 @@ def _sequence_lengths(run: RunLayout) -> Iterator[Violation]:
     context = run.config.number(room, length)
     if context > length:
         yield Violation(
-            f"vLLM may generate {context} tokens, but a sequence holds {length}.",
+            f"vLLM's context allows {context} tokens, but a sequence can have at most {length}.",
             run.suggest_setting(room, length),
         )
     if run.config.number(new, 0) > min(context, length):
         yield Violation(
-            f"{run.config.number(new)} new tokens do not fit into vLLM's context of {min(context, length)}.",
+            f"{run.config.number(new)} new tokens do not fit into vLLM's context of {min(context, length)} tokens.",
             run.suggest_setting(new, min(context, length)),
         )
     if run.config.number(asked, 0) > length:
         yield Violation(
-            f"Prompts of up to {run.config.number(asked)} tokens are accepted, but a sequence holds {length}.",
+            f"Prompts of up to {run.config.number(asked)} tokens are accepted, but a sequence can have at most {length}.",
             run.suggest_setting(asked, length),
             "warn",
         )
@@ -216,7 +216,7 @@ def _sequence_lengths(run: RunLayout) -> Iterator[Violation]:
 def _gated_model(run: RunLayout) -> Iterator[Violation]:
     if run.model_name.startswith(_GATED_MODEL_PREFIXES):
         yield Violation(
-            f"{run.model_name} is gated: it needs an HF_TOKEN whose owner has accepted the license.",
+            f"{run.model_name} is gated and requires an HF_TOKEN whose owner has accepted its license.",
             f"Accept the license at https://huggingface.co/{run.model_name} and export HF_TOKEN.",
             "info",
         )
@@ -225,13 +225,13 @@ def _gated_model(run: RunLayout) -> Iterator[Violation]:
 CONSTRAINTS = (
     Constraint(
         id="R11",
-        description="exactly one training backend; DTensor v1 saves in its own format and has no LoRA",
+        description="exactly one training backend must be enabled; DTensor v1 has its own checkpoint format and no LoRA",
         source=nemo_rl_url("models/policy/lm_policy.py", 84),
         validate=_training_backend,
     ),
     Constraint(
         id="R12",
-        description=f"top_p must be at least {_TOP_P}, and top_k null, -1, or at least {_TOP_K}",
+        description=f"top_p must be at least {_TOP_P}, and top_k must be null, -1, or at least {_TOP_K}",
         source=nemo_rl_url("models/generation/vllm/vllm_generation.py", 43),
         validate=_sampling,
     ),
@@ -255,7 +255,7 @@ CONSTRAINTS = (
     ),
     Constraint(
         id="R16",
-        description="asynchronous GRPO and fp8 have requirements of their own",
+        description="asynchronous GRPO and fp8 have their own requirements",
         source=nemo_rl_url("algorithms/grpo.py", 500),
         validate=_async_and_fp8,
     ),
@@ -267,13 +267,13 @@ CONSTRAINTS = (
     ),
     Constraint(
         id="R21",
-        description="new tokens must fit into vLLM's context, and that into a sequence",
+        description="new tokens must fit into vLLM's context, which must fit into a sequence",
         source=nemo_rl_url("experience/rollouts.py", 431),
         validate=_sequence_lengths,
     ),
     Constraint(
         id="R22",
-        description="gated models need a token with an accepted license",
+        description="gated models require a token whose owner has accepted the license",
         source="https://huggingface.co/docs/hub/models-gated",
         validate=_gated_model,
     ),

@@ -50,7 +50,7 @@ def _single_node(run: RunLayout) -> Iterator[Violation]:
         )
     if run.config[f"{GENERATION_RESOURCES}.num_nodes"] not in (None, 1):
         yield Violation(
-            "With a single GPU node, generation cannot have nodes of its own.",
+            "With a single GPU node, generation cannot have its own nodes.",
             run.suggest_setting(f"{GENERATION_RESOURCES}.num_nodes", 1),
         )
 
@@ -63,8 +63,8 @@ def _training_gpus(run: RunLayout) -> Iterator[Violation]:
     if run.train_gpus < 1 or run.train_gpus % whole == 0:
         return
     text = (
-        f"{run.train_gpus} training GPUs are not a multiple of {whole} (tensor {run.tensor_parallel} x pipeline "
-        f"{run.pipeline_parallel} x context {run.context_parallel} parallel size)."
+        f"The number of training GPUs ({run.train_gpus}) is not a multiple of {whole} (tensor {run.tensor_parallel} x pipeline "
+        f"{run.pipeline_parallel} x context {run.context_parallel} parallel sizes)."
     )
     if run.train_gpus % rest == 0:
         fix = run.suggest_setting(
@@ -94,7 +94,7 @@ def _attention_heads(run: RunLayout) -> Iterator[Violation]:
     if run.train_gpus > 0 and run.train_gpus % (run.pipeline_parallel * run.context_parallel) == 0:
         both = gcd(both, run.train_gpus // (run.pipeline_parallel * run.context_parallel))
     yield Violation(
-        f"{run.model_name} has {heads} attention heads and {groups} key-value heads, which are not multiples of the tensor parallel size {run.tensor_parallel}.",
+        f"{run.model_name} has {heads} attention heads and {groups} key-value heads, which are not both multiples of the tensor parallel size ({run.tensor_parallel}).",
         run.suggest_setting(run.tensor_parallel_key, largest_divisor(both, run.tensor_parallel)),
     )
 
@@ -109,7 +109,7 @@ def _generation_gpus(run: RunLayout) -> Iterator[Violation]:
     )
     if run.generation_gpus % each:
         at = run.generation_gpus // gcd(run.generation_gpus, run.vllm_pipeline_parallel)
-        text = f"{run.generation_gpus} generation GPUs are not a multiple of vLLM's parallel size {each}."
+        text = f"The number of generation GPUs ({run.generation_gpus}) is not a multiple of vLLM's parallel size ({each})."
         if run.generation_gpus % run.vllm_pipeline_parallel:
             yield Violation(
                 text,
@@ -127,7 +127,7 @@ def _generation_gpus(run: RunLayout) -> Iterator[Violation]:
             )
     elif each > run.gpus_per_node:
         yield Violation(
-            f"One vLLM replica on {each} GPUs spans several nodes of {run.gpus_per_node}: without NVLink between nodes, generation is slow.",
+            f"A vLLM replica on {each} GPUs would span several {run.gpus_per_node}-GPU nodes. Without NVLink between nodes, generation would be slow.",
             run.suggest_setting(
                 f"{VLLM}.tensor_parallel_size", largest_divisor(run.generation_gpus, run.gpus_per_node)
             ),
@@ -140,7 +140,7 @@ def _generation_gpus(run: RunLayout) -> Iterator[Violation]:
         )
     if expert > 1 and expert % run.vllm_tensor_parallel:
         yield Violation(
-            f"vLLM's expert parallel size {expert} is not a multiple of its tensor parallel size {run.vllm_tensor_parallel}.",
+            f"vLLM's expert parallel size ({expert}) is not a multiple of its tensor parallel size ({run.vllm_tensor_parallel}).",
             run.suggest_setting(f"{VLLM}.expert_parallel_size", run.vllm_tensor_parallel),
         )
     elif expert > 1 and expert != run.vllm_tensor_parallel and is_async and run.vllm_pipeline_parallel == 1:
@@ -160,18 +160,18 @@ def _ray_resources(run: RunLayout) -> Iterator[Violation]:
     asked = run.nodes * run.gpus_per_node
     if run.gpus_per_node > gpus:
         yield Violation(
-            f"The run requests {run.gpus_per_node} GPUs per node, but a worker pod has {gpus}.",
+            f"The run requests {run.gpus_per_node} GPUs per node, but a worker pod has only {gpus}.",
             run.suggest_setting("cluster.gpus_per_node", gpus),
         )
     elif asked > nodes * gpus:
         yield Violation(
-            f"The run requests {asked} GPUs, but the {nodes} worker pods have {nodes * gpus}.",
+            f"The run requests {asked} GPUs, but the {nodes} worker pods have only {nodes * gpus}.",
             run.suggest_setting("cluster.num_nodes", nodes),
         )
     needed = asked * (2 if run.colocated else 1)  # a CPU for each worker: two share a GPU when colocated
     if needed > cpus:
         yield Violation(
-            f"The run requests {needed} CPUs, but the pods have {cpus}.",
+            f"The run requests {needed} CPUs, but the pods have only {cpus}.",
             run.suggest_setting("cluster.gpus_per_node", gpus),
         )
 
@@ -179,7 +179,7 @@ def _ray_resources(run: RunLayout) -> Iterator[Violation]:
 CONSTRAINTS = (
     Constraint(
         id="R1",
-        description="if not colocated, whole nodes generate and at least one node trains",
+        description="without colocation, whole nodes generate and at least one node trains",
         source=nemo_rl_url("algorithms/grpo.py", 393),
         validate=_separate_generation_nodes,
     ),
