@@ -68,7 +68,7 @@ class Wizard(ThemedApp[int]):
             "quit",
             _("Quit"),
             id="app.quit",
-            tooltip=_("Quit the wizard; jobs in the cloud keep running"),
+            tooltip=_("Quit the wizard; jobs in the cloud will keep running"),
             show=False,
             priority=True,
         ),
@@ -77,7 +77,7 @@ class Wizard(ThemedApp[int]):
             "toggle_theme",
             _("Light/dark theme"),
             id="app.light",
-            tooltip=_("Switch between the dark and the light theme"),
+            tooltip=_("Switch between the dark and light themes"),
             show=False,
         ),
         Binding(
@@ -197,7 +197,7 @@ class Wizard(ThemedApp[int]):
                 self.open_deployment(name, create=True, rehearsal=rehearsal, prefill=prefill)
 
         title = _("New rehearsal") if rehearsal else _("New deployment")
-        text = _("A local name for this deployment. Resource names are set in the next steps.")
+        text = _("A local name for this deployment. You will name its resources in the next steps.")
         stem = "rehearsal" if rehearsal else "grpo"
         proposed = next(name for n in range(1, 1000) if (name := f"{stem}-{n}") not in existing)
         self.push_screen(NamePrompt(title, text, proposed, parse_unused_name), on_name)
@@ -214,10 +214,10 @@ class Wizard(ThemedApp[int]):
             self.show_error(
                 WizardError(
                     _("No tutorial variables found"),
-                    _("Checked: {names}").format(names=", ".join(tutorial_variables())),
+                    _("Variables checked: {names}").format(names=", ".join(tutorial_variables())),
                     _(
-                        "Set them in this shell as in the tutorial and restart grpo-wizard, "
-                        "or press n and enter the names."
+                        "Set the variables in this shell as the tutorial describes and restart grpo-wizard, "
+                        "or press n to enter the values."
                     ),
                     "source variables.sh && grpo-wizard",
                 )

@@ -85,7 +85,7 @@ def test_a_server_that_is_gone_or_not_on_this_machine_is_not_asked(
 def test_any_command_of_a_rehearsal_begins_a_drill_and_says_that_it_runs(home: Path) -> None:
     typed(home, "init", "--rehearse", "--answers", str(ANSWERS))
     seen = typed(home, "check", "--rehearse", "--speed", "max", "--drill", "expired-credentials", "--json")
-    assert seen.returncode == 1 and "Drill: expired-credentials." in seen.stderr
+    assert seen.returncode == 1 and "Active drill: expired-credentials." in seen.stderr
     blocks = [row for row in json.loads(seen.stdout)["checks"] if row["level"] == "block"]
     assert [("sign-in has expired" in row["detail"], row["fix"]) for row in blocks] == [(True, LOGIN)]
 

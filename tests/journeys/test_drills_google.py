@@ -144,7 +144,7 @@ def test_what_a_check_can_see_stops_apply_before_anything_billable(
     assert seen.code == 1 and title in seen.failed[id]["title"] + seen.failed[id]["detail"]
     assert fix in seen.failed[id]["fix"]
     assert {row["service"] for row in seen.writes} <= {USAGE}
-    assert f"Drill: {name}." in seen.stderr and "grpo-wizard rehearsal end-drill" in seen.stderr
+    assert f"Active drill: {name}." in seen.stderr and "grpo-wizard rehearsal end-drill" in seen.stderr
 
 
 def test_check_itself_says_so_at_once(met: Walk) -> None:

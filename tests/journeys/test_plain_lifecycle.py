@@ -120,7 +120,7 @@ def _taken_down(walk: CliHarness) -> None:
         terminal.reply("Keep Lustre", "no")
         terminal.reply("Type the deployment's name, alpha", NAME)
         terminal.wait_for("No resources of this deployment remain.")
-        terminal.wait_for("1. alpha, destroyed, nothing left")
+        terminal.wait_for("1. alpha, destroyed, no resources left")
         terminal.reply("leave", "l")
         assert terminal.wait_for_exit() == 0
         assert "\x1b" not in terminal.output
@@ -166,7 +166,7 @@ def test_through_the_training_to_the_end(tmp_path: Path) -> None:
         assert sum(rewards[-3:]) >= 2 * sum(rewards[:3])
         terminal.reply("Job status: SUCCEEDED.", "t")
         terminal.reply("Keep Lustre", "")
-        terminal.wait_for("checkpoint on Lustre is deleted with it: step_10")
+        terminal.wait_for("checkpoint on Lustre will be deleted with it: step_10")
         terminal.reply("Type the deployment's name", NAME)
         terminal.wait_for("No resources of this deployment remain.", 200)
         terminal.interrupt()

@@ -18,8 +18,8 @@ from grpo_wizard.state.store import StateStore
 from grpo_wizard.steps.emulator import process
 
 NOTE = (
-    "Warning: This shell is set up for the emulator (GRPO_WIZARD_REHEARSAL_URL), but this deployment is real. "
-    "Add --rehearse to use the emulator.\n"
+    "Warning: This shell is configured for the emulator (GRPO_WIZARD_REHEARSAL_URL is set), "
+    "but this deployment is real. Add --rehearse to use the emulator.\n"
 )
 POINTS = {process.URL_ENV: "http://127.0.0.1:9", process.TOKEN_ENV: "a-token"}
 

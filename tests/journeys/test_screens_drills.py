@@ -108,7 +108,7 @@ def test_expired_credentials_are_reported_on_review_and_destroy(joined: Path) ->
             login = "gcloud auth application-default"
             await wait_until(pilot, lambda: login in _unwrapped(pilot), "the command that signs in")
             assert "Your sign-in has expired" in screen_text(pilot)
-            assert "reading the cloud" not in screen_text(pilot)
+            assert "reading cloud resources" not in screen_text(pilot)
             app = pilot.app
             assert isinstance(app, Wizard)
             app.show("teardown")

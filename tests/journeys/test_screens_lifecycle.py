@@ -107,7 +107,7 @@ def test_lifecycle_from_setup_to_rising_rewards_to_destroy(tmp_path: Path) -> No
             assert "rising" in screen_text(pilot)
             assert "REHEARSAL" in screen_text(pilot)
             await _tear_down(pilot, "rehearsal")
-            assert "nothing left" in screen_text(pilot)
+            assert "no resources left" in screen_text(pilot)
         assert _left(home) == []
 
     try:
@@ -199,7 +199,7 @@ def test_destroy_keeps_adopted_resources(tmp_path: Path) -> None:
                 await wait_until(pilot, lambda: is_screen(pilot, RunScreen), "Run, where it was left")
                 await pilot.pause(0.6)
                 await _tear_down(pilot, "alpha", "nemo-net")
-                assert "nothing left" in screen_text(pilot)
+                assert "no resources left" in screen_text(pilot)
 
         run_async(journey)
         assert {name for name in _left(server.home) if "subnet" not in name} == {"network nemo-net"}

@@ -75,11 +75,11 @@ def test_monitor_shows_a_destroyed_job_and_relaunches(joined: Path) -> None:
         async with run_wizard(joined, start="alpha") as pilot:
             screen = await _monitor(pilot)
             await wait_until(
-                pilot, lambda: "destroyed, the job has ended" in screen_text(pilot), "what became of it"
+                pilot, lambda: "destroyed; the job has ended" in screen_text(pilot), "what became of it"
             )
             assert len(screen.snapshot.rows) == 3
             text = screen_text(pilot)
-            assert "ends about" not in text and "healthy" not in text and "r Launch" in text
+            assert "will end around" not in text and "healthy" not in text and "r Launch" in text
             await pilot.press("r")
             await wait_until(pilot, lambda: is_screen(pilot, ReviewScreen), "Review")
 
@@ -227,7 +227,9 @@ def test_destroy_names_the_reservation_that_is_still_billed(joined: Path) -> Non
             told = " ".join(screen_text(pilot).split())
             assert "even after destroy" in told and "until it is deleted" in told
             assert (
-                "Will be deleted" in told and "After this, nothing is billed." in told and "Destroy" in told
+                "Will be deleted" in told
+                and "After this, nothing will be billed." in told
+                and "Destroy" in told
             )
             await pilot.press("d")
             await wait_until(pilot, lambda: isinstance(pilot.app.screen, ConfirmDialog), "the question")

@@ -199,11 +199,11 @@ def test_teardown_says_what_is_billed_after_it(tmp_path: Path, monkeypatch: pyte
                 assert isinstance(screen, TeardownScreen)
                 await wait_until(pilot, lambda: screen.items is not None, "what is deleted")
                 after = str(screen.query_one("#after", Static).content)
-                assert f"After this, {GPUS + 5.34:.2f} USD/h is still billed." in after
+                assert f"After this, {GPUS + 5.34:.2f} USD/h will still be billed." in after
                 await pilot.press("k")
                 await pilot.pause()
                 after = str(screen.query_one("#after", Static).content)
-                assert f"After this, {KNOWN:.2f} USD/h is still billed." in after
+                assert f"After this, {KNOWN:.2f} USD/h will still be billed." in after
 
         run_async(journey)
 

@@ -118,8 +118,8 @@ def test_review_without_findings_has_no_such_heading(controller: DeploymentContr
 @pytest.mark.parametrize(
     ("decisions", "results", "options", "reason"),
     [
-        (None, None, ReviewOptions(), "reading the cloud…"),
-        ([], None, ReviewOptions(), "reading the cloud…"),
+        (None, None, ReviewOptions(), "reading cloud resources…"),
+        ([], None, ReviewOptions(), "reading cloud resources…"),
         ([], [], ReviewOptions(), ""),
         ([_decision("create")], [_result("warn")], ReviewOptions(), ""),
         ([_decision("conflict", "taken")], [], ReviewOptions(), "conflict: gpu-pool taken"),

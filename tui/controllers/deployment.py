@@ -180,7 +180,9 @@ class DeploymentController:
         except ValidationErrors as refused:
             lines = "\n".join(f"{key}: {rule}" for key, rule in refused.by_field.items())
             raise WizardError(
-                _("Some settings are missing or invalid"), lines, _("Go back to the step and correct them.")
+                _("Some settings are missing or invalid"),
+                lines,
+                _("Go back to the affected steps and correct them."),
             ) from None
 
     def child_environment(self) -> dict[str, str]:
@@ -207,5 +209,5 @@ def run_single_check(
     except NotAnswered as missing:
         step_key, _dot, name = missing.key.partition(".")
         label = step(step_key).field(name).label
-        detail = _("Runs once {field} is set.").format(field=label)
+        detail = _("This check will run once {field} is set.").format(field=label)
         return [CheckResult(step_name, check, CheckFinding("info", check.title, detail=detail))]

@@ -23,7 +23,7 @@ def start_requested_drills(args: argparse.Namespace) -> None:
     """Start the drills of `--drill NAME` before the command runs. Raises CommandUsageError."""
     if not (args.rehearse or args.command == "rehearse"):
         raise CommandUsageError(
-            "--drill requires a rehearsal", "Drills exist in the emulator only.", "Add --rehearse."
+            "--drill requires a rehearsal", "Drills exist only in the emulator.", "Add --rehearse."
         )
     update_drills(Path(Home.choose(args.home).root), args.speed, begin=args.drill)
 
@@ -31,7 +31,7 @@ def start_requested_drills(args: argparse.Namespace) -> None:
 def validate_drill_names(names: Iterable[str]) -> None:
     """Raise CommandUsageError for an unknown drill."""
     if text := unknown_drill_error(names):
-        raise CommandUsageError(text, "", "List the drills.", "grpo-wizard rehearsal drills")
+        raise CommandUsageError(text, "", "List the available drills.", "grpo-wizard rehearsal drills")
 
 
 def update_drills(
@@ -57,12 +57,14 @@ def warn_active_drills(home: Path) -> None:
         print(
             format_active_drills(names)
             + " "
-            + _("Turn it off with: {command}").format(command=END_DRILLS_COMMAND),
+            + _("To turn off all drills, run: {command}").format(command=END_DRILLS_COMMAND),
             file=sys.stderr,
         )
 
 
 def format_active_drills(names: Iterable[str]) -> str:
-    """`Drill: stock-out.` or `Drills: head-lost, stock-out.`"""
+    """`Active drill: stock-out.` or `Active drills: head-lost, stock-out.`"""
     listed = list(names)
-    return ngettext("Drill: {names}.", "Drills: {names}.", len(listed)).format(names=", ".join(listed))
+    return ngettext("Active drill: {names}.", "Active drills: {names}.", len(listed)).format(
+        names=", ".join(listed)
+    )

@@ -12,6 +12,6 @@ def real_in_emulator_shell_warning(mode: str) -> str:
     if mode != "real" or not os.environ.get(URL_ENV):
         return ""
     return (
-        f"This shell is set up for the emulator ({URL_ENV}), but this deployment is real. "
+        f"This shell is configured for the emulator ({URL_ENV} is set), but this deployment is real. "
         "Add --rehearse to use the emulator."
     )

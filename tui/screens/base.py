@@ -26,7 +26,9 @@ class WizardScreen(Screen[None]):
     help_text = ""
     """Help for this instance, where one class serves several screens; otherwise `HELP`."""
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("f1", "help", _("Help"), id="screen.help", tooltip=_("About this screen and its keys"))
+        Binding(
+            "f1", "help", _("Help"), id="screen.help", tooltip=_("Show help for this screen and its keys")
+        )
     ]
 
     @property

@@ -48,7 +48,9 @@ class DrillsDialog(Dialog[None]):
     def body(self) -> ComposeResult:
         """Yield an introduction, the list, and the description of the selected drill."""
         yield Static(
-            _("Simulated failures. A drill takes effect at once and stays on until you turn it off."),
+            _(
+                "Drills simulate failures. A drill takes effect immediately and stays on until you turn it off."
+            ),
             id="drills-head",
             markup=False,
         )

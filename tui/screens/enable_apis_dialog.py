@@ -12,22 +12,22 @@ _NOW, _LATER = "now", "later"
 def confirmation_dialog(project: str) -> ChoiceDialog:
     """Ask first: this is the wizard's first change in the project."""
     text = _(
-        "{n} APIs are required. Enabling them is free; they stay enabled after destroy because other workloads "
-        "may use them."
+        "This deployment requires {n} APIs. Enabling them is free. They will stay enabled after destroy because "
+        "other workloads may use them."
     ).format(n=len(APIS))
     choices = (
         (
             _NOW,
             _("Enable now"),
-            _("Checks of reservation, quotas and versions can then run while you fill in the steps."),
+            _("The reservation, quota and version checks can then run while you fill in the steps."),
         ),
         (
             _LATER,
             _("Not now"),
-            _("Launch enables them and runs all checks before creating billable resources."),
+            _("Launch will enable them and run all checks before creating billable resources."),
         ),
     )
-    return ChoiceDialog(_("Enable the APIs of {project}?").format(project=project), text, choices)
+    return ChoiceDialog(_("Enable the APIs in {project}?").format(project=project), text, choices)
 
 
 def is_confirmed(choice: str | None) -> bool:

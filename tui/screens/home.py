@@ -30,9 +30,9 @@ class HomeScreen(WizardScreen):
     CSS_PATH: ClassVar[list[str]] = ["base.tcss", "home.tcss"]  # type: ignore[assignment]
     AUTO_FOCUS = "OptionList"
     HELP = _(
-        "All deployments in this home folder, with their status. A rehearsal runs the whole process on this machine: "
-        "the same screens, no Google account, no cost. Nothing is created until you launch from Review, "
-        "which shows the price first."
+        "Lists all deployments in this home folder and their status. A rehearsal runs the whole process on this "
+        "machine, with the same screens but without a Google account or any cost. Nothing is created until you "
+        "launch from Review, which shows the price first."
     )
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding(
@@ -40,21 +40,21 @@ class HomeScreen(WizardScreen):
             "new(False)",
             _("New deployment"),
             id="opening.new",
-            tooltip=_("Seven steps, then Review; nothing is created before Launch"),
+            tooltip=_("Complete seven steps, then Review; nothing is created until you launch"),
         ),
         Binding(
             "r",
             "new(True)",
             _("New rehearsal"),
             id="opening.rehearse",
-            tooltip=_("The same screens against a local emulator; free"),
+            tooltip=_("Use the same screens with a local emulator, free of charge"),
         ),
         Binding(
             "t",
             "create_from_environment",
             _("Import"),
             id="opening.takeover",
-            tooltip=_("Continue a partly completed tutorial, using its environment variables"),
+            tooltip=_("Continue a partially completed tutorial, using its environment variables"),
         ),
         Binding(
             "d",
@@ -68,7 +68,7 @@ class HomeScreen(WizardScreen):
             "app.quit",
             _("Quit"),
             id="opening.quit",
-            tooltip=_("Quit the wizard; jobs in the cloud keep running"),
+            tooltip=_("Quit the wizard; jobs in the cloud will keep running"),
             show=False,
         ),
     ]
@@ -79,11 +79,11 @@ class HomeScreen(WizardScreen):
 
     def body(self) -> ComposeResult:
         """Yield an introduction and the list."""
-        yield Static(_("From an empty Google Cloud project to a running GRPO job."), classes="heading")
+        yield Static(_("Go from an empty Google Cloud project to a running GRPO job."), classes="heading")
         yield Static(
             _(
-                "Rehearse first: same screens, no account, no cost. A real deployment costs about 170–200 USD "
-                "per hour once the GPU nodes start; you see the price and confirm it first."
+                "Rehearse first: the screens are the same, but you need no account and pay nothing. A real deployment "
+                "costs about 170–200 USD per hour once the GPU nodes start; you will see the price and confirm it first."
             ),
             classes="say",
         )
@@ -128,7 +128,9 @@ class HomeScreen(WizardScreen):
         deployments.clear_options()
         deployments.add_options([Option(self._row(row), id=row.name) for row in rows])
         deployments.display = bool(rows)
-        empty.update("" if rows else _("No deployments yet. Press r to rehearse, or n to create a real one."))
+        empty.update(
+            "" if rows else _("No deployments yet. Press r to rehearse or n to create a real deployment.")
+        )
         if rows:
             names = [row.name for row in rows]
             deployments.highlighted = names.index(selected) if selected in names else 0

@@ -52,8 +52,8 @@ class MonitorScreen(WizardScreen):
     CSS_PATH: ClassVar[list[str]] = ["base.tcss", "monitor.tcss"]  # type: ignore[assignment]
     AUTO_FOCUS = "LogView"
     HELP = _(
-        "Training progress, read from the job's log. The reward should rise. The KL error measures how far the "
-        "generation and training policies diverge. Leaving this screen does not affect the job."
+        "Shows training progress from the job's log. The reward should rise over time. The KL error measures how far "
+        "the generation and training policies have diverged. Leaving this screen does not affect the job."
     )
     BINDINGS: ClassVar[list[BindingType]] = [
         *(
@@ -80,7 +80,7 @@ class MonitorScreen(WizardScreen):
             "stop",
             _("Stop"),
             id="monitor.stop",
-            tooltip=_("Stop the training; the nodes keep running and are still billed"),
+            tooltip=_("Stop training; the nodes will keep running and will still be billed"),
         ),
         Binding(
             "t",
@@ -89,13 +89,19 @@ class MonitorScreen(WizardScreen):
             id="monitor.destroy",
             tooltip=_("Delete the resources that this deployment created"),
         ),
-        Binding("r", "review", _("Launch"), id="monitor.review", tooltip=_("Open Review to launch it again")),
+        Binding(
+            "r",
+            "review",
+            _("Launch"),
+            id="monitor.review",
+            tooltip=_("Open Review to launch the deployment again"),
+        ),
         Binding(
             "f5",
             "refresh",
             _("Refresh"),
             id="monitor.look",
-            tooltip=_("Refresh nodes or checkpoints now"),
+            tooltip=_("Refresh the nodes or checkpoints now"),
             show=False,
         ),
         Binding("o", "run", _("Run"), id="monitor.run", tooltip=_("Show the resources"), show=False),
@@ -104,7 +110,7 @@ class MonitorScreen(WizardScreen):
             "app.quit",
             _("Quit"),
             id="monitor.quit",
-            tooltip=_("Quit the wizard; the job keeps running"),
+            tooltip=_("Quit the wizard; the job will keep running"),
             show=False,
         ),
         Binding(
@@ -112,7 +118,7 @@ class MonitorScreen(WizardScreen):
             "back",
             _("Back"),
             id="monitor.back",
-            tooltip=_("Return to the deployments; the job keeps running"),
+            tooltip=_("Return to the list of deployments; the job will keep running"),
         ),
     ]
 
@@ -152,7 +158,7 @@ class MonitorScreen(WizardScreen):
         _id, exists, run_in_progress = self._followed_job
         if run_in_progress and not exists:
             self.show_snapshot(
-                JobSnapshot(phase=_("no job yet; it is submitted when all resources are ready"))
+                JobSnapshot(phase=_("no job yet; it will be submitted once all resources are ready"))
             )
             return
         try:
@@ -222,7 +228,7 @@ class MonitorScreen(WizardScreen):
         icon = status_icon(STATUS_ICON_KEYS.get(shown.status, "look"))
         text = Text(no_wrap=True, end="", overflow="ellipsis").append(f"{icon} ", colours[icon.colour])
         if shown.status == "GONE":
-            text.append(_("destroyed, the job has ended") + (" · " if shown.rows else ""), "bold")
+            text.append(_("destroyed; the job has ended") + (" · " if shown.rows else ""), "bold")
         if shown.rows:
             text.append(_("step {n}/{m}").format(n=shown.rows[-1].step, m=shown.total_steps), "bold")
             if has_epochs(shown.rows):
@@ -231,7 +237,9 @@ class MonitorScreen(WizardScreen):
             text.append(" · " + _("{time} per step").format(time=format_duration(took[-1])) if took else "")
         left = seconds_left(shown)
         if left is not None:
-            text.append(" · " + _("ends around {time}").format(time=local_time(self.wizard.clock() + left)))
+            text.append(
+                " · " + _("will end around {time}").format(time=local_time(self.wizard.clock() + left))
+            )
         if shown.phase and not shown.ended:
             text.append(f" · {shown.phase}", colours["muted"])
         if self.error is not None and not shown.ended:
@@ -290,8 +298,8 @@ class MonitorScreen(WizardScreen):
                 "stop",
                 _("Stop job"),
                 _(
-                    "The nodes keep running and are still billed. "
-                    "Launch from Review to resume from the last complete checkpoint."
+                    "The nodes will keep running and will still be billed. "
+                    "To resume from the last complete checkpoint, launch again from Review."
                 ),
             ),
             ("stay", _("Cancel"), _("Keep training.")),

@@ -41,10 +41,10 @@ _TILES = (
     ("s/step", "total_step_seconds"),
 )
 _CHARTS = (
-    ("avg_reward", _("avg reward")),
+    ("avg_reward", _("average reward")),
     ("loss", _("loss")),
     ("generation_kl_error", _("generation KL error")),
-    ("mean_generation_length", _("mean generation length, tokens")),
+    ("mean_generation_length", _("mean generation length (tokens)")),
 )
 _POLL_SECONDS = 15.0
 
@@ -81,7 +81,7 @@ class OverviewPane(Pane):
                 for name, key in _TILES:
                     yield MetricTile(name, id=f"tile-{key}")
                 yield MetricTile("tok/s", id="tile-tokens")
-            yield Chart(_("avg reward"), _("step"))
+            yield Chart(_("average reward"), _("step"))
             with VerticalScroll(id="health", can_focus=False) as box:
                 box.border_title = Content(f" {_('Health')} ")
                 yield Static(id="health-text", markup=False)
@@ -288,7 +288,7 @@ class CheckpointsPane(_PollingPane):
                 row.note or row.path,
             )
         if listing.resume_step is not None:
-            resume = _("A restarted job resumes from step_{n}.").format(n=listing.resume_step)
+            resume = _("A restarted job will resume from step_{n}.").format(n=listing.resume_step)
             return Group(table, Text(f"\n{resume}", colours["muted"]))
         return table
 

@@ -22,12 +22,14 @@ def show_quit_dialog(app: Wizard) -> None:
         (
             "background",
             _("Continue in the background"),
-            _("A separate process continues the run. Open grpo-wizard again to watch it."),
+            _("A separate process will continue the run. Open grpo-wizard again to watch it."),
         ),
         (
             "pause",
             _("Pause"),
-            _("Stop after the calls in flight. Operations already started in Google Cloud will finish."),
+            _(
+                "Stop once the calls in flight are complete. Operations already started in Google Cloud will finish."
+            ),
         ),
         ("stay", _("Stay"), _("Keep the wizard open.")),
     )
@@ -60,7 +62,7 @@ async def pause_and_quit(app: Wizard, in_background: bool) -> None:
     if not engine.is_running:  # it ended while the dialog was open
         app.release_and_exit(0)
         return
-    app.notify(_("Waiting for the calls in flight"), title=_("Pausing"))
+    app.notify(_("Waiting for the calls in flight to complete"), title=_("Pausing"))
     await engine.pause()
     controller.release_lock()
     flags = " --rehearse" if controller.is_rehearsal else ""
@@ -68,12 +70,12 @@ async def pause_and_quit(app: Wizard, in_background: bool) -> None:
         args = cli_args(controller, run_args(engine.options, controller.name))
         pid, log = start_detached(controller.home, controller.name, args, controller.child_environment())
         message = _(
-            "{name} continues in the background (process {pid}). Open grpo-wizard to watch it; output goes to {log}."
+            "{name} is continuing in the background (process {pid}). Open grpo-wizard to watch it. Output is in {log}."
         ).format(name=controller.name, pid=pid, log=log)
     else:
         resume = _("Resume with: {command}").format(
             command=f"grpo-wizard{flags} --deployment {controller.name}"
         )
-        billed = "" if controller.is_rehearsal else _("Existing resources are still billed.") + " "
+        billed = "" if controller.is_rehearsal else _("Existing resources will still be billed.") + " "
         message = _("{name} is paused.").format(name=controller.name) + f" {billed}{resume}"
     app.exit(0, message=message)

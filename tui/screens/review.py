@@ -40,9 +40,9 @@ class ReviewScreen(RefreshingScreen):
     CSS_PATH: ClassVar[list[str]] = ["base.tcss", "review.tcss"]  # type: ignore[assignment]
     AUTO_FOCUS = "OptionList"
     HELP = _(
-        "The final review before anything is created. Press Enter on a line to edit that step. Below the answers are "
-        "the findings of the checks, resources that already exist, and the improvements over the tutorial, each with "
-        "a switch. If Launch is disabled, the reason is shown next to it."
+        "This is the final review before anything is created. Press Enter on a line to edit that step. Below the "
+        "answers are the check findings, the resources that already exist, and the improvements over the tutorial, "
+        "some of which you can turn off. If Launch is disabled, the reason is shown next to it."
     )
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding(
@@ -50,7 +50,7 @@ class ReviewScreen(RefreshingScreen):
             "launch",
             _("Launch"),
             id="review.launch",
-            tooltip=_("Create the resources; a real deployment asks for confirmation first"),
+            tooltip=_("Create the resources; a real deployment requires confirmation first"),
         ),
         Binding("space", "switch", _("On/off"), id="review.switch", tooltip=_("Turn this option on or off")),
         Binding("escape", "back", _("Back"), id="review.back", tooltip=_("Return to the last step")),

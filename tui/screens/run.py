@@ -35,9 +35,9 @@ class RunScreen(WizardScreen):
     SCREEN_NAME = "run"
     CSS_PATH: ClassVar[list[str]] = ["base.tcss", "run.tcss"]  # type: ignore[assignment]
     HELP = _(
-        "Resources are created in parallel as soon as their dependencies are ready. Each lane shows the progress that "
-        "Google Cloud reports, or the elapsed and the usual time. You can quit at any time: the run continues in the "
-        "background or pauses, and an interrupted run resumes from the resources that exist."
+        "Resources are created in parallel as soon as their dependencies are ready. Each lane shows the progress "
+        "reported by Google Cloud, or the elapsed and usual times. You can quit at any time: the run will continue "
+        "in the background or pause, and an interrupted run can resume with the resources that already exist."
     )
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding(
@@ -47,7 +47,7 @@ class RunScreen(WizardScreen):
             id="run.again",
             tooltip=_("Resume: keep existing resources and create the rest"),
         ),
-        Binding("m", "monitor", _("Monitor"), id="run.monitor", tooltip=_("Monitor the training")),
+        Binding("m", "monitor", _("Monitor"), id="run.monitor", tooltip=_("Monitor training")),
         Binding(
             "c",
             "copy",
@@ -67,7 +67,7 @@ class RunScreen(WizardScreen):
             "app.quit",
             _("Quit"),
             id="run.leave",
-            tooltip=_("Quit; the run continues in the background or pauses"),
+            tooltip=_("Quit; the run will continue in the background or pause"),
         ),
         Binding("escape", "back", _("Back"), id="run.back", tooltip=_("Return to Review")),
     ]
@@ -156,8 +156,8 @@ class RunScreen(WizardScreen):
         if not self.progress.is_destroy:
             return _("All resources are ready and the job is running. Press m to monitor it.")
         if self.progress.is_empty:
-            return _("All resources of this deployment are deleted.")
-        return _("The resources you chose to keep still exist.")
+            return _("All of this deployment's resources have been deleted.")
+        return _("Destroy is complete. The resources you chose to keep still exist.")
 
     # --- drawing
 
@@ -196,7 +196,7 @@ class RunScreen(WizardScreen):
         name = self.controller.name
         if progress.started_at is None:
             return (
-                _("Nothing created yet. See Review for the plan.") + self._lock_owner_hint()
+                _("Nothing has been created yet. See Review for the plan.") + self._lock_owner_hint()
                 if not running
                 else _("Reading existing resources…")
             )
@@ -211,7 +211,7 @@ class RunScreen(WizardScreen):
             )
             hint = self._lock_owner_hint() or "   r " + _("Try again")
             if progress.ok:
-                hint = ("   " + _("nothing left") if progress.is_empty else "") + self._lock_owner_hint()
+                hint = ("   " + _("no resources left") if progress.is_empty else "") + self._lock_owner_hint()
             return f"{title.format(name=name)}   {state} · {format_duration(elapsed)}{hint}"
         text = f"{title.format(name=name)}   {format_duration(elapsed)}"
         if expected[1] >= 1.0 and not progress.is_destroy:
@@ -219,7 +219,7 @@ class RunScreen(WizardScreen):
             overdue = _(", longer than the usual {range}").format(range=usual)
             text += overdue if elapsed > expected[1] else " " + _("of about {range}").format(range=usual)
         if isinstance(self._source, JournalRunner) and self.controller.lock_owner is not None:
-            text += "   " + _("by process {pid}").format(pid=self.controller.lock_owner.pid)
+            text += "   " + _("run by process {pid}").format(pid=self.controller.lock_owner.pid)
         return text
 
     def _lock_owner_hint(self) -> str:

@@ -60,14 +60,14 @@ class StepScreen(WizardScreen):
             "enable_apis",
             _("Enable APIs"),
             id="step.apis",
-            tooltip=_("Enable the project's APIs now, so that all checks can run; free"),
+            tooltip=_("Enable the project's APIs now so that all checks can run; this is free"),
         ),
         Binding(
             "f2",
             "focus_stepper",
             _("Steps"),
             id="step.rail",
-            tooltip=_("Focus the list of steps; arrow keys select, Enter opens"),
+            tooltip=_("Focus the list of steps; use the arrow keys to select a step and Enter to open it"),
             show=False,
         ),
         Binding(
@@ -92,8 +92,8 @@ class StepScreen(WizardScreen):
         self.step: Step = step(name)
         super().__init__()
         self.help_text = f"{self.step.title}. {self.step.purpose} " + _(
-            "Values are validated as you type. Checks only read from Google Cloud; they change nothing. "
-            "Enter opens the next step, Esc the previous one; answers are saved either way."
+            "Values are validated as you type. Checks only read from Google Cloud and change nothing. "
+            "Press Enter to open the next step or Esc to open the previous one; your answers are saved either way."
         )
         self._debounce_timer: Timer | None = None
         self._changed: set[str] = set()
@@ -138,7 +138,7 @@ class StepScreen(WizardScreen):
             note = (
                 _("set")
                 if name in draft.secrets
-                else _("read from ${name}, or enter it here").format(name=field.env[0])
+                else _("read from ${name} unless entered here").format(name=field.env[0])
             )
         row = FieldRow(field, draft.value(self.step.name, field), note)
         row.disabled = not self.controller.writable
@@ -218,7 +218,7 @@ class StepScreen(WizardScreen):
             resources = list(self.step.resources(answers))
         except (NotAnswered, ValueError):
             self.query_one(ResourcePreview).show_resources(
-                (), _("The command appears once all answers are set.")
+                (), _("The command will appear once all answers are set.")
             )
             return
         self.query_one(ResourcePreview).show_resources(resources, _("Later steps use these answers."))
@@ -259,10 +259,10 @@ class StepScreen(WizardScreen):
         project = self.controller.draft.validate()[0].project.project_id
         if not is_confirmed(await self.app.push_screen_wait(confirmation_dialog(project))):
             return
-        self.checks.set_activity(_("Enabling the APIs of {project}").format(project=project))
+        self.checks.set_activity(_("Enabling the APIs in {project}").format(project=project))
         try:
             await enable_apis.enable(self.controller)
-            self.checks.set_activity(_("APIs enabled; they can take a few minutes to become available"))
+            self.checks.set_activity(_("APIs enabled; they may take a few minutes to become available"))
             await self.checks.wait_until_enabled((await self.controller.cloud()).time_scale)
         except WizardError as error:
             self.wizard.show_error(error)

@@ -35,9 +35,9 @@ class TeardownScreen(RefreshingScreen):
     CSS_PATH: ClassVar[list[str]] = ["base.tcss", "teardown.tcss"]  # type: ignore[assignment]
     AUTO_FOCUS = "#deleted"
     HELP = _(
-        "Deletes the resources that this deployment created, and nothing else. Adopted resources are kept, and so are "
-        "APIs and roles, which other workloads may use. You can keep Lustre: its network is then kept too, and "
-        "Lustre is still billed."
+        "Deletes only the resources that this deployment created. Adopted resources are kept, as are APIs and roles, "
+        "which other workloads may use. If you keep Lustre, its network will also be kept, and Lustre will still be "
+        "billed."
     )
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding(
@@ -45,11 +45,15 @@ class TeardownScreen(RefreshingScreen):
             "destroy",
             _("Destroy"),
             id="teardown.destroy",
-            tooltip=_("Delete the resources; asks for the deployment's name first"),
+            tooltip=_("Delete the resources after you confirm the deployment's name"),
         ),
         Binding("k", "keep", _("Keep Lustre"), id="teardown.keep", tooltip=_("Keep Lustre and its network")),
-        Binding("f5", "refresh", _("Refresh"), id="teardown.look", tooltip=_("Read the cloud again")),
-        Binding("escape", "back", _("Back"), id="teardown.back", tooltip=_("Change nothing")),
+        Binding(
+            "f5", "refresh", _("Refresh"), id="teardown.look", tooltip=_("Read the cloud resources again")
+        ),
+        Binding(
+            "escape", "back", _("Back"), id="teardown.back", tooltip=_("Go back without changing anything")
+        ),
     ]
 
     def __init__(self) -> None:
@@ -141,7 +145,7 @@ class TeardownScreen(RefreshingScreen):
         self.query_one("#after", Static).update(
             f"{count}. {after}"
             if self.items is not None
-            else (self.error.title if self.error else _("Reading the cloud…"))
+            else (self.error.title if self.error else _("Reading cloud resources…"))
         )
         self.refresh_bindings()
 
@@ -149,7 +153,7 @@ class TeardownScreen(RefreshingScreen):
         """Why the lists are empty; an empty string once they are known."""
         if self.items is not None:
             return ""
-        return _("Unknown: the cloud could not be read.") if self.error is not None else _("Loading…")
+        return _("Cloud resources could not be read.") if self.error is not None else _("Loading…")
 
     def _split(self) -> tuple[list[DestroyItem], list[DestroyItem]]:
         return split(self.items or (), self.keep_lustre)
@@ -177,8 +181,8 @@ class TeardownScreen(RefreshingScreen):
 
         deleted, kept = self._split()
         lines = [
-            ("", _("Delete: {n} (created by this deployment)").format(n=len(deleted))),
-            ("", _("Keep: {n}").format(n=len(kept))),
+            ("", _("Resources to delete: {n} (created by this deployment)").format(n=len(deleted))),
+            ("", _("Resources to keep: {n}").format(n=len(kept))),
         ]
         lines += [("warn", text) for text in (self._data_loss_warning(), self.bill) if text]
         self.app.push_screen(

@@ -107,7 +107,7 @@ def _status_of(
         )
     planned = str(last.get("plan", {}).get("time", ""))
     if ended.get("ok") and ended.get("next") == "nothing left" and str(ended.get("time", "")) >= planned:
-        return "gone", _("destroyed"), _("nothing left")
+        return "gone", _("destroyed"), _("no resources left")
     if has_job(deployment):
         return _job(deployment, last.get("job", {}), now)
     if has_billable_resources(deployment):
@@ -121,7 +121,7 @@ def _status_of(
     return (
         "todo",
         status_icon("todo").label,
-        _("{n} of {all} steps answered").format(n=passed, all=len(STEP_NAMES)),
+        _("{n} of {all} steps completed").format(n=passed, all=len(STEP_NAMES)),
     )
 
 

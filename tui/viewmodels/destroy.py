@@ -71,7 +71,7 @@ def data_loss_warning(deleted: Sequence[DestroyItem], checkpoint_steps: Sequence
         return ""
     names = ", ".join(f"step_{n}" for n in checkpoint_steps[-5:])
     return ngettext(
-        "{n} checkpoint on Lustre is deleted with it: {names}",
-        "{n} checkpoints on Lustre are deleted with it: {names}",
+        "{n} checkpoint on Lustre will be deleted with it: {names}",
+        "{n} checkpoints on Lustre will be deleted with it: {names}",
         len(checkpoint_steps),
     ).format(n=len(checkpoint_steps), names=names)

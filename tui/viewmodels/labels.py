@@ -11,8 +11,8 @@ def format_hourly_price(known: float, unknown: int = 0) -> str:
 
 
 def count_unpriced(count: int) -> str:
-    """`1 resource with unknown price`"""
-    return f"{count} {'resource' if count == 1 else 'resources'} with unknown price"
+    """`1 resource with no known price`"""
+    return f"{count} {'resource' if count == 1 else 'resources'} with no known price"
 
 
 def resource_label(id: str) -> str:

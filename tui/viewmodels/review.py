@@ -190,7 +190,7 @@ def _findings(
     if blocking(check_results) or spending.overridable:
         yield ReviewRow(
             "anyway",
-            _("Launch even though a check failed"),
+            _("Launch despite failed checks"),
             _("the deployment will probably fail"),
             enabled=options.skip_checks,
         )
@@ -233,7 +233,7 @@ def _plan(decisions: Sequence[Decision] | None, options: ReviewOptions) -> Itera
 
 def _differences(draft: Draft) -> Iterator[ReviewRow]:
     answers, _missing = draft.validate()
-    yield ReviewRow("", _("Improvements over the tutorial (Space turns one off)"))
+    yield ReviewRow("", _("Improvements over the tutorial (press Space to turn one off)"))
     for d in DIFFERENCES:
         try:
             enabled = d.is_enabled(answers)
@@ -278,12 +278,12 @@ def launch_blocker(
             command=owner.command if owner else "", pid=owner.pid if owner else 0
         )
     if decisions is None or check_results is None:
-        return _("reading the cloud…")
+        return _("reading cloud resources…")
     conflicts = [d for d in decisions if d.action == "conflict"]
     if conflicts:
         return _("conflict: {name} {note}").format(name=conflicts[0].resource.name, note=conflicts[0].note)
     if any(d.action == "adopt" for d in decisions) and not options.adopt:
-        return _("Some resources already exist. Turn on Adopt, or choose other names.")
+        return _("Some resources already exist. Turn on Adopt or choose different names.")
     blocked = blocking(check_results)
     if blocked and not options.skip_checks:
         more = " " + _("(and {n} more)").format(n=len(blocked) - 1) if len(blocked) > 1 else ""
@@ -314,17 +314,17 @@ def plan_summary(
     try:
         resources = all_resources(controller.answers(), controller.price_book)
     except errors.WizardError:
-        return text.append(_("Price and time appear once all answers are set."), colours["muted"])
+        return text.append(_("The price and time will appear once all answers are set."), colours["muted"])
     known, unknown = hourly_cost(resources)
     names = ", ".join(id.split(".", 2)[2] for id in unknown)
     text.append(_("PRICE") + "  ", head).append(f"{known:.2f} USD/h")
-    text.append(" + " + _("unknown: {names}").format(names=names) if unknown else "")
+    text.append(" + " + _("unpriced: {names}").format(names=names) if unknown else "")
     if controller.is_rehearsal:
         text.append("   " + _("(free in a rehearsal)"), colours["muted"])
     if decisions is None:
         text.append("\n" + _("PLAN") + "   ", head)
         if error is None:
-            return text.append(_("reading the cloud…"), colours["muted"])
+            return text.append(_("reading cloud resources…"), colours["muted"])
         return text.append(error.title, colours["error"]).append(f" → {error.command or error.fix}")
     counts = Counter(d.action for d in decisions)
     actions = ", ".join(

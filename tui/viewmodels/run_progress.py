@@ -144,7 +144,7 @@ class RunProgress:
         self._append_log(document, "failed", str(document.get("title", "")))
 
     def _retry(self, document: Mapping[str, object], now: float) -> None:
-        self._append_log(document, "warn", _("{reason}: retrying").format(reason=document.get("detail", "")))
+        self._append_log(document, "warn", _("{reason}; retrying").format(reason=document.get("detail", "")))
 
     def _notice(self, document: Mapping[str, object], now: float) -> None:
         resource = self.resources.get(str(document.get("id") or ""))

@@ -16,6 +16,7 @@ from grpo_wizard.steps.pricing.book import PriceBook
 from grpo_wizard.steps.pricing.budget import BudgetGuard, SpendingLimits, spending_limit
 from grpo_wizard.steps.registry import all_resources, validate
 from grpo_wizard.tui.style.i18n import _
+from grpo_wizard.tui.viewmodels.labels import count_unpriced
 
 if TYPE_CHECKING:
     from grpo_wizard.steps.engine.plan import Decision
@@ -48,12 +49,12 @@ def review_spending(
     if not unpriced:
         return SpendingReview(notice=budget.warning())
     if creates_free_resources(decisions) and draft.deployment.mode == "real":
-        text = _("No price is known yet for {names}; prices are read again once the APIs are enabled")
+        text = _("No price is known yet for {names}; prices will be read again once the APIs are enabled")
         return SpendingReview(notice=text.format(names=unpriced))
     strict = spending_errors(decisions, budget, limits)
     if strict and not accept_unpriced:
         return SpendingReview(strict[0]["title"], overridable=True)
-    text = _("The spending limit counts known prices only; no price is known for {names}")
+    text = _("The spending limit covers known prices only; no price is known for {names}")
     return SpendingReview(notice=text.format(names=unpriced), overridable=bool(strict))
 
 
@@ -66,10 +67,10 @@ def format_remaining_cost(prices: Iterable[float | None], free: bool = False) ->
     known = sum(usd for usd in billed if usd is not None)
     unknown = sum(usd is None for usd in billed)
     if not billed:
-        return _("After this, nothing is billed.")
+        return _("After this, nothing will be billed.")
     price = _("{usd} USD/h").format(usd=f"{known:.2f}")
     if unknown:
-        price += " + " + _("{n} without a known price").format(n=unknown)
-    return _("After this, {price} is still billed.").format(price=price) + (
+        price += f" + {count_unpriced(unknown)}"
+    return _("After this, {price} will still be billed.").format(price=price) + (
         " " + _("(free in a rehearsal)") if free else ""
     )

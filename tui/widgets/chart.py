@@ -82,7 +82,7 @@ class Chart(Widget):
             for number, series in enumerate(self.series, 1):
                 segments.append(Segment(f"━ {series.label}  ", self._style(f"series-{number}")))
         if any(not math.isfinite(y) for series in self.series for x, y in series.points):
-            segments.append(Segment(_("× not finite"), self._style("error")))
+            segments.append(Segment(_("× non-finite"), self._style("error")))
         return Strip(segments).adjust_cell_length(width)
 
     def _plot_row(self, canvas: Canvas, axis: Axis, gutter: int, row: int) -> Strip:

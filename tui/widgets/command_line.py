@@ -49,7 +49,7 @@ def _words(command: str) -> list[str]:
 class CommandLine(Widget, can_focus=True):
     """A box with a command; `y` copies it as one line, by OSC 52, which also works over ssh."""
 
-    HELP = _("The equivalent command. Press `y` to copy it.")
+    HELP = _("Shows the equivalent command. Press `y` to copy it.")
     DEFAULT_CSS = """
     CommandLine { height: auto; width: 1fr; border-top: solid $line; border-title-color: $muted;
                   border-title-style: bold; color: $secondary; padding: 0 1; }

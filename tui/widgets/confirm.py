@@ -34,7 +34,13 @@ class ConfirmDialog(ModalScreen[bool]):
     ConfirmDialog Button { margin-left: 2; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape", "dismiss(False)", _("Back"), id="confirm.back", tooltip=_("Change nothing"))
+        Binding(
+            "escape",
+            "dismiss(False)",
+            _("Back"),
+            id="confirm.back",
+            tooltip=_("Go back without changing anything"),
+        )
     ]
 
     def __init__(self, title: str, lines: Sequence[tuple[str, str]], name: str, verb: str) -> None:

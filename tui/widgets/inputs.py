@@ -68,7 +68,7 @@ class SwitchField(Widget, can_focus=True):
             _("Change"),
             key_display="space",
             id="yesno.toggle",
-            tooltip=_("Toggle yes or no"),
+            tooltip=_("Toggle between yes and no"),
         ),
     ]
     value: reactive[bool] = reactive(False)

@@ -88,7 +88,7 @@ class Lane(Widget):
             return Text(truncate(state.note or elapsed, width), colours[ink])
         parts = [state.counter or elapsed]
         if state.estimate is not None and state.estimate[1] >= 1.0:  # shorter estimates are not worth showing
-            parts.append(_("usual {range}").format(range=format_duration_range(state.estimate)))
+            parts.append(_("est. {range}").format(range=format_duration_range(state.estimate)))
         if state.on_critical_path:
             parts.append("◆ " + _("slowest"))
         while len(parts) > 1 and cell_len("  ".join(parts)) > width:

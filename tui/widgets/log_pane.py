@@ -29,7 +29,7 @@ class LogPane(Vertical):
         Binding(
             "slash", "search", _("Search"), key_display="/", id="log.search", tooltip=_("Search the log")
         ),
-        Binding("a", "actor", _("Actor"), id="log.actor", tooltip=_("Show the lines of one actor only")),
+        Binding("a", "actor", _("Actor"), id="log.actor", tooltip=_("Show only one actor's lines")),
     ]
 
     def __init__(self, path: Path | None = None, *, id: str | None = None) -> None:

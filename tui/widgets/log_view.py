@@ -60,8 +60,8 @@ class LogView(ScrollView, can_focus=True):
     """The rows of a log file: follows its end, searches, and filters by actor."""
 
     HELP = _(
-        "The job's log. It follows the end until you scroll up. "
-        "`/` searches; `n` and `N` jump to the next and the previous match."
+        "Shows the job's log and follows new lines until you scroll up. "
+        "Press `/` to search, then `n` or `N` to go to the next or previous match."
     )
     DEFAULT_CSS = """
     LogView { background: $background; height: 1fr; scrollbar-size: 1 1; }

@@ -79,7 +79,7 @@ class CloudPicker(OptionPicker):
         self._load = load
 
     def _compose_list(self) -> ComposeResult:
-        yield Static(_("Reading the cloud…"), markup=False)
+        yield Static(_("Reading cloud resources…"), markup=False)
 
     def on_mount(self) -> None:
         """Start loading."""
@@ -94,7 +94,7 @@ class CloudPicker(OptionPicker):
             status.update(Content("\n".join(filter(None, (f"✗ {error.title}", error.detail, error.fix)))))
             return
         if not self._options:
-            status.update(_("Nothing found. Type a name, or press Esc."))
+            status.update(_("Nothing was found. Type a name or press Esc."))
             return
         options = self._list()
         await self.query_one(Vertical).mount(options)

@@ -16,8 +16,8 @@ class ResourcePreview(CommandLine):
     """A CommandLine for several resources. `y` copies the command shown, `Y` all commands."""
 
     HELP = _(
-        "The resources that this step creates, with the equivalent commands. "
-        "Left and right select a resource, `y` copies its command."
+        "Shows the resources that this step will create, with the equivalent commands. "
+        "Use the left and right arrow keys to select a resource, and press `y` to copy its command."
     )
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding(
@@ -65,7 +65,7 @@ class ResourcePreview(CommandLine):
 
     def _show(self) -> None:
         if not self._resources:
-            self.show(self._empty_text, _("Creates nothing"))
+            self.show(self._empty_text, _("Creates no resources"))
             return
         count, resource = len(self._resources), self._resources[self._index]
         head = ngettext("Creates {n} resource", "Creates {n} resources", count).format(n=count)

@@ -35,7 +35,7 @@ class Stepper(Widget, can_focus=True):
     """
 
     SCOPED_CSS = False  # the breakpoint's class is on the screen
-    HELP = _("The steps of this deployment. Arrow keys move, Enter opens a step.")
+    HELP = _("Shows this deployment's steps. Use the arrow keys to select a step and Enter to open it.")
     DEFAULT_CSS = """
     Stepper { width: 26; height: 1fr; padding: 1 1 0 1; border-right: vkey $line; background: $surface; }
     Stepper:focus { background: $panel; }
