@@ -411,7 +411,7 @@ def test_invalid_answer_blocks_its_step(joined: Path) -> None:
             await wait_until(
                 pilot, lambda: "✗ 1 block" in screen_text(pilot), "the stepper to show the block"
             )
-            assert "none blocking" not in screen_text(pilot)
+            assert "no blockers" not in screen_text(pilot)
             await _type_over(pilot, line, good)
             await wait_until(pilot, lambda: "invalid answer" not in screen_text(pilot), "the mended answer")
             assert _sign(pilot, "networks") == "done"

@@ -104,7 +104,14 @@ class MonitorScreen(WizardScreen):
             tooltip=_("Refresh the nodes or checkpoints now"),
             show=False,
         ),
-        Binding("o", "run", _("Run"), id="monitor.run", tooltip=_("Show the resources"), show=False),
+        Binding(
+            "o",
+            "run",
+            _("Run"),
+            id="monitor.run",
+            tooltip=_("Show the progress of each resource"),
+            show=False,
+        ),
         Binding(
             "q",
             "app.quit",

@@ -17,7 +17,7 @@ from grpo_wizard.state.errors import WizardError
 from grpo_wizard.steps.engine.preflight import CheckResult, blocking
 from grpo_wizard.steps.registry import STEP_NAMES
 from grpo_wizard.tui.screens.refreshing import RefreshingScreen
-from grpo_wizard.tui.style.i18n import _
+from grpo_wizard.tui.style.i18n import _, ngettext
 from grpo_wizard.tui.viewmodels.navigation import adjacent_screen
 from grpo_wizard.tui.viewmodels.review import (
     ReviewOptions,
@@ -65,7 +65,14 @@ class ReviewScreen(RefreshingScreen):
             tooltip=_("Delete the resources that this deployment created"),
             show=False,
         ),
-        Binding("m", "monitor", _("Run"), id="review.run", tooltip=_("Show the resources"), show=False),
+        Binding(
+            "m",
+            "monitor",
+            _("Run"),
+            id="review.run",
+            tooltip=_("Show the progress of each resource"),
+            show=False,
+        ),
     ]
 
     def __init__(self) -> None:
@@ -167,10 +174,9 @@ class ReviewScreen(RefreshingScreen):
             )
             lines.highlighted = min(cursor or 0, len(self._rows) - 1)
         missing = len(self.controller.draft.validate()[1])
-        head = _("Review everything before launch. Enter edits the selected step.")
-        self.query_one("#review-head", Static).update(
-            head + ("   " + _("{n} missing").format(n=missing) if missing else "")
-        )
+        count = ngettext("{n} answer missing", "{n} answers missing", missing).format(n=missing)
+        head = _("Review all answers. Press Enter to edit a step.")
+        self.query_one("#review-head", Static).update(head + ("   " + count if missing else ""))
         self.query_one("#bottom", Static).update(
             plan_summary(self.controller, self.decisions, self.app.theme_variables, self.error)
         )

@@ -52,12 +52,12 @@ def lane_groups() -> tuple[LaneGroup, ...]:
     """All lanes, in the usual order of creation."""
     return (
         LaneGroup("project", _("project"), _("{n} APIs and roles"), "{name}"),
-        LaneGroup("networks", _("networks"), _("{n} networks, subnets, firewall"), "{name}"),
+        LaneGroup("networks", _("networks"), _("{n} network resources"), "{name}"),
         LaneGroup("peering", _("peering"), _("address range and peering"), "{name}"),
         LaneGroup("lustre", "Lustre", _("{n} Lustre instances"), "Lustre {name}"),
         LaneGroup("cluster", _("cluster"), _("{n} clusters"), _("cluster {name}")),
         LaneGroup("pool", _("GPU pool"), _("{n} node pools"), _("GPU pool {name}")),
-        LaneGroup("devices", _("device networks"), _("{n} device networks, RDMA"), "{name}"),
+        LaneGroup("devices", _("device networks"), _("{n} device network resources"), "{name}"),
         LaneGroup("volume", "PVC", _("PV and PVC"), "{name}"),
         LaneGroup("access", "Secret", _("{n} Secrets, roles, policies"), "{name}"),
         LaneGroup("raycluster", "RayCluster", "RayCluster", "RayCluster {name}"),

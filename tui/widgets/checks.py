@@ -100,9 +100,9 @@ class Checks(Widget):
         if n := self.invalid_count:
             parts.append(ngettext("{n} invalid answer", "{n} invalid answers", n).format(n=n))
         if n := counts["block"]:
-            parts.append(_("{n} blocking").format(n=n))
+            parts.append(ngettext("{n} blocker", "{n} blockers", n).format(n=n))
         if n := counts["warn"]:
             parts.append(ngettext("{n} warning", "{n} warnings", n).format(n=n))
         if counts["look"] or self.stale:
             parts.append(_("running"))
-        return ", ".join(parts) or (_("none blocking") if counts["info"] else _("all passed"))
+        return ", ".join(parts) or (_("no blockers") if counts["info"] else _("all passed"))
