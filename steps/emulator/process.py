@@ -132,7 +132,7 @@ def connect(url: str, token: str, speed: float | str | None = None) -> ServerAdd
         answer = send_request(url, token, "GET", "/_rehearsal/status", timeout=5)
     except urllib.error.HTTPError as error:
         raise EmulatorError(
-            f"The emulator at {url} responded with {error.code}. Set {TOKEN_ENV} to its token."
+            f"The emulator at {url} responded with HTTP {error.code}. Set {TOKEN_ENV} to its token."
         ) from None
     except (OSError, ValueError) as error:
         raise EmulatorError(

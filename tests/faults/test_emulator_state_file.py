@@ -51,8 +51,8 @@ def changed(data: bytes, **fields: Any) -> bytes:
 def test_a_world_that_cannot_be_read_is_refused_by_name_and_kept(tmp_path: Path) -> None:
     good = kept(tmp_path)
     damaged = {
-        "has version 2, but this program reads version 1": changed(good, version=2),
-        "has version 0, but this program reads version 1": changed(good, version=0),
+        "version is 2, but this program can read only version 1": changed(good, version=2),
+        "version is 0, but this program can read only version 1": changed(good, version=0),
         "truncated": good[: len(good) // 2],
         "cannot be read": b"",
         "unexpected keyword argument": changed(good, records=[{"colour": "red"}]),

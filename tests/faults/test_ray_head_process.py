@@ -92,7 +92,7 @@ async def _life(root: Path) -> None:
         assert _beyond_loopback(notes) == set()
         with pytest.raises(ConnectionError, match="already running 1 Ray head "):
             await heads.connect(pod_view(root, "second"), 8265)
-        with pytest.raises(ConnectionError, match="Nothing listens on port 6379"):
+        with pytest.raises(ConnectionError, match="Nothing is listening on port 6379"):
             await heads.connect(view, 6379)
         folder = Path(notes[0]["folder"])
         assert folder.stat().st_mode & 0o777 == 0o700

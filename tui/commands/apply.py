@@ -31,7 +31,7 @@ def run(args: argparse.Namespace) -> int:
         )
     if args.until is not None and args.until not in STEP_NAMES:
         raise CommandUsageError(
-            f"Unknown step {args.until} in --until", "", f"Use one of {', '.join(STEP_NAMES)}."
+            f"Unknown step {args.until} for --until", "", f"Use one of {', '.join(STEP_NAMES)}."
         )
     if args.detach:
         return _run_detached(args)

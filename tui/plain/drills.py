@@ -29,7 +29,7 @@ class DrillView:
     def run(self) -> None:
         self.ui.print_heading(
             _("Drills"),
-            _("Simulated failures. A drill takes effect at once and stays active until you end it."),
+            _("Simulated failures. A drill takes effect immediately and stays active until you end it."),
         )
         drills = self._update()
         for number, drill in enumerate(drills, 1):

@@ -86,7 +86,9 @@ class StepView:
         for field in self._visible_fields():
             if field.kind == "secret":
                 value = (
-                    draft.secrets[field.name].masked() if field.name in draft.secrets else _("not set here")
+                    draft.secrets[field.name].masked()
+                    if field.name in draft.secrets
+                    else _("not set in this session")
                 )
             else:
                 value = as_typed(draft.value(self.step.name, field)) or _("none")
@@ -216,7 +218,7 @@ class StepView:
             if resource.command:
                 self.console.print(_("Command: {command}").format(command=resource.command))
         if any(_FILE.search(resource.command) for resource in resources):
-            self.console.print(_("To generate the files used by these commands, run:"))
+            self.console.print(_("This script generates the files that these commands use:"))
             self.console.print(_("Script: {command}").format(command=cli_command(self.controller, "export")))
 
     def save(self, destination: str) -> None:

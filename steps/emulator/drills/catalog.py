@@ -44,7 +44,7 @@ DRILL_CATALOG: tuple[Drill, ...] = (
         "Regional CPU quota exhausted",
         "Other workloads in the project use up the region's entire CPU quota. Checks report that no CPUs are left, and "
         "creating a cluster or node pool fails with an error that states the numbers.",
-        "in `check`; otherwise when the cluster is created",
+        "during `check`; otherwise, when the cluster is created",
         "Run apply again to resume.",
         f"{_GITHUB}kaiwaehner/hivemq-mqtt-tensorflow-kafka-realtime-iot-machine-learning-training-inference/issues/48",
     ),
@@ -53,7 +53,7 @@ DRILL_CATALOG: tuple[Drill, ...] = (
         "Reservation deleted",
         "The project's reservations have been deleted, so no new node can use them. "
         "Nodes that are already running are not affected.",
-        "in `check`; otherwise when the workers need nodes",
+        "during `check`; otherwise, when the workers need nodes",
         "Run apply again to resume; an apply that is still running will continue on its own.",
         f"{_GITHUB}GoogleCloudPlatform/cluster-toolkit/pull/5043, {_GITHUB}AI-Hypercomputer/xpk/pull/1057",
         "the text of the autoscaler's event",
@@ -72,7 +72,7 @@ DRILL_CATALOG: tuple[Drill, ...] = (
         "Organization policies deny the deployment",
         "compute.restrictVpcPeering denies the peering that Lustre needs, and compute.requireShieldedVm denies the GKE nodes. "
         "Operations that need them fail with an error that names the constraint.",
-        "in `check`; otherwise when the peering, the cluster or a node pool is created",
+        "during `check`; otherwise, when the peering, the cluster or a node pool is created",
         "Run apply again to resume. A cluster left in the ERROR state will be re-created only with --replace.",
         f"{_GITHUB}hashicorp-education/learn-terraform-provision-gke-cluster/issues/8, "
         f"{_GITHUB}GoogleCloudPlatform/terraform-google-secure-cicd/issues/70",
@@ -83,7 +83,7 @@ DRILL_CATALOG: tuple[Drill, ...] = (
         "Credentials without a quota project",
         "Resource Manager, Cloud Quotas, Cloud Billing and Organization Policy reject user credentials without a quota "
         "project. gcloud's own calls succeed.",
-        "in `check`",
+        "during `check`",
         "Run `gcloud auth application-default set-quota-project PROJECT`. Ending the drill has the same effect.",
         "https://docs.cloud.google.com/docs/authentication/adc-troubleshooting/user-creds",
         "which APIs besides Cloud Quotas reject such credentials",
@@ -91,7 +91,7 @@ DRILL_CATALOG: tuple[Drill, ...] = (
     Drill(
         "token-expired",
         "Access token expired",
-        "Google rejects the token once with 401. The client fetches a new token and continues.",
+        "Google rejects the token once with a 401 error. The client fetches a new token and continues.",
         "at the next call to Google, as a short delay",
         "No action is needed; the client has already recovered.",
         f"{_GITHUB}hashicorp/terraform-provider-google/issues/8521",
@@ -99,8 +99,8 @@ DRILL_CATALOG: tuple[Drill, ...] = (
     Drill(
         "expired-credentials",
         "Credentials expired",
-        "Google and the cluster reject the token with 401, and refreshing it fails (invalid_grant), so the user must sign in "
-        "again. Ending the drill has the same effect.",
+        "Google and the cluster reject the token with a 401 error, and refreshing it fails (invalid_grant), "
+        "so the user must sign in again. Ending the drill has the same effect as signing in.",
         "at the next call",
         "Run apply again to resume.",
         f"{_GITHUB}hashicorp/terraform-provider-google/issues/8521",

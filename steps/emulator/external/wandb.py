@@ -25,7 +25,7 @@ def _key(call: ApiCall) -> str:
 def graphql(call: ApiCall) -> JSON:
     """Answer `{ viewer { … } }`; other queries are not supported."""
     if not re.search(r"\bviewer\b", str(call.body.get("query", ""))):
-        raise ApiError(501, "The emulator answers W&B's viewer query only.", "UNIMPLEMENTED")
+        raise ApiError(501, "The emulator answers only W&B's viewer query.", "UNIMPLEMENTED")
     key = _key(call)
     if "invalid" in key:
         raise ApiError(401, "user is not logged in", "UNAUTHENTICATED")

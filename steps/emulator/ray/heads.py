@@ -47,7 +47,7 @@ class LocalRayHeadManager:
             raise ConnectionError("The emulator is running without Ray (--ray none).")
         if port not in (DASHBOARD_PORT, AGENT_PORT):
             raise ConnectionError(
-                f"Nothing listens on port {port} of pod {pod.name}: "
+                f"Nothing is listening on port {port} of pod {pod.name}: "
                 f"the emulator serves only ports {DASHBOARD_PORT} and {AGENT_PORT}."
             )
         head = self._head(pod)

@@ -126,7 +126,7 @@ class Dispatcher:
                 404 if known else 501,
                 f"The requested URL {route.path} was not found on this server."
                 if known
-                else f"The emulator implements no service at {route.path}.",
+                else f"The emulator does not implement a service at {route.path}.",
                 "NOT_FOUND" if known else "UNIMPLEMENTED",
             )
         return doc, *found

@@ -226,7 +226,7 @@ class PersistentStore:
         except OSError as error:
             if not self.save_error:
                 _log.error(
-                    "%s cannot be written (%s): if the server is killed, changes since then are lost",
+                    "%s cannot be written (%s); if the server is killed, unsaved changes will be lost",
                     self.path,
                     error,
                 )

@@ -32,7 +32,9 @@ def read(path: Path) -> tuple[int, list[Record], list[JSON]]:
         data = msgspec.json.decode(path.read_bytes())
         version = data["version"]
         if version != VERSION:
-            raise StoreUnreadable(path, f"it has version {version}, but this program reads version {VERSION}")
+            raise StoreUnreadable(
+                path, f"its version is {version}, but this program can read only version {VERSION}"
+            )
         return int(data["serial"]), [Record(**raw) for raw in data["records"]], list(data["events"])
     except (msgspec.DecodeError, KeyError, TypeError, ValueError, UnicodeDecodeError, OSError) as problem:
         raise StoreUnreadable(path, f"{problem}" or type(problem).__name__) from None
