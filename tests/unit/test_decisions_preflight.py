@@ -293,7 +293,7 @@ def test_two_checks_that_wait_for_the_same_fold_and_one_does_not() -> None:
 def test_the_line_names_three_apis_at_most(services: tuple[str, ...], named: str) -> None:
     pending = [Pending("api", f"{name}.googleapis.com") for name in services] or [Pending("api")] * 2
     _, [line] = fold_pending(_waiting(*pending))
-    assert named in line and ("(" in line) == bool(named) and line.rstrip(".").endswith(named or "enables")
+    assert named in line and ("(" in line) == bool(named) and line.rstrip(".").endswith(named or "enable")
 
 
 @pytest.mark.parametrize(
