@@ -133,7 +133,7 @@ class GrpoAnswers(StepAnswers, step="grpo"):
     )
     max_hours: float = question(
         label="Time limit",
-        help="Hours after which the job is stopped and the GPU nodes are released in every case. 0: no limit.",
+        help="Hours after which the job is stopped and the GPU nodes are released, even if they would be kept. 0: no limit.",
         parse=validators.number(0, 8760),
         default=24,
         kind="number",

@@ -38,7 +38,7 @@ _CONNECT_RETRIES = 8
 
 
 class JobNotFound(WizardError):
-    """No job was submitted yet, or the Ray head no longer knows it."""
+    """No job has been submitted yet, or the Ray head has no record of it."""
 
 
 class JobWatcher:

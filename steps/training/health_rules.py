@@ -195,8 +195,8 @@ def _length_explosion(ctx: HealthContext) -> RuleMatch | None:
     if not grown or gained:
         return None
     return RuleMatch(
-        f"Answers have grown to {last:.0f} tokens without a higher reward",
-        f"step {row.step}: {last:.1f} tokens; previous steps: {usual:.1f}",
+        f"Answers have grown to {last:.0f} tokens without an increase in reward",
+        f"step {row.step}: {last:.1f} tokens; median of previous steps: {usual:.1f}",
         row.step,
     )
 
@@ -221,7 +221,7 @@ def _length_collapse(ctx: HealthContext) -> RuleMatch | None:
         return None
     return RuleMatch(
         f"Answers have shrunk to {last:.0f} tokens",
-        f"step {row.step}: {last:.1f} tokens; previous steps: {usual:.1f}",
+        f"step {row.step}: {last:.1f} tokens; median of previous steps: {usual:.1f}",
         row.step,
     )
 
