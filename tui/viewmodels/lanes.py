@@ -59,7 +59,7 @@ def lane_groups() -> tuple[LaneGroup, ...]:
         LaneGroup("pool", _("GPU pool"), _("{n} node pools"), _("GPU pool {name}")),
         LaneGroup("devices", _("device networks"), _("{n} device network resources"), "{name}"),
         LaneGroup("volume", "PVC", _("PV and PVC"), "{name}"),
-        LaneGroup("access", "Secret", _("{n} Secrets, roles, policies"), "{name}"),
+        LaneGroup("access", "Secret", _("{n} Secrets, roles and policies"), "{name}"),
         LaneGroup("raycluster", "RayCluster", "RayCluster", "RayCluster {name}"),
         LaneGroup("job", _("job"), _("GRPO jobs"), _("GRPO job {name}")),
     )
