@@ -54,7 +54,7 @@ def test_at_the_limit_the_job_is_not_submitted_and_the_plan_warns(walk: CliHarne
     assert walk.run("init", "--set", "project.max_usd=0.0000001").returncode == 0
     text = " ".join(walk.run("plan").stdout.split())
     assert (
-        "USD limit has been spent" in text
+        "once that much has been spent" in text
         and "USD until the job ends" in text
         and "built-in price list" in text
     )
