@@ -231,9 +231,7 @@ def test_a_lost_state_is_offered_and_taken_up_again_under_its_mark(
         walk.init()
         said = walk.run("plan")
         assert (
-            said.returncode == 0
-            and f"bears the mark {mark}" in said.stdout
-            and "init --take-over" in said.stdout
+            said.returncode == 0 and f"labelled {mark}" in said.stdout and "init --take-over" in said.stdout
         )
         walk.init("--take-over")
         assert walk.state()["lineage"] == mark
@@ -246,7 +244,7 @@ def test_a_lost_state_is_offered_and_taken_up_again_under_its_mark(
         assert walk.events(*DESTROY)[-1]["deleted"] == len(rows)
         assert remaining_resources(walk.server.cloud_resources()) == []
         nothing = walk.run("init", "--answers", str(ANSWERS), "--deployment", "anew", "--take-over")
-        assert nothing.returncode == 1 and "nothing of these names is there" in nothing.stderr
+        assert nothing.returncode == 1 and "with these names exist" in nothing.stderr
 
 
 COMPUTE = "/compute/v1/projects/my-project/global"
