@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from grpo_wizard.steps.core.cloud_reader import CloudReader
-from grpo_wizard.steps.core.model import Check, CheckFinding, DurationEstimate, Resource, Step
+from grpo_wizard.steps.core.model import DurationEstimate, Resource, Step
 from grpo_wizard.steps.gcp.naming import gcloud_command, resource_id
 from grpo_wizard.steps.manifests import access
 from grpo_wizard.steps.manifests.fluentbit import fluentbit_config
@@ -14,6 +13,7 @@ from grpo_wizard.steps.manifests.multinetwork import device_names
 from grpo_wizard.steps.manifests.raycluster import raycluster
 from grpo_wizard.steps.manifests.storage import PVC_NAME
 from grpo_wizard.steps.raycluster.answers import RayclusterAnswers
+from grpo_wizard.steps.raycluster.checks import CHECKS
 
 if TYPE_CHECKING:
     from grpo_wizard.steps.answers import Answers
@@ -144,28 +144,6 @@ def format_release_note(answers: Answers) -> str:
     )
     return f"the GPU nodes will be {released} (a reservation will still be billed)"
 
-
-def _interfaces(answers: Answers, reader: CloudReader) -> Iterable[CheckFinding]:
-    if answers.raycluster.rdma_interfaces:
-        yield CheckFinding(
-            "pass", detail="Worker pods request ten network interfaces: eth0, the gVNIC and eight for RDMA."
-        )
-    else:
-        yield CheckFinding(
-            "warn",
-            detail="Worker pods will have no RDMA interfaces, so NCCL will fall back to TCP, which is many times slower.",
-            fix="Set raycluster.rdma_interfaces=true.",
-        )
-
-
-CHECKS = (
-    Check(
-        id="interfaces",
-        title="RDMA interfaces",
-        run=_interfaces,
-        needs=lambda a: a.raycluster.rdma_interfaces,
-    ),
-)
 
 STEP = Step(
     answers=RayclusterAnswers,

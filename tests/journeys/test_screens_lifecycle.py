@@ -167,7 +167,9 @@ def test_failed_run_shows_the_cause_and_retry_resumes(tmp_path: Path) -> None:
                 "the RayCluster, which hangs on that subnet",
                 120,
             )
-            lane = next(lane for lane in app.engine.progress.lanes(app.clock()) if "network resources" in lane.title)  # type: ignore[union-attr]
+            lane = next(
+                lane for lane in app.engine.progress.lanes(app.clock()) if "network resources" in lane.title
+            )  # type: ignore[union-attr]
             assert lane.status == "done"
             await pilot.press("q")
             await pilot.press("down", "enter")  # pause
