@@ -19,7 +19,7 @@ def valid_name(name: str) -> str:
         return name
     raise InvalidName(
         f"{name[:60]!r} is not a valid deployment name",
-        "A name must have 1 to 40 lowercase letters, digits and hyphens, and start with a letter.",
+        "A name must be 1 to 40 characters long, contain only lowercase letters, digits and hyphens, and start with a letter.",
         "Choose another name.",
     )
 

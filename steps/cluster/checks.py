@@ -123,7 +123,7 @@ def _region_quotas(answers: Answers, reader: CloudReader) -> Iterable[CheckFindi
             QuotaRequirement("N2_CPUS", cpus, machines),
             QuotaRequirement("INSTANCES", nodes, "the CPU and GPU nodes"),
             QuotaRequirement("IN_USE_ADDRESSES", nodes, "the IP addresses of the nodes"),
-            QuotaRequirement("SSD_TOTAL_GB", nodes * _BOOT_DISK_GB, "the boot disks of the nodes"),
+            QuotaRequirement("SSD_TOTAL_GB", nodes * _BOOT_DISK_GB, "the nodes' boot disks"),
         ),
         quotas=reader.region_quotas(project=project, region=region),
         scope=region,

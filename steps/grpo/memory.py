@@ -81,7 +81,7 @@ class MemoryEstimate:
         at_once = "" if self.sequences is None else f", enough for {self.sequences} full-length sequences"
         return (
             f"Training needs {self.state_gb:.1f} GB for state{logits} ({self.share:.0%} of {self.memory_gb:.0f} GB), plus activations. "
-            f"vLLM needs {self.weights_gb:.1f} GB for weights and has {max(0.0, self.cache_gb or 0.0):.1f} GB left for keys and values{at_once}."
+            f"vLLM needs {self.weights_gb:.1f} GB for weights and has {max(0.0, self.cache_gb or 0.0):.1f} GB left for the KV cache{at_once}."
         )
 
 

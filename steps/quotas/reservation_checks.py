@@ -118,7 +118,7 @@ def _check_sharing(consumer: str, owner: str, found: ReservationStatus) -> Itera
     if owner != consumer and (private or not listed):
         yield CheckFinding(
             "block",
-            detail=f"Reservation {found.name} of project {owner} is not shared with {consumer} (share type {found.share_type}).",
+            detail=f"Reservation {found.name} in project {owner} is not shared with {consumer} (share type {found.share_type}).",
             fix=f"Ask its owner to share it: gcloud compute reservations update {found.name} --project={owner} "
             f"--add-share-with={consumer}",
         )

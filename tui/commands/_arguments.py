@@ -130,7 +130,7 @@ def _apply(parser: argparse.ArgumentParser) -> None:
         "--max-usd",
         metavar="X",
         type=float,
-        help="create nothing more once this much has been spent (default: project.max_usd)",
+        help="stop creating resources once this much has been spent (default: project.max_usd)",
     )
     parser.add_argument("--skip-checks", action="store_true", help="proceed even if a preflight check fails")
     _add_json_lines_option(parser)

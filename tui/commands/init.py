@@ -111,7 +111,7 @@ def _find_recovery_candidate(
         )
         raise WizardError(
             "No deployment to recover",
-            f"The resources with these names are not all labelled by one deployment: {owners}."
+            f"The resources with these names do not all belong to the same deployment: {owners}."
             if owners
             else "No resources with these names exist.",
             "Run init without --take-over. `apply --adopt` uses existing resources that match.",

@@ -70,7 +70,7 @@ async def pause_and_quit(app: Wizard, in_background: bool) -> None:
         args = cli_args(controller, run_args(engine.options, controller.name))
         pid, log = start_detached(controller.home, controller.name, args, controller.child_environment())
         message = _(
-            "{name} is continuing in the background (process {pid}). Open grpo-wizard to watch it. Output is in {log}."
+            "{name} is still running in the background (process {pid}). Open grpo-wizard to watch it. Output is in {log}."
         ).format(name=controller.name, pid=pid, log=log)
     else:
         resume = _("Resume with: {command}").format(

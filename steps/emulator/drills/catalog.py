@@ -35,7 +35,7 @@ DRILL_CATALOG: tuple[Drill, ...] = (
         "Creating a node pool fails after 35 minutes (divided by --speed) with GCE_STOCKOUT and leaves the pool in the ERROR state. "
         "If the pool already exists, no new nodes are added and the workers stay pending.",
         "when the GPU pool is created, or when the workers need nodes; no check can detect it earlier",
-        "Run apply again; it will delete and re-create the pool. Otherwise, the pool will recover after about ten minutes.",
+        "Run apply again to delete and re-create the pool, or wait about ten minutes for it to recover.",
         f"{_GITHUB}NVIDIA/aicr/issues/2764, {_GITHUB}NVIDIA/aicr/issues/2065",
         "that a pool of 0 nodes fails in the same way, and how long recovery takes",
     ),
