@@ -133,7 +133,7 @@ class StateNewer(StateError):
 
     def __init__(self, file: Path, version: int, tool: str = "") -> None:
         super().__init__(
-            f"The state has version {version}, which is newer than this release supports",
+            f"The state is at version {version}, which is newer than this release supports",
             f"{file} was written by {tool or 'a newer grpo-wizard'}. The file is unchanged.",
             "Upgrade grpo-wizard.",
             "pip install --upgrade grpo-wizard",

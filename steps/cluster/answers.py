@@ -80,7 +80,7 @@ class ClusterAnswers(StepAnswers, step="cluster"):
     )
     node_service_account: str = question(
         label="Node service account",
-        help="The service account for the nodes. Empty: the project's default service account.",
+        help="The service account for the nodes. If empty, the project's default service account is used.",
         parse=validators.optional(validators.service_account),
         default="",
         advanced=True,

@@ -117,7 +117,7 @@ class GrpoAnswers(StepAnswers, step="grpo"):
     )
     after_job: str = question(
         label="After the job",
-        help="release: delete the GPU nodes some time after the job ends. keep: keep them.",
+        help="release: delete the GPU nodes grpo.release_minutes after the job ends. keep: keep them.",
         parse=validators.choice(("release", "keep")),
         default="release",
         kind="choice",

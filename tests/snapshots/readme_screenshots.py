@@ -42,7 +42,7 @@ async def walk_through(home: Path, folder: Path) -> None:
                 save_screenshot(pilot, folder / f"step-{name}.png")
             await pilot.press("enter")
         await wait_until(pilot, lambda: is_screen(pilot, ReviewScreen), "Review")
-        await wait_until(pilot, lambda: not app.screen.reason(), "Launch to be enabled")  # type: ignore[attr-defined]
+        await wait_until(pilot, lambda: not app.screen.launch_blocker(), "Launch to be enabled")  # type: ignore[attr-defined]
         save_screenshot(pilot, folder / "review.png")
         await pilot.press("l")
         await wait_until(pilot, lambda: is_screen(pilot, RunScreen), "Run")

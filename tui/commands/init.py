@@ -161,7 +161,7 @@ def _from_file(path: str) -> RawAnswers:
         if not isinstance(value, dict):
             raise CommandUsageError(
                 f"Unknown key {key} in {path}",
-                "Settings belong in one table per step, such as [networks].",
+                "Put each step's settings in their own table, such as [networks].",
                 "List all keys.",
                 "grpo-wizard init --keys",
             )

@@ -45,7 +45,7 @@ class TeardownScreen(RefreshingScreen):
             "destroy",
             _("Destroy"),
             id="teardown.destroy",
-            tooltip=_("Delete the resources after you confirm the deployment's name"),
+            tooltip=_("Type the deployment's name to confirm, then delete the resources"),
         ),
         Binding("k", "keep", _("Keep Lustre"), id="teardown.keep", tooltip=_("Keep Lustre and its network")),
         Binding(

@@ -212,7 +212,7 @@ class _LogFollower:
             session = ""
         found = _SESSION_TIME.search(session)
         when = f" at {found[1]} {found[2]}:{found[3]}:{found[4]} (the head's clock)" if found else ""
-        return f"The Ray head was restarted{when} and has lost the job's record."
+        return f"The Ray head was restarted{when} and has lost its record of the job."
 
     async def _read(self, ended: bool) -> AsyncGenerator[FollowEvent, None]:
         """Read once what is new, in the best available mode."""

@@ -23,7 +23,7 @@ def _separate_generation_nodes(run: RunLayout) -> Iterator[Violation]:
         return
     if run.generation_nodes < 1:
         yield Violation(
-            "No node is left for generation.", run.suggest_setting(f"{GENERATION_RESOURCES}.num_nodes", 1)
+            "No nodes are left for generation.", run.suggest_setting(f"{GENERATION_RESOURCES}.num_nodes", 1)
         )
     elif run.generation_nodes >= run.nodes:
         yield Violation(
@@ -94,7 +94,7 @@ def _attention_heads(run: RunLayout) -> Iterator[Violation]:
     if run.train_gpus > 0 and run.train_gpus % (run.pipeline_parallel * run.context_parallel) == 0:
         both = gcd(both, run.train_gpus // (run.pipeline_parallel * run.context_parallel))
     yield Violation(
-        f"{run.model_name} has {heads} attention heads and {groups} key-value heads, which are not both multiples of the tensor parallel size ({run.tensor_parallel}).",
+        f"{run.model_name} has {heads} attention heads and {groups} key-value heads; both must be multiples of the tensor parallel size ({run.tensor_parallel}).",
         run.suggest_setting(run.tensor_parallel_key, largest_divisor(both, run.tensor_parallel)),
     )
 
