@@ -74,4 +74,4 @@ def test_all_problems_of_a_bad_world_stand_in_one_answer(tmp_path: Path) -> None
         "cluster.version",
         "lustre.size",
     }
-    assert "it is in us-central1-b" in found["quotas.reservation"]
+    assert "It is in us-central1-b" in found["quotas.reservation"]
