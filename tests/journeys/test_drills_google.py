@@ -19,7 +19,7 @@ USAGE = "serviceusage.googleapis.com"
 LOGIN = "gcloud auth application-default login"
 # Met by the last look at the checks, before anything billable: (drill, what failed, words of it, words of its fix).
 BLOCKED = (
-    ("quota-short", "check cluster.cpu_quota", "N2_CPUS in us-central1", "iam-admin/quotas"),
+    ("quota-short", "check cluster.cpu_quota", "N2_CPUS quota in us-central1", "iam-admin/quotas"),
     (
         "reservation-gone",
         "check quotas.reservation",
