@@ -122,7 +122,7 @@ def test_keyboard_from_step_one_to_a_paused_run_with_resizes(
         terminal.keys("Enter")
         terminal.until("Step 7 of 7: GRPO")
         terminal.keys("Enter")
-        terminal.until("Review everything before launch", "Press l to launch", patience=120)
+        terminal.until("Review all answers", "Press l to launch", patience=120)
         terminal.keys("l")
         terminal.until("Deploying rehearsal", "working")
         terminal.resize(60, 20)

@@ -316,7 +316,7 @@ SEEN: list[tuple[str, PodSnapshot, str, str]] = [
             pod(node="n", phase="Failed", reason="Evicted", message="The node was low on resource: memory.")
         ),
         "low on resource",
-        "more room",
+        "Raise its resource requests",
     ),
     (
         "preempted",

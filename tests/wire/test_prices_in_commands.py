@@ -55,7 +55,7 @@ def test_at_the_limit_the_job_is_not_submitted_and_the_plan_warns(walk: CliHarne
     text = " ".join(walk.run("plan").stdout.split())
     assert (
         "once that much has been spent" in text
-        and "USD until the job ends" in text
+        and "Estimated total until the job ends" in text
         and "built-in price list" in text
     )
 
