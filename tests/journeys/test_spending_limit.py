@@ -233,6 +233,6 @@ def test_plain_mode_stops_at_the_limit_that_gpus_have_reached(
             assert _usd(found[found.index("Spending limit reached") :]) == pytest.approx(SPENT, rel=0.01)
             terminal.expect("Price: ([^\r\n]*)")
             assert f"{KNOWN:.2f} USD/h" in terminal.match.group(1)
-            terminal.expect("Launch is not possible: ")
+            terminal.expect("Cannot launch: ")
         finally:
             terminal.close(force=True)
