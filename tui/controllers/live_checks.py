@@ -58,9 +58,9 @@ class LiveChecks:
         """One row for all checks that wait for the same reason."""
         waiting = [
             result
-            for check_id, results in self._inconclusive.items()
-            if check_id not in self._pending
-            for result in results
+            for check in self._step.checks  # not in the order in which they ended
+            if check.id not in self._pending
+            for result in self._inconclusive.get(check.id, ())
         ]
         single, folded = fold_pending(waiting)
         return [
